@@ -1,0 +1,44 @@
+"""The `parley` command. It only parses and calls; each package registers its commands as entry points."""
+
+import sys
+from importlib.metadata import entry_points
+
+import click
+
+from core.errors import StartupError
+
+GROUP = "parley.commands"
+
+
+class Commands(click.Group):
+    """Loads a subcommand's package only when that subcommand is named (help lists names and one line each)."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All registered commands by name."""
+        return sorted(entry.name for entry in entry_points(group=GROUP))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return one command, None where there is none of that name."""
+        for entry in entry_points(group=GROUP, name=cmd_name):
+            loaded = entry.load()
+            assert isinstance(loaded, click.Command), f"{entry.value} is not a click command"
+            return loaded
+        return None
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="parley")
+def parley() -> None:
+    """Parley: LLM chat for many tenants on your own GPUs.
+
+    Start everything on this machine with `parley up`; talk to it with `parley chat`.
+    """
+
+
+def main() -> None:
+    """Entry point: a StartupError becomes one line on stderr and exit code 1."""
+    try:
+        parley()
+    except StartupError as error:
+        click.echo(f"parley: {error}", err=True)
+        sys.exit(1)

@@ -1,0 +1,30 @@
+"""The errors that all packages share: typed refusals for callers, one-line failures for operators."""
+
+from dataclasses import dataclass
+
+
+class StartupError(Exception):
+    """A process cannot start; its message is the one line that tells the operator what to do."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A typed answer to a caller who asked for something that will not be done (docs/protocol.md, error codes).
+
+    `after_ms` and `limit` are numbers of the thing `scope` names; `retry` says whether the same call may work later.
+    """
+
+    code: str
+    message: str
+    retry: bool = False
+    after_ms: int | None = None
+    scope: str | None = None
+    limit: int | None = None
+
+
+class Refused(Exception):  # noqa: N818  (a refusal is an answer, not a fault)
+    """Carries a Refusal to the edge that turns it into an `error` frame or an HTTP status."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(f"{refusal.code}: {refusal.message}")
+        self.refusal = refusal

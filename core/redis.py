@@ -1,0 +1,44 @@
+"""Redis: one client, and Lua scripts kept in .lua files beside the module that calls them."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from redis.asyncio import Redis, RedisCluster
+from redis.exceptions import NoScriptError
+
+from core.settings import Settings
+
+Client = Redis | RedisCluster
+Argument = str | bytes | int | float
+
+
+def connect(settings: Settings) -> Client:
+    """A client for the configured endpoint; `redis+cluster://host:port` opens a cluster. Replies are bytes."""
+    return connect_url(settings.redis_endpoint)
+
+
+def connect_url(url: str) -> Client:
+    """As `connect`, for a given URL (redis://, rediss://, unix://, redis+cluster://)."""
+    if url.startswith("redis+cluster://"):
+        return RedisCluster.from_url("redis://" + url.removeprefix("redis+cluster://"), decode_responses=False)
+    return Redis.from_url(url, decode_responses=False, health_check_interval=0)
+
+
+class Script:
+    """One Lua file. Runs by its sha; loads itself where the server does not know it yet."""
+
+    def __init__(self, path: Path, prelude: Sequence[Path] = ()) -> None:
+        first, _, body = path.read_text().partition("\n")
+        assert first.startswith("#!lua"), f"{path} must start with #!lua"
+        self.name = path.stem
+        self.source = "\n".join([first, *(file.read_text() for file in prelude), body])
+        self.sha = hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
+
+    async def __call__(self, client: Client, keys: Sequence[str], arguments: Sequence[Argument] = ()) -> Any:
+        """The script's reply. `keys` share one hash tag."""
+        try:
+            return await client.evalsha(self.sha, len(keys), *keys, *arguments)  # pyright: ignore
+        except NoScriptError:
+            return await client.eval(self.source, len(keys), *keys, *arguments)  # pyright: ignore

@@ -1,0 +1,128 @@
+"""Every setting of the platform, read once from PARLEY_* environment variables.
+
+Decides nothing. A limit that anything in the code obeys has its name here (docs/operations.md lists them).
+"""
+
+import secrets
+from functools import cached_property
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from core.errors import StartupError
+
+
+class Settings(BaseSettings):
+    """One process's settings. Field `port` is read from PARLEY_PORT, and so on."""
+
+    model_config = SettingsConfigDict(env_prefix="PARLEY_", extra="ignore")
+
+    home: Path = Field(default_factory=lambda: Path.home() / ".parley")
+    redis_url: str | None = None
+    redis_maxmemory_mib: int = 1024
+    database_url: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 8080
+    console_port: int | None = None
+    public_origins: str = ""
+    log_format: str = "console"
+    log_level: str = "info"
+    otlp_endpoint: str | None = None
+    secret: str | None = None
+
+    pool: str = "default"
+    node: str = "local"
+    model: str = "smollm2"
+
+    # Session protocol (docs/protocol.md)
+    hello_seconds_max: float = 10.0
+    heartbeat_interval_ms: int = 25_000
+    heartbeat_timeout_ms: int = 10_000
+    window_events: int = 256
+    window_bytes: int = 32 * 1024
+    window_connection_bytes: int = 128 * 1024
+    frame_bytes_max: int = 256 * 1024
+    control_frame_bytes_max: int = 4 * 1024
+    requests_per_connection_max: int = 16
+    connections_per_key_max: int = 100
+    bad_messages_per_minute_max: int = 10
+    write_blocked_seconds_max: float = 10.0
+    delta_interval_ms: int = 20
+    poll_interval_seconds: float = 1.0
+    ticket_seconds: int = 60
+    cookie_seconds: int = 12 * 3600
+    resume_seconds: int = 15 * 60
+    id_age_seconds_max: int = 24 * 3600
+    id_ahead_seconds_max: int = 5 * 60
+    prompt_messages_max: int = 1024
+
+    # Queue and log (docs/architecture.md)
+    entry_bytes_max: int = 16 * 1024
+    queue_requests_max: int = 10_000
+    queue_requests_per_tenant_max: int = 1_000
+    maxmemory_fraction_max: float = 0.85
+    worker_lease_ms: int = 3_000
+    gateway_lease_ms: int = 3_000
+    reap_interval_ms: int = 250
+    claim_picks_max: int = 16
+    readers_per_request_max: int = 8
+    log_keep_seconds: int = 600
+    unrecorded_log_keep_seconds: int = 24 * 3600
+    deadline_interactive_ms: int = 600_000
+    deadline_standard_ms: int = 600_000
+    deadline_bulk_ms: int = 24 * 3600 * 1000
+    no_worker_seconds_max: int = 120
+    chunk_tokens: int = 256
+    deaths_max: int = 4
+
+    # Worker
+    worker_slots: int = 32
+    worker_threads: int | None = None
+    worker_kv_mib: int = 512
+    worker_max_model_len: int | None = None
+    worker_batched_tokens: int = 256
+    worker_dtype: str = "auto"
+    worker_flush_ms: int = 20
+
+    @cached_property
+    def redis_endpoint(self) -> str:
+        """Where Redis is: PARLEY_REDIS_URL, else the embedded Valkey's socket under PARLEY_HOME."""
+        return self.redis_url or f"unix://{self.home / 'redis' / 'redis.sock'}"
+
+    @cached_property
+    def database_endpoint(self) -> str:
+        """SQLAlchemy's async URL: PARLEY_DATABASE_URL, else SQLite under PARLEY_HOME."""
+        url = self.database_url or f"sqlite+aiosqlite:///{self.home / 'parley.db'}"
+        for plain in ("postgres://", "postgresql://"):
+            if url.startswith(plain):
+                return "postgresql+asyncpg://" + url[len(plain) :]
+        return url
+
+    @cached_property
+    def console_endpoint_port(self) -> int:
+        """The console's port: PARLEY_CONSOLE_PORT, else the gateway's plus one."""
+        return self.console_port if self.console_port is not None else self.port + 1
+
+    @cached_property
+    def signing_secret(self) -> bytes:
+        """The key that signs resume tokens, tickets and cookies: PARLEY_SECRET, else PARLEY_HOME/secret (made
+        at the first use, mode 0600). All gateways of one installation must share it."""
+        if self.secret:
+            return self.secret.encode()
+        path = self.home / "secret"
+        try:
+            if not path.exists():
+                self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+                draft = path.with_name(f"secret.{secrets.token_hex(4)}")
+                draft.touch(mode=0o600)
+                draft.write_text(secrets.token_hex(32))
+                try:
+                    path.hardlink_to(draft)
+                except FileExistsError:
+                    pass
+                finally:
+                    draft.unlink()
+            return path.read_text().strip().encode()
+        except OSError as error:
+            raise StartupError(f"cannot read or make {path}: {error.strerror}") from error

@@ -1,0 +1,88 @@
+"""Logs, traces and metrics for every process. Prompt text goes into none of them.
+
+Instruments are declared by each package in its own `instruments.py` on `meter(package)`.
+"""
+
+import logging
+import sys
+
+import structlog
+from opentelemetry import metrics, trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.metrics import Meter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import Tracer
+from prometheus_client import generate_latest
+from structlog.typing import FilteringBoundLogger, Processor
+
+from core.settings import Settings
+
+
+def configure(settings: Settings, service: str) -> None:
+    """Set up structlog, the tracer and the meter of this process. Call once, first thing in a command."""
+    configure_logs(settings, service)
+    resource = Resource.create({"service.name": f"parley-{service}", "service.namespace": "parley"})
+    provider = TracerProvider(resource=resource)
+    if settings.otlp_endpoint:
+        exporter = OTLPSpanExporter(endpoint=settings.otlp_endpoint.rstrip("/") + "/v1/traces")
+        provider.add_span_processor(BatchSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+    metrics.set_meter_provider(MeterProvider(resource=resource, metric_readers=[PrometheusMetricReader()]))
+
+
+def configure_logs(settings: Settings, service: str) -> None:
+    """Route structlog and the standard library's loggers to stderr, as JSON or as readable lines."""
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    renderer: Processor = (
+        structlog.processors.JSONRenderer()
+        if settings.log_format == "json"
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
+    tail: list[Processor] = [structlog.processors.format_exc_info] if settings.log_format == "json" else []
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(settings.log_level),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *tail, renderer],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(settings.log_level.upper())
+    for chatty in ("uvicorn.access", "httpx", "httpcore", "asyncio", "aiosqlite"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    structlog.contextvars.bind_contextvars(service=service)
+
+
+def logger(name: str) -> FilteringBoundLogger:
+    """A structured logger; `name` is the module's `__name__`."""
+    return structlog.stdlib.get_logger(name)
+
+
+def tracer(package: str) -> Tracer:
+    """The package's OpenTelemetry tracer (no exporter unless PARLEY_OTLP_ENDPOINT is set)."""
+    return trace.get_tracer(f"parley.{package}")
+
+
+def meter(package: str) -> Meter:
+    """The package's OpenTelemetry meter."""
+    return metrics.get_meter(f"parley.{package}")
+
+
+def prometheus_page() -> bytes:
+    """All metrics of this process in Prometheus' text format."""
+    return generate_latest()
