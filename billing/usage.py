@@ -1,0 +1,76 @@
+"""The usage event: what one ended request used. The engine writes it to the pool's `ended` stream, billing reads it.
+
+This module owns the event's format and the stream's name (docs/architecture.md, "From log to ledger").
+"""
+
+import msgspec
+
+ENDED_GROUP_BILLER = "biller"
+ENDED_GROUP_RECORDER = "recorder"
+ENDED_FIELD = "e"
+
+
+def ended_stream(pool: str) -> str:
+    """The Redis key of a pool's stream of ended requests. Each entry has one field, `e`: an encoded UsageEvent."""
+    return f"{{p:{pool}}}ended"
+
+
+class PinnedPrices(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The flat prices a request was admitted under, in nano-USD per 1,000,000 units."""
+
+    book: str
+    version: int
+    input_nano: int
+    cached_input_nano: int
+    output_nano: int
+    request_nano: int = 0
+    currency: str = "usd"
+
+
+class UsageOwner(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who a request is charged to; `key` is the API key's id, `metadata` a JSON object of the client's."""
+
+    project: str
+    key: str
+    user: str = ""
+    conversation: str = ""
+    metadata: bytes = b"{}"
+
+
+class UsageEvent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One ended request. Token classes are disjoint; times are Unix milliseconds, 0 where never reached."""
+
+    tenant: str
+    request: str
+    pool: str
+    model: str
+    fingerprint: str
+    owner: UsageOwner
+    accepted_ms: int
+    ended_ms: int
+    reason: str
+    prices: PinnedPrices
+    claimed_ms: int = 0
+    first_token_ms: int = 0
+    code: str = ""
+    input_uncached: int = 0
+    input_cached: int = 0
+    output_text: int = 0
+    output_reasoning: int = 0
+    cost_nano: int = 0
+    claims: int = 0
+    recomputed_tokens: int = 0
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(UsageEvent)
+
+
+def encode(event: UsageEvent) -> bytes:
+    """The event as msgpack, for the `ended` stream."""
+    return _encoder.encode(event)
+
+
+def decode(data: bytes) -> UsageEvent:
+    """Parse an event. Raises msgspec.MsgspecError on anything that is not one."""
+    return _decoder.decode(data)

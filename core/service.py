@@ -1,0 +1,47 @@
+"""Runs one process of the platform: telemetry, event loop, signals, and the exit code."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+
+import click
+import uvloop
+
+from core import telemetry
+from core.errors import StartupError
+from core.settings import Settings
+
+Main = Callable[[Settings, asyncio.Event], Awaitable[None]]
+
+
+def run(settings: Settings, name: str, main: Main) -> None:
+    """Run `main(settings, stop)` to its end; SIGTERM and SIGINT set `stop`, a second one cancels.
+
+    A StartupError ends the process with one line on stderr and exit code 1.
+    """
+    telemetry.configure(settings, name)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_watched(settings, main))
+    except StartupError as error:
+        click.echo(f"parley {name}: {error}", err=True)
+        sys.exit(1)
+    except asyncio.CancelledError:
+        sys.exit(130)
+
+
+async def _watched(settings: Settings, main: Main) -> None:
+    stop = asyncio.Event()
+    task = asyncio.current_task()
+    assert task is not None
+
+    def on_signal() -> None:
+        if stop.is_set():
+            task.cancel()
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    await main(settings, stop)

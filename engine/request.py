@@ -1,0 +1,118 @@
+"""The vocabulary of a request in the engine: its status, class, control flags, log entries and end."""
+
+from enum import IntFlag, StrEnum
+
+import msgspec
+
+from billing.usage import PinnedPrices, UsageOwner
+
+
+class Status(StrEnum):
+    """Where a request is. `moving` and `moved` name the pool in the record's `dest`."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    PARKED = "parked"
+    MOVING = "moving"
+    MOVED = "moved"
+    ENDED = "ended"
+
+
+class PriorityClass(StrEnum):
+    """Priority classes, highest first."""
+
+    INTERACTIVE = "interactive"
+    STANDARD = "standard"
+    BULK = "bulk"
+
+
+class Control(IntFlag):
+    """What the owner of a running request is asked to do; sticky in the record until obeyed."""
+
+    CANCEL = 1
+    PARK = 2
+    PREEMPT = 4
+    MIGRATE = 8
+    DRAIN = 16
+
+
+class EndReason(StrEnum):
+    """Why a request ended (docs/protocol.md, `end`)."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    CANCELLED = "cancelled"
+    BLOCKED = "blocked"
+    DEADLINE = "deadline"
+    BUDGET = "budget"
+    SLOW_READER = "slow_reader"
+    ERROR = "error"
+
+
+class EntryKind(StrEnum):
+    """Kinds of log entries. All but text, retract and end are delivered as `event`."""
+
+    TEXT = "t"
+    QUEUED = "queued"
+    RUNNING = "running"
+    MOVED = "moved"
+    PARKED = "parked"
+    RESUMED = "resumed"
+    FLAGGED = "flagged"
+    RETRACT = "retract"
+    END = "end"
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One log entry: stream id `o-0`, fields named like these, defaults left out.
+
+    `x` text, `p` its code-point position in the visible text, `r` raw code points consumed so far, `i` tokens covered
+    so far, `v` a JSON object (events and end). `o` is dense from 1.
+    """
+
+    o: int
+    k: EntryKind
+    x: str = ""
+    p: int = 0
+    r: int = 0
+    i: int = 0
+    v: bytes = b""
+
+
+class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Checked sampling options, engine-neutral. `seed` None means unseeded; `stop` is matched by us, never by vLLM."""
+
+    max_tokens: int
+    min_tokens: int = 0
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    response_format: str | None = None
+
+
+class RequestInput(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What `in:<t>:<id>` holds, msgpack: all a worker needs beside the log. `prompt` is u32 little-endian token ids.
+
+    `trace` is a W3C traceparent; `model` the name the client asked for; `policy_version` the safety policy's.
+    """
+
+    prompt: bytes
+    sampling: Sampling
+    owner: UsageOwner
+    prices: PinnedPrices
+    model: str
+    fingerprint: str
+    accepted_ms: int
+    deadline_ms: int
+    policy_version: int = 0
+    trace: str = ""
+
+
+input_encoder = msgspec.msgpack.Encoder()
+input_decoder = msgspec.msgpack.Decoder(RequestInput)
