@@ -11,7 +11,7 @@ GROUP = "parley.commands"
 
 
 class Commands(click.Group):
-    """Loads a subcommand's package only when that subcommand is named (help lists names and one line each)."""
+    """Loads a subcommand's package only when that subcommand is named."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All registered commands by name."""

@@ -9,9 +9,9 @@ class StartupError(Exception):
 
 @dataclass(frozen=True)
 class Refusal:
-    """A typed answer to a caller who asked for something that will not be done (docs/protocol.md, error codes).
+    """A typed answer to a caller who asked for something that will not be done (docs/protocol.md, errors).
 
-    `after_ms` and `limit` are numbers of the thing `scope` names; `retry` says whether the same call may work later.
+    `after_ms` and `limit` are numbers of the thing `scope` names; `retry`: the same call may work later.
     """
 
     code: str

@@ -13,17 +13,19 @@ from core.settings import Settings
 Client = Redis | RedisCluster
 Argument = str | bytes | int | float
 
+CLUSTER_SCHEME = "redis+cluster://"
+
 
 def connect(settings: Settings) -> Client:
-    """A client for the configured endpoint; `redis+cluster://host:port` opens a cluster. Replies are bytes."""
+    """A client for the configured endpoint (see `connect_url`). Replies are bytes."""
     return connect_url(settings.redis_endpoint)
 
 
 def connect_url(url: str) -> Client:
-    """As `connect`, for a given URL (redis://, rediss://, unix://, redis+cluster://)."""
-    if url.startswith("redis+cluster://"):
-        return RedisCluster.from_url("redis://" + url.removeprefix("redis+cluster://"), decode_responses=False)
-    return Redis.from_url(url, decode_responses=False, health_check_interval=0)
+    """A client for redis://, rediss:// or unix:// URLs; redis+cluster://host:port opens a cluster."""
+    if url.startswith(CLUSTER_SCHEME):
+        return RedisCluster.from_url("redis://" + url.removeprefix(CLUSTER_SCHEME), decode_responses=False)
+    return Redis.from_url(url, decode_responses=False)
 
 
 class Script:
@@ -38,7 +40,8 @@ class Script:
 
     async def __call__(self, client: Client, keys: Sequence[str], arguments: Sequence[Argument] = ()) -> Any:
         """The script's reply. `keys` share one hash tag."""
+        call: Any = client  # redis-py types the reply as a union of its sync and async forms
         try:
-            return await client.evalsha(self.sha, len(keys), *keys, *arguments)  # pyright: ignore
+            return await call.evalsha(self.sha, len(keys), *keys, *arguments)
         except NoScriptError:
-            return await client.eval(self.source, len(keys), *keys, *arguments)  # pyright: ignore
+            return await call.eval(self.source, len(keys), *keys, *arguments)

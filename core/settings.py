@@ -7,7 +7,7 @@ import secrets
 from functools import cached_property
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from core.errors import StartupError
@@ -84,6 +84,12 @@ class Settings(BaseSettings):
     worker_batched_tokens: int = 256
     worker_dtype: str = "auto"
     worker_flush_ms: int = 20
+
+    @field_validator("home")
+    @classmethod
+    def absolute(cls, home: Path) -> Path:
+        """A relative PARLEY_HOME means the same folder in every child process."""
+        return home.expanduser().absolute()
 
     @cached_property
     def redis_endpoint(self) -> str:

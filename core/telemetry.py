@@ -70,7 +70,7 @@ def configure_logs(settings: Settings, service: str) -> None:
 
 def logger(name: str) -> FilteringBoundLogger:
     """A structured logger; `name` is the module's `__name__`."""
-    return structlog.stdlib.get_logger(name)
+    return structlog.get_logger(name)
 
 
 def tracer(package: str) -> Tracer:
