@@ -1,8 +1,8 @@
 """Child processes that never outlive their parent, however it dies (docs/architecture.md, "No orphans").
 
 `spawn` starts `core/leash_main.py`, which starts the command in its own session and process group and holds a
-pipe from here. Our death closes the pipe and the leash kills the group; the leash's death is seen here and kills
-the group; the command's exit kills what it left behind. Only a process that leaves its group escapes.
+pipe from here. Our death closes the pipe and the leash kills the group; the leash's death is seen here and
+kills the group; the command's exit kills what it left behind. Only a process that leaves its group escapes.
 """
 
 import asyncio

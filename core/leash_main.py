@@ -1,9 +1,10 @@
-"""The leash itself: a tiny parent that holds one command and never lets it outlive the process that starts it.
+"""The leash itself: a tiny parent that holds one command and never lets it outlive the process that starts
+it.
 
 Run by path with `python -I -S`, so it imports nothing but what is below. Argument 1 is the read end of the
-starter's pipe (its end of file is the starter's death), argument 2 the pipe on which the child's pid or its failure
-to start is reported, the rest the command. The command runs in its own session and process group, and every end is
-total: the starter dies, or the command exits, and what is left of the group is killed.
+starter's pipe (its end of file is the starter's death), argument 2 the pipe on which the child's pid or its
+failure to start is reported, the rest the command. The command runs in its own session and process group,
+and every end is total: the starter dies, or the command exits, and what is left of the group is killed.
 """
 
 import os
