@@ -1,0 +1,21 @@
+"""`python -m chaos …`: loads, faults and their oracles against real processes on this machine."""
+
+import click
+
+from chaos.bench.stream import stream
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def chaos() -> None:
+    """Load and faults against a Parley on this machine. Nothing here is aimed at another host."""
+
+
+@chaos.group()
+def bench() -> None:
+    """Benchmarks; each prints its figures, and --json for scripts."""
+
+
+bench.add_command(stream)
+
+if __name__ == "__main__":
+    chaos()
