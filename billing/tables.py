@@ -1,0 +1,187 @@
+"""Tables of tenants, keys, prices and usage. Money is integer nano-USD; times are Unix milliseconds.
+
+Usage rows hold no foreign keys: an ended request is posted whatever became of its tenant, project or key.
+"""
+
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, CheckConstraint, ForeignKeyConstraint, Index, UniqueConstraint
+from sqlmodel import Field
+
+from core.database import Record
+
+PLATFORM = ""  # the tenant_id of what belongs to the platform: the books that any tenant may be priced by
+
+
+class Tenant(Record, table=True):
+    """A customer. `tenant_id` is its own id, so that one filter serves every table."""
+
+    __table_args__ = (UniqueConstraint("name", name="uq_tenant_name"),)
+
+    tenant_id: str = Field(primary_key=True)
+    name: str
+    price_book_id: str
+    priority_max: str
+    created_ms: int = Field(sa_type=BigInteger)
+    closed_ms: int | None = Field(default=None, sa_type=BigInteger)
+
+
+class Project(Record, table=True):
+    """A tenant's unit of charging and of ownership."""
+
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "name", name="uq_project_name"),
+        ForeignKeyConstraint(["tenant_id"], ["tenant.tenant_id"], name="fk_project_tenant"),
+    )
+
+    tenant_id: str = Field(primary_key=True)
+    id: str = Field(primary_key=True)
+    name: str
+    created_ms: int = Field(sa_type=BigInteger)
+    closed_ms: int | None = Field(default=None, sa_type=BigInteger)
+
+
+class Account(Record, table=True):
+    """A user of a tenant, as the tenant names them. (`user` is a reserved word of SQL.)"""
+
+    __table_args__ = (ForeignKeyConstraint(["tenant_id"], ["tenant.tenant_id"], name="fk_account_tenant"),)
+
+    tenant_id: str = Field(primary_key=True)
+    id: str = Field(primary_key=True)
+    created_ms: int = Field(sa_type=BigInteger)
+
+
+class ApiKey(Record, table=True):
+    """A key. Of its secret only the SHA-256 is kept. `user_id` empty: a service key."""
+
+    __table_args__ = (
+        UniqueConstraint("prefix", name="uq_api_key_prefix"),
+        ForeignKeyConstraint(
+            ["tenant_id", "project_id"], ["project.tenant_id", "project.id"], name="fk_api_key_project"
+        ),
+        ForeignKeyConstraint(
+            ["tenant_id", "rotated_from"], ["api_key.tenant_id", "api_key.id"], name="fk_api_key_rotated"
+        ),
+    )
+
+    tenant_id: str = Field(primary_key=True)
+    id: str = Field(primary_key=True)
+    project_id: str
+    name: str
+    prefix: str
+    secret_sha256: str
+    user_id: str = ""
+    scopes: list[str] = Field(sa_type=JSON)
+    priority_max: str
+    created_ms: int = Field(sa_type=BigInteger)
+    expires_ms: int | None = Field(default=None, sa_type=BigInteger)
+    revoked_ms: int | None = Field(default=None, sa_type=BigInteger)
+    rotated_from: str | None = None
+
+
+class PriceBook(Record, table=True):
+    """A list of prices with versions, the platform's or made for one tenant."""
+
+    id: str = Field(primary_key=True)
+    tenant_id: str = PLATFORM
+    name: str
+    currency: str = "usd"
+    created_ms: int = Field(sa_type=BigInteger)
+
+
+class PriceVersion(Record, table=True):
+    """One version of a book, in force from `valid_from_ms` until the next one is. Frozen once used."""
+
+    __table_args__ = (
+        CheckConstraint("version >= 1", name="ck_price_version_version"),
+        ForeignKeyConstraint(["book_id"], ["price_book.id"], name="fk_price_version_book"),
+    )
+
+    book_id: str = Field(primary_key=True)
+    version: int = Field(primary_key=True)
+    tenant_id: str = PLATFORM
+    valid_from_ms: int = Field(sa_type=BigInteger)
+    created_ms: int = Field(sa_type=BigInteger)
+
+
+class Price(Record, table=True):
+    """A model's flat prices in one version, in nano-USD per 1,000,000 units. Model `*`: all not named."""
+
+    __table_args__ = (
+        CheckConstraint("input_nano >= 0", name="ck_price_input"),
+        CheckConstraint("cached_input_nano >= 0", name="ck_price_cached_input"),
+        CheckConstraint("output_nano >= 0", name="ck_price_output"),
+        CheckConstraint("request_nano >= 0", name="ck_price_request"),
+        ForeignKeyConstraint(
+            ["book_id", "version"],
+            ["price_version.book_id", "price_version.version"],
+            name="fk_price_version",
+        ),
+    )
+
+    book_id: str = Field(primary_key=True)
+    version: int = Field(primary_key=True)
+    model: str = Field(primary_key=True)
+    tenant_id: str = PLATFORM
+    input_nano: int = Field(sa_type=BigInteger)
+    cached_input_nano: int = Field(sa_type=BigInteger)
+    output_nano: int = Field(sa_type=BigInteger)
+    request_nano: int = Field(default=0, sa_type=BigInteger)
+
+
+class UsageRow(Record, table=True):
+    """One ended request, posted once: the primary key is what makes a second delivery harmless."""
+
+    __tablename__ = "usage_event"  # pyright: ignore[reportAssignmentType]  (SQLModel types it as its getter)
+    __table_args__ = (
+        CheckConstraint("input_uncached >= 0", name="ck_usage_event_input_uncached"),
+        CheckConstraint("input_cached >= 0", name="ck_usage_event_input_cached"),
+        CheckConstraint("output_text >= 0", name="ck_usage_event_output_text"),
+        CheckConstraint("output_reasoning >= 0", name="ck_usage_event_output_reasoning"),
+        CheckConstraint("cost_nano >= 0", name="ck_usage_event_cost"),
+        Index("ix_usage_event_tenant_ended", "tenant_id", "ended_ms"),
+    )
+
+    tenant_id: str = Field(primary_key=True)
+    request_id: str = Field(primary_key=True)
+    pool: str
+    model: str
+    fingerprint: str
+    project_id: str
+    key_id: str
+    user_id: str
+    conversation_id: str
+    accepted_ms: int = Field(sa_type=BigInteger)
+    claimed_ms: int = Field(sa_type=BigInteger)
+    first_token_ms: int = Field(sa_type=BigInteger)
+    ended_ms: int = Field(sa_type=BigInteger)
+    reason: str
+    code: str
+    input_uncached: int = Field(sa_type=BigInteger)
+    input_cached: int = Field(sa_type=BigInteger)
+    output_text: int = Field(sa_type=BigInteger)
+    output_reasoning: int = Field(sa_type=BigInteger)
+    price_book_id: str
+    price_version: int
+    currency: str
+    cost_nano: int = Field(sa_type=BigInteger)
+    claims: int
+    recomputed_tokens: int = Field(sa_type=BigInteger)
+    request_metadata: dict[str, Any] = Field(sa_type=JSON)
+    event_sha256: str
+    posted_ms: int = Field(sa_type=BigInteger)
+
+
+class UsageQuarantine(Record, table=True):
+    """An event that was not posted as it came, kept whole until a person decides. Never billed by itself."""
+
+    __table_args__ = (Index("ix_usage_quarantine_tenant", "tenant_id", "created_ms"),)
+
+    event_sha256: str = Field(primary_key=True)
+    tenant_id: str
+    request_id: str
+    pool: str
+    reason: str
+    detail: str
+    event: bytes
+    created_ms: int = Field(sa_type=BigInteger)

@@ -1,0 +1,193 @@
+"""SQL: one engine per process, sessions, and migrations to the newest schema. SQLite and Postgres alike.
+
+Knows no table. The tables of every package are migrated by the one linear history in core/migrations.
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, Row, Table, event, insert, text
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.orm import declared_attr
+from sqlmodel import SQLModel
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from core import exclusive
+from core.errors import StartupError
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+MIGRATION_SECONDS_MAX = 120.0
+MIGRATION_LOCK = 0x5041_524C_4559  # "PARLEY", the advisory lock that a migration holds on Postgres
+SQLITE_BUSY_MS = 10_000
+
+
+class Record(SQLModel):
+    """The base of every table: its name is the class's in snake case."""
+
+    @declared_attr.directive
+    def __tablename__(cls) -> str:  # noqa: N805 # pyright: ignore[reportIncompatibleVariableOverride]
+        return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+
+
+class Database:
+    """A process's connections to one database. Make one at start, close it at the end."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.engine = _engine(endpoint)
+        self.dialect = self.engine.dialect.name
+
+    @asynccontextmanager
+    async def session(self) -> AsyncGenerator[AsyncSession]:
+        """A session; the caller commits, and what is not committed is rolled back."""
+        async with AsyncSession(self.engine, expire_on_commit=False) as session:
+            yield session
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[AsyncSession]:
+        """A session that commits when the block ends well, for what reads first and writes by what it read.
+
+        On SQLite it takes the write lock at its start, so that no other writer comes between."""
+        async with self.session() as session:
+            if self.dialect == "sqlite":
+                connection = await session.connection()
+                await connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield session
+            await session.commit()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self.engine.dispose()
+
+
+async def insert_ignore(session: AsyncSession, rows: Sequence[SQLModel]) -> list[Row[Any]]:
+    """Insert rows of one table except those whose primary or unique key exists already.
+
+    Returns the primary keys of the rows that are new, in no particular order."""
+    if not rows:
+        return []
+    table = _table(rows[0])
+    dialect = session.get_bind().dialect.name
+    statement: Any = (sqlite if dialect == "sqlite" else postgresql).insert(table).on_conflict_do_nothing()
+    connection = await session.connection()
+    reply = await connection.execute(
+        statement.returning(*table.primary_key.columns), [row.model_dump() for row in rows]
+    )
+    return list(reply.all())
+
+
+async def insert_rows(session: AsyncSession, rows: Sequence[SQLModel]) -> None:
+    """Insert rows of one table in as few statements as the driver allows."""
+    if rows:
+        connection = await session.connection()
+        await connection.execute(insert(_table(rows[0])), [row.model_dump() for row in rows])
+
+
+async def migrate(endpoint: str) -> None:
+    """Bring the schema to the newest version, all or nothing. Safe when several processes run it at once.
+
+    Raises StartupError where the database cannot be reached, opened or migrated."""
+    url = _url(endpoint)
+    shown = url.render_as_string(hide_password=True)
+    try:
+        if url.get_backend_name() == "sqlite":
+            await _migrate_sqlite(endpoint, url)
+        else:
+            await _migrate_postgres(endpoint)
+    except (OSError, DBAPIError) as error:
+        reason = error.orig if isinstance(error, DBAPIError) else error
+        raise StartupError(f"cannot migrate the database {shown}: {reason}") from error
+
+
+async def _migrate_sqlite(endpoint: str, url: URL) -> None:
+    """Under a lock file: switching to WAL and the first write of a new file do not wait for one another."""
+    assert url.database, "an in-memory database cannot be shared"
+    path = Path(url.database)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock_path = path.with_name(path.name + ".migrate.lock")
+    lock = await asyncio.to_thread(exclusive.take, lock_path, MIGRATION_SECONDS_MAX)
+    if lock is None:
+        raise StartupError(f"another process has been migrating {path} for {MIGRATION_SECONDS_MAX:.0f} s")
+    try:
+        engine = _engine(endpoint)
+        try:
+            async with engine.connect() as connection:
+                await connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+                await connection.exec_driver_sql("BEGIN IMMEDIATE")
+                await connection.run_sync(_upgrade)
+                await connection.commit()
+        finally:
+            await engine.dispose()
+    finally:
+        os.close(lock)
+
+
+async def _migrate_postgres(endpoint: str) -> None:
+    engine = _engine(endpoint)
+    try:
+        async with engine.begin() as connection:
+            await _advisory_lock(connection)
+            await connection.run_sync(_upgrade)
+    finally:
+        await engine.dispose()
+
+
+async def _advisory_lock(connection: AsyncConnection) -> None:
+    """Held to the end of the transaction, so it cannot outlive a process that dies."""
+    await connection.execute(text(f"SET LOCAL lock_timeout = {int(MIGRATION_SECONDS_MAX * 1000)}"))
+    await connection.execute(text("SELECT pg_advisory_xact_lock(:id)"), {"id": MIGRATION_LOCK})
+
+
+def _upgrade(connection: Connection) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def _engine(endpoint: str) -> AsyncEngine:
+    url = _url(endpoint)
+    if url.get_backend_name() != "sqlite":
+        return create_async_engine(url, pool_pre_ping=True)
+    engine = create_async_engine(url)
+    event.listen(engine.sync_engine, "connect", _configure_sqlite)
+    return engine
+
+
+def _url(endpoint: str) -> URL:
+    try:
+        url = make_url(endpoint)
+    except ArgumentError as error:
+        raise StartupError("the database URL cannot be parsed (PARLEY_DATABASE_URL)") from error
+    if url.drivername not in ("sqlite+aiosqlite", "postgresql+asyncpg"):
+        raise StartupError(f"the database must be sqlite+aiosqlite or postgresql, not {url.drivername}")
+    return url
+
+
+def _configure_sqlite(connection: Any, _record: object) -> None:
+    """synchronous=FULL: a commit that was acknowledged outlives a power cut, as the biller relies on."""
+    cursor = connection.cursor()
+    for pragma in (f"busy_timeout={SQLITE_BUSY_MS}", "foreign_keys=ON", "synchronous=FULL"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _table(row: SQLModel) -> Table:
+    table = getattr(type(row), "__table__", None)
+    assert isinstance(table, Table), f"{type(row).__name__} is no table"
+    return table
+
+
+def is_locked(error: OperationalError) -> bool:
+    """Whether SQLite gave up waiting for another writer: the same transaction may be tried again."""
+    return "database is locked" in str(error.orig)
