@@ -42,3 +42,7 @@ def main() -> None:
     except StartupError as error:
         click.echo(f"parley: {error}", err=True)
         sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

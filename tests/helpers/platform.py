@@ -1,0 +1,109 @@
+"""The whole platform as a newcomer starts it: `parley up` with a real vLLM worker."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import psutil
+
+READY_SECONDS_MAX = 180.0
+STOP_SECONDS_MAX = 30.0
+
+
+@dataclass(frozen=True)
+class Platform:
+    """A running platform and what `up.json` says of it."""
+
+    home: Path
+    process: "subprocess.Popen[bytes]"
+    url: str
+    console: str
+    tenant: str
+    key: str
+
+    def processes(self) -> list[psutil.Process]:
+        """Every process that carries this PARLEY_HOME in its environment, `parley up` included."""
+        return processes_of(self.home)
+
+    def matching(self, *words: str) -> list[psutil.Process]:
+        """Those whose command line has all the words."""
+        return [each for each in self.processes() if all(word in command_line(each) for word in words)]
+
+
+def command_line(process: psutil.Process) -> str:
+    """A process's command line, empty where it is gone."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+def processes_of(home: Path) -> list[psutil.Process]:
+    """Every live process with PARLEY_HOME=home in its environment."""
+    found: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        try:
+            carries = process.environ().get("PARLEY_HOME") == str(home)
+            if carries and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def free_ports(count: int) -> list[int]:
+    """Different loopback ports that nobody listens on at this moment."""
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
+
+
+@contextmanager
+def running_platform(
+    home: Path, *arguments: str, environment: dict[str, str] | None = None
+) -> Iterator[Platform]:
+    """`parley up` on `home`, ready to answer; stopped by SIGTERM at the end."""
+    port, console = free_ports(2)
+    base = {"PARLEY_HOME": str(home), "PARLEY_PORT": str(port), "PARLEY_CONSOLE_PORT": str(console)}
+    with (home.parent / f"{home.name}.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "core.cli", "up", *arguments],
+            env=os.environ | base | (environment or {}),
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        _until_ready(f"http://127.0.0.1:{port}/readyz", process, Path(log.name))
+        up = json.loads((home / "up.json").read_text())
+        yield Platform(home, process, up["url"], up["console"], up["tenant"], up["key"])
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        process.wait(STOP_SECONDS_MAX)
+
+
+def _until_ready(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    deadline = time.monotonic() + READY_SECONDS_MAX
+    while True:
+        try:
+            if httpx.get(url).status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        assert process.poll() is None, f"parley up ended: {log.read_text(errors='replace')[-4000:]}"
+        assert time.monotonic() < deadline, f"not ready: {log.read_text(errors='replace')[-4000:]}"
+        time.sleep(0.1)
