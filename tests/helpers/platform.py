@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,7 +75,7 @@ def free_ports(count: int) -> list[int]:
 @contextmanager
 def running_platform(
     home: Path, *arguments: str, environment: dict[str, str] | None = None
-) -> Iterator[Platform]:
+) -> Generator[Platform]:
     """`parley up` on `home`, ready to answer; stopped by SIGTERM at the end."""
     port, console = free_ports(2)
     base = {"PARLEY_HOME": str(home), "PARLEY_PORT": str(port), "PARLEY_CONSOLE_PORT": str(console)}
