@@ -16,7 +16,10 @@ PLATFORM = ""  # the tenant_id of what belongs to the platform: the books that a
 class Tenant(Record, table=True):
     """A customer. `tenant_id` is its own id, so that one filter serves every table."""
 
-    __table_args__ = (UniqueConstraint("name", name="uq_tenant_name"),)
+    __table_args__ = (
+        UniqueConstraint("name", name="uq_tenant_name"),
+        ForeignKeyConstraint(["price_book_id"], ["price_book.id"], name="fk_tenant_price_book"),
+    )
 
     tenant_id: str = Field(primary_key=True)
     name: str

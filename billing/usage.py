@@ -1,4 +1,4 @@
-"""The usage event: what one ended request used. The engine writes it to the pool's `ended` stream, billing reads it.
+"""The usage event: what one ended request used. The engine writes it to a pool's `ended` stream.
 
 This module owns the event's format and the stream's name (docs/architecture.md, "From log to ledger").
 """
@@ -11,7 +11,7 @@ ENDED_FIELD = "e"
 
 
 def ended_stream(pool: str) -> str:
-    """The Redis key of a pool's stream of ended requests. Each entry has one field, `e`: an encoded UsageEvent."""
+    """The Redis key of a pool's stream of ended requests; field `e` of an entry is an encoded UsageEvent."""
     return f"{{p:{pool}}}ended"
 
 

@@ -9,8 +9,8 @@ down_revision = None
 
 def upgrade() -> None:
     """Make billing's first tables and version 1 of the default prices."""
-    _make_tenants()
     _make_prices()
+    _make_tenants()
     _make_usage()
     _seed_default_prices()
 
@@ -25,6 +25,7 @@ def _make_tenants() -> None:
         sa.Column("created_ms", sa.BigInteger(), nullable=False),
         sa.Column("closed_ms", sa.BigInteger()),
         sa.UniqueConstraint("name", name="uq_tenant_name"),
+        sa.ForeignKeyConstraint(["price_book_id"], ["price_book.id"], name="fk_tenant_price_book"),
     )
     op.create_table(
         "project",

@@ -1,0 +1,69 @@
+"""The door of this package: what the engine, the server and the console may import from billing (besides
+billing.usage, which owns the usage event)."""
+
+from billing.money import to_display, to_text
+from billing.price_book import pinned_prices
+from billing.prices import Counts, Line, Meter, counts_of, rate
+from billing.quota import Admission, AdmissionState, Admitted, Directory, Extension, Quota, Settled
+from billing.tables import ApiKey, Project, Tenant
+from billing.tenancy import (
+    CONTROL_CHANNEL,
+    DEFAULT_PROJECT,
+    DEFAULT_SCOPES,
+    PRIORITIES,
+    SCOPES,
+    ControlNews,
+    Principal,
+    authenticate_key,
+    create_key,
+    create_project,
+    create_tenant,
+    find_project,
+    find_tenant,
+    list_keys,
+    list_tenants,
+    revoke_key,
+    rotate_key,
+)
+from billing.usage import PinnedPrices, UsageEvent, UsageOwner
+
+__all__ = [
+    "CONTROL_CHANNEL",
+    "DEFAULT_PROJECT",
+    "DEFAULT_SCOPES",
+    "PRIORITIES",
+    "SCOPES",
+    "Admission",
+    "AdmissionState",
+    "Admitted",
+    "ApiKey",
+    "ControlNews",
+    "Counts",
+    "Directory",
+    "Extension",
+    "Line",
+    "Meter",
+    "PinnedPrices",
+    "Principal",
+    "Project",
+    "Quota",
+    "Settled",
+    "Tenant",
+    "UsageEvent",
+    "UsageOwner",
+    "authenticate_key",
+    "counts_of",
+    "create_key",
+    "create_project",
+    "create_tenant",
+    "find_project",
+    "find_tenant",
+    "list_keys",
+    "list_tenants",
+    "pinned_prices",
+    "rate",
+    "revoke_key",
+    "rotate_key",
+    "to_display",
+    "to_text",
+]
