@@ -1,0 +1,100 @@
+"""Which model versions this installation knows, and the fingerprint that says when two of them are the same.
+
+Two workers may continue each other's requests exactly when their fingerprints are equal. Imports no engine,
+so that the gateway can read it.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlmodel import col, select
+
+from core.database import Database
+from engine.tables import ModelVersion
+
+# The engine that a fingerprint stands for; pyproject.toml pins the same version for CPU and GPU.
+ENGINE = "vllm-0.32.0"
+# What decides which tokens a folder's model produces and which text they are. Anything else in it is ignored.
+COVERED = (
+    "*.safetensors",
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "chat_template.jinja",
+)
+CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class ModelRecord:
+    """One model version as requests and workers see it. `max_model_len` counts prompt and answer tokens."""
+
+    name: str
+    version: str
+    fingerprint: str
+    folder: Path
+    pool: str
+    max_model_len: int
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """sha-256 (hex) by name of every file that a fingerprint covers. Reads the weights: takes seconds."""
+    files = sorted({file for pattern in COVERED for file in folder.glob(pattern)})
+    return {file.name: _digest(file) for file in files}
+
+
+def fingerprint(covered: Mapping[str, str], dtype: str, engine: str = ENGINE) -> str:
+    """The fingerprint (hex) of a model's `digests` as run by `engine` in `dtype` (auto: the weights' own)."""
+    facts = {"files": dict(sorted(covered.items())), "dtype": dtype, "engine": engine}
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+async def list_models(db: Database) -> list[ModelRecord]:
+    """The newest enabled version of each model, by name."""
+    async with db.session() as session:
+        rows = await session.exec(
+            select(ModelVersion)
+            .where(col(ModelVersion.enabled))
+            .order_by(col(ModelVersion.name), col(ModelVersion.created_ms), col(ModelVersion.version))
+        )
+        newest = {row.name: row for row in rows}
+    return [_record(row) for row in newest.values()]
+
+
+async def resolve(db: Database, name: str) -> ModelRecord | None:
+    """The newest enabled version of one model, None where there is none."""
+    return next((record for record in await list_models(db) if record.name == name), None)
+
+
+async def save(db: Database, record: ModelRecord, manifest: Mapping[str, Any], now_ms: int) -> None:
+    """Make `record` a model version that requests can name, or bring the row of that version up to date."""
+    async with db.transaction() as session:
+        row = await session.get(ModelVersion, (record.name, record.version))
+        fresh = ModelVersion(
+            name=record.name,
+            version=record.version,
+            fingerprint=record.fingerprint,
+            folder=str(record.folder),
+            pool=record.pool,
+            max_model_len=record.max_model_len,
+            manifest=dict(manifest),
+            enabled=True,
+            created_ms=row.created_ms if row else now_ms,
+        )
+        await session.merge(fresh)
+
+
+def _record(row: ModelVersion) -> ModelRecord:
+    return ModelRecord(row.name, row.version, row.fingerprint, Path(row.folder), row.pool, row.max_model_len)
+
+
+def _digest(file: Path) -> str:
+    sha = hashlib.sha256()
+    with file.open("rb") as stream:
+        while chunk := stream.read(CHUNK_BYTES):
+            sha.update(chunk)
+    return sha.hexdigest()

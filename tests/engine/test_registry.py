@@ -1,0 +1,52 @@
+"""The registry: fingerprints move with what decides an answer; the newest enabled version wins."""
+
+from pathlib import Path
+
+from core.database import Database, migrate
+from engine.models.registry import ModelRecord, digests, fingerprint, list_models, resolve, save
+from engine.tables import ModelVersion
+
+
+def test_a_fingerprint_covers_weights_tokenizer_template_config_dtype_and_engine(tmp_path: Path):
+    """Any of them changed is another fingerprint; a file beside them is not."""
+    names = ("model.safetensors", "tokenizer.json", "chat_template.jinja", "config.json")
+    for name in names:
+        (tmp_path / name).write_text(name)
+    first = fingerprint(digests(tmp_path), "auto")
+    (tmp_path / "README.md").write_text("no matter")
+    assert fingerprint(digests(tmp_path), "auto") == first
+    seen = {
+        first,
+        fingerprint(digests(tmp_path), "float32"),
+        fingerprint(digests(tmp_path), "auto", "vllm-1"),
+    }
+    for name in names:
+        (tmp_path / name).write_text("changed")
+        seen.add(fingerprint(digests(tmp_path), "auto"))
+    assert len(seen) == 3 + len(names)
+
+
+async def test_the_newest_enabled_version_of_a_name_is_resolved(tmp_path: Path):
+    """Disabled versions and unknown names do not resolve; saving again updates the row."""
+    endpoint = f"sqlite+aiosqlite:///{tmp_path / 'parley.db'}"
+    await migrate(endpoint)
+    db = Database(endpoint)
+    try:
+        old, new = _record("1", tmp_path), _record("2", tmp_path)
+        await save(db, old, {"version": "1"}, now_ms=1)
+        await save(db, new, {"version": "2"}, now_ms=2)
+        assert await resolve(db, "tiny") == new
+        assert await list_models(db) == [new]
+        async with db.transaction() as session:
+            row = await session.get_one(ModelVersion, ("tiny", "2"))
+            row.enabled = False
+        assert await resolve(db, "tiny") == old
+        await save(db, new, {"version": "2"}, now_ms=3)
+        assert await resolve(db, "tiny") == new
+        assert await resolve(db, "huge") is None
+    finally:
+        await db.close()
+
+
+def _record(version: str, folder: Path) -> ModelRecord:
+    return ModelRecord("tiny", version, f"print-{version}", folder, "default", 128)
