@@ -1,0 +1,75 @@
+"""SIGKILL of any process of a running platform: answers go on, and nothing is left behind (INV-17)."""
+
+import asyncio
+import os
+import signal
+
+import psutil
+import pytest
+
+from tests.helpers.home import short_folder
+from tests.helpers.platform import Platform, command_line, processes_of, running_platform
+from tests.helpers.wait import wait_until
+from tests.system.wire import wired
+
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(420)]
+GONE_SECONDS_MAX = 5.0
+RECOVERY_SECONDS_MAX = 90.0
+
+
+def family(process: psutil.Process) -> set[psutil.Process]:
+    """A process and all it started."""
+    return {process, *process.children(recursive=True)}
+
+
+def alive(processes: set[psutil.Process]) -> list[str]:
+    """The command lines of those that still run."""
+    return [
+        command_line(each)
+        for each in processes
+        if each.is_running() and each.status() != psutil.STATUS_ZOMBIE
+    ]
+
+
+def one(platform: Platform, *words: str) -> psutil.Process:
+    """The process itself, not the leash that holds it."""
+    found = [each for each in platform.matching(*words) if "leash_main" not in command_line(each)]
+    assert found, f"no process has {words}: {[command_line(each) for each in platform.processes()]}"
+    return min(found, key=lambda each: each.create_time())
+
+
+async def kill_mid_answer(
+    platform: Platform, victim: psutil.Process, expect_dead: set[psutil.Process]
+) -> str:
+    """SIGKILL `victim` while an answer streams; the answer must complete and `expect_dead` must be gone."""
+    async with wired(platform.url, platform.key) as wire:
+        reading = await wire.send("Tell a story.", options={"max_tokens": 220, "min_tokens": 220})
+        while reading.applied < 12:
+            await wire.hear()
+        os.kill(victim.pid, signal.SIGKILL)
+        await wait_until(lambda: not alive(expect_dead), GONE_SECONDS_MAX)
+        async with asyncio.timeout(RECOVERY_SECONDS_MAX):
+            await wire.finish(reading)
+    assert reading.end is not None
+    assert reading.end["usage"]["output"] == 220
+    assert "moved" in reading.kinds
+    return reading.text
+
+
+async def test_killing_any_process_leaves_no_orphan():
+    """Worker, its leash, the supervisor, then `parley up` itself, one at a time."""
+    with short_folder("orphans") as home, running_platform(home) as platform:
+        worker = one(platform, "worker")
+        await kill_mid_answer(platform, worker, family(worker))
+
+        worker = one(platform, "worker")
+        leash = worker.parent()
+        assert leash is not None
+        await kill_mid_answer(platform, leash, family(leash))
+
+        supervisor = one(platform, "supervisor")
+        await kill_mid_answer(platform, supervisor, family(supervisor))
+
+        os.kill(platform.process.pid, signal.SIGKILL)
+        platform.process.wait()
+        await wait_until(lambda: not processes_of(home), GONE_SECONDS_MAX)
