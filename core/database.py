@@ -13,10 +13,11 @@ from typing import Any
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, Row, Table, event, insert, text
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Table, event, insert, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.orm import declared_attr
 from sqlmodel import SQLModel
@@ -69,7 +70,7 @@ class Database:
         await self.engine.dispose()
 
 
-async def insert_ignore(session: AsyncSession, rows: Sequence[SQLModel]) -> list[Row[Any]]:
+async def insert_ignore(session: AsyncSession, rows: Sequence[SQLModel]) -> list[tuple[Any, ...]]:
     """Insert rows of one table except those whose primary or unique key exists already.
 
     Returns the primary keys of the rows that are new, in no particular order."""
@@ -82,7 +83,7 @@ async def insert_ignore(session: AsyncSession, rows: Sequence[SQLModel]) -> list
     reply = await connection.execute(
         statement.returning(*table.primary_key.columns), [row.model_dump() for row in rows]
     )
-    return list(reply.all())
+    return [tuple(row) for row in reply]
 
 
 async def insert_rows(session: AsyncSession, rows: Sequence[SQLModel]) -> None:
@@ -148,11 +149,30 @@ async def _advisory_lock(connection: AsyncConnection) -> None:
 
 
 def _upgrade(connection: Connection) -> None:
+    config = _alembic()
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def _alembic() -> Config:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    return config
+
+
+async def require_schema(db: Database) -> None:
+    """Raise StartupError where the schema is older than this code (a newer one is a deploy under way)."""
+    known = [script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions()]
+    try:
+        async with db.engine.connect() as connection:
+            found = (await connection.execute(text("SELECT version_num FROM alembic_version"))).scalar()
+    except (OSError, DBAPIError) as error:
+        if isinstance(error, OSError) or error.connection_invalidated:
+            raise StartupError(f"cannot reach the database: {error}") from error
+        found = None
+    if found is None or found in known[1:]:
+        raise StartupError("the database schema is not up to date: run `parley db migrate`")
 
 
 def _engine(endpoint: str) -> AsyncEngine:
@@ -186,8 +206,3 @@ def _table(row: SQLModel) -> Table:
     table = getattr(type(row), "__table__", None)
     assert isinstance(table, Table), f"{type(row).__name__} is no table"
     return table
-
-
-def is_locked(error: OperationalError) -> bool:
-    """Whether SQLite gave up waiting for another writer: the same transaction may be tried again."""
-    return "database is locked" in str(error.orig)

@@ -1,0 +1,111 @@
+"""One pool's `ended` stream as the biller reads it: by consumer group, so that every event is handled at
+least once whoever dies, and trimmed only behind the slowest of its groups."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from billing.usage import ENDED_FIELD, ENDED_GROUP_BILLER, ENDED_GROUP_RECORDER, ended_stream
+from core.redis import Client
+
+GROUPS = (ENDED_GROUP_BILLER, ENDED_GROUP_RECORDER)
+EVENTS_MAX = 500
+BLOCK_MS = 500
+# A batch takes milliseconds: one pending for this long belongs to a consumer that died or failed.
+CLAIM_IDLE_MS = 5_000
+CONSUMER_IDLE_MS_MAX = 3_600_000
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """One entry of the stream: its id, and the encoded event."""
+
+    id: bytes
+    data: bytes
+
+
+class EndedStream:
+    """A consumer of the group `biller` on one pool's stream."""
+
+    def __init__(self, redis: Client, pool: str, consumer: str, claim_idle_ms: int = CLAIM_IDLE_MS) -> None:
+        self._redis: Any = redis  # redis-py types its replies as unions of its sync and async forms
+        self.pool = pool
+        self._key = ended_stream(pool)
+        self._consumer = consumer
+        self._claim_idle_ms = claim_idle_ms
+
+    async def ensure_groups(self) -> None:
+        """Make the stream and both of its groups, from its first entry on, where they are missing."""
+        for group in GROUPS:
+            try:
+                await self._redis.xgroup_create(self._key, group, id="0", mkstream=True)
+            except ResponseError as error:
+                if not str(error).startswith("BUSYGROUP"):
+                    raise
+
+    async def read(self) -> list[Delivery]:
+        """New entries, at most EVENTS_MAX; waits up to BLOCK_MS for the first."""
+        reply = await self._redis.xreadgroup(
+            ENDED_GROUP_BILLER, self._consumer, {self._key: ">"}, count=EVENTS_MAX, block=BLOCK_MS
+        )
+        return [delivery for entries in _streams(reply) for delivery in _deliveries(entries)]
+
+    async def claim(self) -> list[Delivery]:
+        """Take over entries that were delivered and not acknowledged in time, ours included."""
+        reply = await self._redis.xautoclaim(
+            self._key, ENDED_GROUP_BILLER, self._consumer, self._claim_idle_ms, "0-0", count=EVENTS_MAX
+        )
+        return _deliveries(reply[1])
+
+    async def acknowledge(self, deliveries: Sequence[Delivery]) -> None:
+        """Never to be delivered again. Only after what became of them is committed."""
+        if deliveries:
+            await self._redis.xack(self._key, ENDED_GROUP_BILLER, *(each.id for each in deliveries))
+
+    async def trim(self) -> int:
+        """Drop the entries that both groups have acknowledged; how many. None before both groups exist."""
+        reply = await self._redis.xinfo_groups(self._key)
+        groups = {group["name"].decode(): group for group in reply}
+        if not all(name in groups for name in GROUPS):
+            return 0
+        keep = [await self._least_needed(name, groups[name]["last-delivered-id"]) for name in GROUPS]
+        least = min(keep)
+        return int(await self._redis.xtrim(self._key, minid=f"{least[0]}-{least[1]}", approximate=False))
+
+    async def forget_dead_consumers(self) -> None:
+        """Delete consumers that hold nothing and were not seen for an hour: each process start makes one."""
+        for consumer in await self._redis.xinfo_consumers(self._key, ENDED_GROUP_BILLER):
+            if consumer["pending"] == 0 and consumer["idle"] > CONSUMER_IDLE_MS_MAX:
+                await self._redis.xgroup_delconsumer(self._key, ENDED_GROUP_BILLER, consumer["name"])
+
+    async def _least_needed(self, group: str, last_delivered: bytes) -> tuple[int, int]:
+        """The id below which the group needs nothing: its least pending one, else the one after its last.
+
+        The last delivered id was read first: what is delivered in between lies above it, and stays."""
+        pending = await self._redis.xpending(self._key, group)
+        if pending["pending"]:
+            return _parsed(pending["min"])
+        milliseconds, sequence = _parsed(last_delivered)
+        return milliseconds, sequence + 1
+
+
+def _streams(reply: Any) -> list[Any]:
+    """The entry lists of an XREADGROUP reply: pairs in RESP2, a mapping (of lists of lists) in RESP3."""
+    if not reply:
+        return []
+    if isinstance(reply, dict):
+        return [entries for chunks in reply.values() for entries in chunks]
+    return [entries for _, entries in reply]
+
+
+def _deliveries(entries: Any) -> list[Delivery]:
+    """Entries that were trimmed while pending come without fields."""
+    field = ENDED_FIELD.encode()
+    return [Delivery(id, fields.get(field, b"")) for id, fields in entries if fields]
+
+
+def _parsed(id: bytes) -> tuple[int, int]:
+    milliseconds, _, sequence = id.decode().partition("-")
+    return int(milliseconds), int(sequence)
