@@ -1,0 +1,71 @@
+"""The door of this package: what the server, the console and chaos may import from engine."""
+
+from engine.ending import EndFacts, Ending, end_payload, end_unclaimed, text_hash
+from engine.hints import Hints, WorkerWakes
+from engine.log import LogReader, visible_text
+from engine.queue import PoolQueue
+from engine.queue_types import (
+    Append,
+    AppendCode,
+    Appended,
+    Claim,
+    Claims,
+    Enqueue,
+    Enqueued,
+    Expired,
+    Hint,
+    Offer,
+    Reaped,
+    Renewed,
+    View,
+    WorkerView,
+)
+from engine.request import (
+    Control,
+    EndReason,
+    Entry,
+    EntryKind,
+    PriorityClass,
+    RequestInput,
+    Sampling,
+    Status,
+    input_decoder,
+    input_encoder,
+)
+
+__all__ = [
+    "Append",
+    "AppendCode",
+    "Appended",
+    "Claim",
+    "Claims",
+    "Control",
+    "EndFacts",
+    "EndReason",
+    "Ending",
+    "Enqueue",
+    "Enqueued",
+    "Entry",
+    "EntryKind",
+    "Expired",
+    "Hint",
+    "Hints",
+    "LogReader",
+    "Offer",
+    "PoolQueue",
+    "PriorityClass",
+    "Reaped",
+    "Renewed",
+    "RequestInput",
+    "Sampling",
+    "Status",
+    "View",
+    "WorkerView",
+    "WorkerWakes",
+    "end_payload",
+    "end_unclaimed",
+    "input_decoder",
+    "input_encoder",
+    "text_hash",
+    "visible_text",
+]

@@ -1,0 +1,158 @@
+"""How a request ends: its `end` entry and its usage event, from one set of facts. Pure, but for `end_unclaimed`.
+
+What is billed (docs/architecture.md, from log to ledger): an error bills no output, and input only where text was
+shown; a blocked answer bills the tokens whose text was shown; everything else bills what was sampled. A request that
+never ran bills nothing.
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+import msgspec
+
+from billing import usage
+from billing.api import Counts, Quota, UsageEvent, rate
+from engine.log import LogReader
+from engine.queue import PoolQueue
+from engine.queue_types import Unowned
+from engine.request import EndReason, Entry, EntryKind, RequestInput, input_decoder
+
+
+@dataclass(frozen=True)
+class EndFacts:
+    """What is known when a request ends. `text` is the final visible text, `n` the sampled tokens, `covered` those
+    whose text was shown; times are Unix ms, 0 where never reached."""
+
+    tenant: str
+    request: str
+    pool: str
+    reason: EndReason
+    text: str
+    prompt_tokens: int
+    n: int
+    covered: int
+    input_cached: int
+    claims: int
+    claimed_ms: int
+    first_token_ms: int
+    ended_ms: int
+    recomputed_tokens: int = 0
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """`payload` is the END entry's `v`, `event` what billing gets."""
+
+    payload: bytes
+    event: UsageEvent
+
+
+def end_payload(facts: EndFacts, request: RequestInput) -> Ending:
+    """The `end` that readers get and the event that is billed, of one request. Both name the same cost."""
+    counts = billable(facts)
+    _, cost = rate(counts, request.prices)
+    event = UsageEvent(
+        tenant=facts.tenant,
+        request=facts.request,
+        pool=facts.pool,
+        model=request.model,
+        fingerprint=request.fingerprint,
+        owner=request.owner,
+        accepted_ms=request.accepted_ms,
+        ended_ms=facts.ended_ms,
+        reason=facts.reason.value,
+        prices=request.prices,
+        claimed_ms=facts.claimed_ms,
+        first_token_ms=facts.first_token_ms,
+        code=facts.code,
+        input_uncached=counts.input_uncached,
+        input_cached=counts.input_cached,
+        output_text=counts.output_text,
+        cost_nano=cost,
+        claims=facts.claims,
+        recomputed_tokens=facts.recomputed_tokens,
+    )
+    return Ending(_payload(facts, counts, event), event)
+
+
+def billable(facts: EndFacts) -> Counts:
+    """The quantities that this end bills."""
+    match facts.reason:
+        case EndReason.ERROR:
+            ran, output = facts.claims > 0 and facts.covered > 0, 0
+        case EndReason.BLOCKED:
+            ran, output = facts.claims > 0, min(facts.covered, facts.n)
+        case _:
+            ran, output = facts.claims > 0, facts.n
+    if not ran:
+        return Counts()
+    cached = min(facts.input_cached, facts.prompt_tokens)
+    return Counts(input_uncached=facts.prompt_tokens - cached, input_cached=cached, output_text=output)
+
+
+def _payload(facts: EndFacts, counts: Counts, event: UsageEvent) -> bytes:
+    total_input = counts.input_uncached + counts.input_cached
+    left_queue_ms = facts.claimed_ms or facts.ended_ms
+    value: dict[str, object] = {"reason": facts.reason.value}
+    if facts.code:
+        value["code"] = facts.code
+    value["usage"] = {
+        "input": total_input,
+        "cached_input": counts.input_cached,
+        "output": counts.output_text,
+        "total": total_input + counts.output_text,
+    }
+    value["cost"] = {"nano": event.cost_nano, "currency": event.prices.currency}
+    value["timing"] = {
+        "queue_ms": max(0, left_queue_ms - event.accepted_ms),
+        "ttft_ms": max(0, facts.first_token_ms - event.accepted_ms) if facts.first_token_ms else 0,
+        "total_ms": max(0, facts.ended_ms - event.accepted_ms),
+    }
+    value["h"] = text_hash(facts.text)
+    return msgspec.json.encode(value)
+
+
+def text_hash(text: str) -> str:
+    """What a client compares its text with: lower-case hex sha-256 of its UTF-8."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+async def end_unclaimed(
+    queue: PoolQueue, quota: Quota, tenant: str, id: str, reason: EndReason | str, code: str | None = None
+) -> bool:
+    """End a queued or parked request and settle it. False: a worker has it, it is over, or its log just moved on; the
+    reaper comes back to it where that is due."""
+    found = await queue.unowned(tenant, id)
+    if found is None:
+        return False
+    text = await LogReader(queue.redis, queue.pool).text_through(tenant, id, found.head)
+    facts = _facts(queue.pool, tenant, id, found, text, EndReason(reason), code or "", await queue.now_ms())
+    ending = end_payload(facts, input_decoder.decode(found.input))
+    end = Entry(o=found.head + 1, k=EntryKind.END, i=found.n, v=ending.payload)
+    if not await queue.finish(tenant, id, found.head, [end], usage.encode(ending.event)):
+        return False
+    await quota.settle(ending.event)
+    return True
+
+
+def _facts(
+    pool: str, tenant: str, id: str, found: Unowned, text: str, reason: EndReason, code: str, now_ms: int
+) -> EndFacts:
+    return EndFacts(
+        tenant=tenant,
+        request=id,
+        pool=pool,
+        reason=reason,
+        text=text,
+        prompt_tokens=found.prompt_tokens,
+        n=found.n,
+        covered=found.covered,
+        input_cached=found.input_cached,
+        claims=found.claims,
+        claimed_ms=found.claimed_ms,
+        first_token_ms=found.first_token_ms,
+        ended_ms=now_ms,
+        recomputed_tokens=found.recomputed_tokens,
+        code=code,
+    )

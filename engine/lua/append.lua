@@ -1,0 +1,8 @@
+#!lua flags=allow-oom
+-- append(now, keep s, items as msgpack): every request of one flush, each fenced by its claim token and offsets.
+local answers = {}
+for position, item in ipairs(cmsgpack.unpack(ARGV[3])) do
+  answers[position] = commit(item, ARGV[2])
+end
+publish()
+return answers

@@ -1,0 +1,105 @@
+#!lua
+-- enqueue(now, t, id, body hash, input, class, fingerprint, prompt tokens, max tokens, deadline, accepted, granted,
+-- model, gateway, then the limits): create or return. Replies {created, status, epoch, head, position, wait ms}, or
+-- {refusal, number}.
+local t, id, body_hash, class, fingerprint = ARGV[2], ARGV[3], ARGV[4], ARGV[6], ARGV[7]
+local prompt, max_tokens, deadline = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
+local gateway = ARGV[14]
+local queue_max, tenant_max, memory_max = tonumber(ARGV[15]), tonumber(ARGV[16]), tonumber(ARGV[17])
+local readers_max, gateway_lease, unread_max = tonumber(ARGV[18]), tonumber(ARGV[19]), tonumber(ARGV[20])
+local req, total = key('req', t, id), 0
+
+local function follow()
+  local readers = key('rd', t, id)
+  if gateway == '' or call('HLEN', readers) >= readers_max then
+    return
+  end
+  call('HSETNX', readers, gateway, 'reading')
+  call('SADD', P .. 'reads:' .. gateway, member_of(t, id))
+  call('ZADD', P .. 'gws', 'NX', int(NOW + gateway_lease), gateway)
+end
+
+local function ahead_of(order)
+  local ahead = 0
+  for _, higher in ipairs(CLASSES) do
+    if higher == class then
+      return ahead + call('ZCOUNT', P .. 'age:' .. class, '-inf', '(' .. order)
+    end
+    ahead = ahead + call('ZCARD', P .. 'age:' .. higher)
+  end
+end
+
+-- Predicted from the pace at which a full pool has been taking requests lately.
+local function wait_for(ahead)
+  return math.floor(ahead * number_of(call('HGET', KEYS[1], 'pace')))
+end
+
+local function known()
+  local status, hash, epoch, head, order = unpack(call('HMGET', req, 'status', 'body_hash', 'epoch', 'o', 'order'))
+  if not status then
+    return nil
+  end
+  if hash ~= body_hash then
+    return { 'id_conflict', 0 }
+  end
+  local ahead = status == 'queued' and ahead_of(order) or 0
+  if status ~= 'ended' and status ~= 'moved' then
+    follow()
+  end
+  return { 0, status, tonumber(epoch), tonumber(head), ahead, wait_for(ahead) }
+end
+
+local function memory_is_short()
+  local info = call('INFO', 'memory')
+  local limit = tonumber(string.match(info, 'maxmemory:(%d+)'))
+  return limit > 0 and tonumber(string.match(info, 'used_memory:(%d+)')) > limit * memory_max
+end
+
+local function refusal()
+  local size = number_of(call('HGET', KEYS[1], 'size:' .. fingerprint))
+  if size > 0 and prompt + max_tokens > size then
+    return { 'rejected_too_large', size }
+  end
+  local of_tenant = 0
+  for _, name in ipairs(CLASSES) do
+    total = total + call('ZCARD', P .. 'age:' .. name)
+    of_tenant = of_tenant + call('ZCARD', P .. 'ids:' .. name .. ':' .. t)
+  end
+  if of_tenant >= tenant_max then
+    return { 'rejected_tenant_cap', math.max(1000, wait_for(1)) }
+  end
+  if total >= queue_max or call('XLEN', P .. 'ended') >= unread_max or memory_is_short() then
+    return { 'rejected_capacity', math.max(1000, wait_for(math.ceil(total / 10))) }
+  end
+  local wait = wait_for(ahead_of('+inf'))
+  if NOW + wait >= deadline then
+    return { 'rejected_deadline', math.max(1000, NOW + wait - deadline) }
+  end
+end
+
+local answer = known() or refusal()
+if answer then
+  return answer
+end
+
+-- Strictly rising, so that first come is first served even within one microsecond.
+local order = int(math.max(NOW_US, number_of(call('HGET', KEYS[1], 'order')) + 1))
+call('HSET', KEYS[1], 'order', order)
+if total == 0 then
+  call('HSET', KEYS[1], 'busy', '0')
+end
+local size = number_of(call('HGET', KEYS[1], 'size:' .. fingerprint))
+local lane = size > 0 and prompt > size / 4 and 'large' or 'normal'
+call('HSET', req, 'status', 'queued', 'body_hash', body_hash, 'ck', '', 'cn', 0, 'worker', '', 'epoch', 1,
+  'class', class, 'lane', lane, 'order', order, 'fingerprint', fingerprint, 'n', 0, 'o', 0, 'raw', 0, 'visible', 0,
+  'granted', ARGV[12], 'deadline', ARGV[10], 'control', 0, 'warm', '', 'deaths', 0, 'preempts', 0,
+  'prompt', ARGV[8], 'accepted', ARGV[11], 'claimed', 0, 'first', 0, 'cached', 0, 'covered', 0, 'recomputed', 0,
+  'model', ARGV[13])
+call('SET', key('in', t, id), ARGV[5])
+call('ZADD', P .. 'deadlines', ARGV[10], member_of(t, id))
+local ahead = ahead_of(order)
+enter_line(t, id, class, order)
+follow()
+local head = log_event(t, id, 'queued')
+publish()
+return { 1, 'queued', 1, head, ahead, wait_for(ahead) }

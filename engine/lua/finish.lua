@@ -1,0 +1,31 @@
+#!lua flags=allow-oom
+-- finish(now, keep s, t, id, expected head, entries as msgpack, event): the end of a request that nobody owns.
+-- Replies 1 where this end is in the log, by this call or by the call it repeats.
+local t, id, expected, entries = ARGV[3], ARGV[4], tonumber(ARGV[5]), cmsgpack.unpack(ARGV[6])
+local req, log = key('req', t, id), key('log', t, id)
+local status, head = unpack(call('HMGET', req, 'status', 'o'))
+
+local function is_repeated()
+  if status ~= 'ended' or tonumber(head) ~= expected + #entries then
+    return false
+  end
+  local last = call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
+  for at = 1, last and #last[2] or 0, 2 do
+    if last[2][at] == 'v' then
+      return last[2][at + 1] == entries[#entries][6]
+    end
+  end
+  return false
+end
+
+if (status ~= 'queued' and status ~= 'parked') or tonumber(head) ~= expected then
+  return is_repeated() and 1 or 0
+end
+for position, entry in ipairs(entries) do
+  write(log, expected + position, entry)
+end
+call('HSET', req, 'o', int(expected + #entries))
+tell(t, id, expected + #entries, entries)
+finish(t, id, ARGV[7], ARGV[2])
+publish()
+return 1

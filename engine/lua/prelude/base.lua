@@ -1,0 +1,43 @@
+-- Names, numbers and time, for every script. KEYS[1] is "{p:POOL}sys"; every other key of the pool is derived from
+-- it, so it has the same hash tag. ARGV[1] is the time in ms, or 0 for the server's own.
+local call = redis.call
+local P = string.sub(KEYS[1], 1, -4)
+local CLASSES = { 'interactive', 'standard', 'bulk' }
+local CANCEL, PARK = 1, 2
+
+-- Lua's own tostring keeps 14 digits; times in microseconds have 16.
+local function int(number)
+  return string.format('%.0f', number)
+end
+
+local function clock_us()
+  if ARGV[1] ~= '0' then
+    return tonumber(ARGV[1]) * 1000
+  end
+  local time = call('TIME')
+  return tonumber(time[1]) * 1000000 + tonumber(time[2])
+end
+
+local NOW_US = clock_us()
+local NOW = math.floor(NOW_US / 1000)
+
+local function key(kind, t, id)
+  return P .. kind .. ':' .. t .. ':' .. id
+end
+
+local function member_of(t, id)
+  return t .. ':' .. id
+end
+
+local function split(member)
+  return string.match(member, '^(.*):([^:]*)$')
+end
+
+local function number_of(value)
+  return tonumber(value or 0)
+end
+
+-- A doomed request is found by the reaper at once, whatever its deadline was.
+local function doom(member)
+  call('ZADD', P .. 'deadlines', 'LT', int(NOW), member)
+end

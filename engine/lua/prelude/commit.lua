@@ -1,0 +1,90 @@
+-- One owner's commit to one request: {t, id, ck, n0, tokens, o0, entries, raw, visible, cached, end}.
+-- `cached` is -1 and `end` '' where absent.
+local FIELDS = { 'status', 'ck', 'n', 'o', 'control', 'granted', 'first', 'deaths', 'cn', 'cached' }
+
+-- A commit that was made before, exactly so: the reply to it was lost.
+local function was_made(t, id, item, n, o)
+  local n0, tokens, o0, entries = item[4], item[5], item[6], item[7]
+  if n0 + #tokens / 4 > n or o0 + #entries > o then
+    return false
+  end
+  if #tokens > 0 and call('GETRANGE', key('tok', t, id), n0 * 4, n0 * 4 + #tokens - 1) ~= tokens then
+    return false
+  end
+  local stored = call('XRANGE', key('log', t, id), int(o0 + 1), int(o0 + #entries), 'COUNT', #entries + 1)
+  for position, entry in ipairs(entries) do
+    local fields = { x = '', k = 't', v = '' }
+    local pairs_ = stored[position] and stored[position][2] or {}
+    for at = 1, #pairs_, 2 do
+      fields[pairs_[at]] = pairs_[at + 1]
+    end
+    if fields.x ~= entry[2] or fields.k ~= entry[1] or fields.v ~= entry[6] then
+      return false
+    end
+  end
+  return true
+end
+
+local function verdict(item, record)
+  local n, o = number_of(record[3]), number_of(record[4])
+  if not record[1] then
+    return 'MISSING'
+  elseif record[1] == 'ended' then
+    return 'ENDED'
+  elseif record[2] ~= item[3] or item[3] == '' then
+    return 'FENCED'
+  elseif item[4] == n and item[6] == o then
+    return 'OK'
+  elseif was_made(item[1], item[2], item, n, o) then
+    return 'DUP'
+  end
+  return 'GAP'
+end
+
+local function store(item, record)
+  local t, id, n0, tokens, o0, entries = item[1], item[2], item[4], item[5], item[6], item[7]
+  local req, log = key('req', t, id), key('log', t, id)
+  local n, o = n0 + #tokens / 4, o0 + #entries
+  local set = { 'HSET', req, 'n', int(n), 'o', int(o), 'raw', int(item[8]), 'visible', int(item[9]) }
+  local function put(name, value)
+    set[#set + 1] = name
+    set[#set + 1] = value
+  end
+  if #tokens > 0 then
+    call('APPEND', key('tok', t, id), tokens)
+    if record[7] == '0' then put('first', int(NOW)) end
+    if record[8] ~= '0' then put('deaths', '0') end
+  end
+  for position, entry in ipairs(entries) do
+    write(log, o0 + position, entry)
+    if entry[1] == 't' and entry[2] ~= '' then put('covered', int(entry[5])) end
+  end
+  if item[10] >= 0 and record[9] == '1' and record[10] == '0' then put('cached', int(item[10])) end
+  call(unpack(set))
+  if #entries > 0 then
+    tell(t, id, o, entries)
+  end
+  return n, o
+end
+
+local function answer_of(code, n, o, record)
+  return { code, n, o, number_of(record[5]), number_of(record[6]) }
+end
+
+-- `before` runs between the fence and the commit (retract rewrites the log there).
+local function commit(item, keep, before)
+  local record = call('HMGET', key('req', item[1], item[2]), unpack(FIELDS))
+  local code = verdict(item, record)
+  if code ~= 'OK' then
+    return answer_of(code, number_of(record[3]), number_of(record[4]), record)
+  end
+  if before then
+    before()
+  end
+  local n, o = store(item, record)
+  if item[11] ~= '' then
+    finish(item[1], item[2], item[11], keep)
+    code = 'ENDED'
+  end
+  return answer_of(code, n, o, record)
+end

@@ -1,0 +1,45 @@
+-- Writing log entries, and telling the gateways that follow. An entry is {k, x, p, r, i, v}; empty fields are not
+-- stored, and kind "t" (text) is the default.
+local news = {}
+
+local function write(log, o, entry)
+  local fields = { 'XADD', log, int(o) .. '-0' }
+  local function put(name, value)
+    fields[#fields + 1] = name
+    fields[#fields + 1] = value
+  end
+  if entry[2] ~= '' then put('x', entry[2]) end
+  if entry[3] ~= 0 then put('p', int(entry[3])) end
+  if entry[4] ~= 0 then put('r', int(entry[4])) end
+  if entry[5] ~= 0 then put('i', int(entry[5])) end
+  if entry[6] ~= '' then put('v', entry[6]) end
+  if entry[1] ~= 't' or #fields == 3 then put('k', entry[1]) end
+  call(unpack(fields))
+end
+
+-- Gathers what publish() sends: one message a gateway and call, however many requests it tells about.
+local function tell(t, id, head, entries)
+  for _, gateway in ipairs(call('HKEYS', key('rd', t, id))) do
+    local list = news[gateway]
+    if not list then
+      list = {}
+      news[gateway] = list
+    end
+    list[#list + 1] = { t, id, head, entries }
+  end
+end
+
+local function publish()
+  for gateway, list in pairs(news) do
+    call('SPUBLISH', P .. 'gw:' .. gateway, cmsgpack.pack(list))
+  end
+end
+
+-- One event by the queue itself, at the head.
+local function log_event(t, id, kind, value)
+  local head = call('HINCRBY', key('req', t, id), 'o', 1)
+  local entry = { kind, '', 0, 0, 0, value or '' }
+  write(key('log', t, id), head, entry)
+  tell(t, id, head, { entry })
+  return head
+end

@@ -1,0 +1,111 @@
+-- Where a request is: in line, at a worker, parked, ended. It is in exactly one of these places.
+
+local function enter_line(t, id, class, order)
+  local ids = P .. 'ids:' .. class .. ':' .. t
+  call('ZADD', ids, order, id)
+  call('ZADD', P .. 'age:' .. class, order, member_of(t, id))
+  call('ZADD', P .. 'act:' .. class, 'NX', call('HGET', P .. 'ten:' .. t, 'counter') or '0', t)
+  call('LPUSH', P .. 'wake', '1')
+  call('LTRIM', P .. 'wake', 0, 63)
+end
+
+local function leave_line(t, id, class)
+  local ids = P .. 'ids:' .. class .. ':' .. t
+  call('ZREM', ids, id)
+  call('ZREM', P .. 'age:' .. class, member_of(t, id))
+  if call('EXISTS', ids) == 0 then
+    call('ZREM', P .. 'act:' .. class, t)
+  end
+end
+
+local function leave_worker(t, id, worker)
+  call('SREM', P .. 'run:' .. t, id)
+  call('SREM', P .. 'claims:' .. worker, member_of(t, id))
+end
+
+-- Takes a request from its worker: the claim token dies, epoch and place in line stay. `rck` lets a retried release
+-- see that it was done.
+local function take_back(t, id, status)
+  local req = key('req', t, id)
+  local ck, worker, control = unpack(call('HMGET', req, 'ck', 'worker', 'control'))
+  leave_worker(t, id, worker)
+  local kept = bit.band(number_of(control), CANCEL)
+  call('HSET', req, 'status', status, 'ck', '', 'rck', ck, 'worker', '', 'control', int(kept))
+  if kept ~= 0 then
+    doom(member_of(t, id))
+  end
+end
+
+-- `died`: the engine died while it ran, which counts against the request until it logs a token.
+local function requeue(t, id, why, died, deaths_max)
+  local req = key('req', t, id)
+  take_back(t, id, 'queued')
+  if died and call('HINCRBY', req, 'deaths', 1) >= deaths_max then
+    doom(member_of(t, id))
+  end
+  local class, order = unpack(call('HMGET', req, 'class', 'order'))
+  enter_line(t, id, class, order)
+  log_event(t, id, 'moved', '{"why":"' .. why .. '"}')
+end
+
+local function park_waiting(t, id)
+  call('HSET', key('req', t, id), 'status', 'parked')
+  call('ZADD', P .. 'parked', int(NOW), member_of(t, id))
+  log_event(t, id, 'parked')
+end
+
+-- Parks one in line, asks the worker of a running one. What is parked or over stays as it is.
+local function park(t, id)
+  local req = key('req', t, id)
+  local status, class, worker, control = unpack(call('HMGET', req, 'status', 'class', 'worker', 'control'))
+  if status == 'running' then
+    local flags = bit.bor(number_of(control), PARK)
+    call('HSET', req, 'control', int(flags))
+    call('SPUBLISH', P .. 'wk:' .. worker, cmsgpack.pack({ t, id, flags }))
+  elseif status == 'queued' then
+    leave_line(t, id, class)
+    park_waiting(t, id)
+  end
+  return status
+end
+
+-- Back in line at the old place; a running one is not asked to park any more. `class` moves it to another class.
+local function unpark(t, id, class)
+  local req = key('req', t, id)
+  local status, old, order, control = unpack(call('HMGET', req, 'status', 'class', 'order', 'control'))
+  if status == 'running' then
+    call('HSET', req, 'control', int(bit.band(number_of(control), 255 - PARK)))
+  elseif status == 'parked' then
+    call('ZREM', P .. 'parked', member_of(t, id))
+    call('HSET', req, 'status', 'queued', 'class', class or old)
+    enter_line(t, id, class or old, order)
+    log_event(t, id, 'resumed')
+  end
+  return status
+end
+
+local function drop_readers(t, id)
+  for _, gateway in ipairs(call('HKEYS', key('rd', t, id))) do
+    call('SREM', P .. 'reads:' .. gateway, member_of(t, id))
+  end
+  call('DEL', key('rd', t, id))
+end
+
+-- The end of a request: its usage event, and nothing left but the log and the record, for `keep` seconds.
+local function finish(t, id, event, keep)
+  local req, log = key('req', t, id), key('log', t, id)
+  local class, worker = unpack(call('HMGET', req, 'class', 'worker'))
+  call('XADD', P .. 'ended', '*', 'e', event)
+  call('HSET', req, 'status', 'ended', 'ck', '', 'worker', '')
+  call('DEL', key('tok', t, id), key('in', t, id))
+  call('ZREM', P .. 'deadlines', member_of(t, id))
+  if worker ~= '' then
+    leave_worker(t, id, worker)
+  else
+    leave_line(t, id, class)
+    call('ZREM', P .. 'parked', member_of(t, id))
+  end
+  drop_readers(t, id)
+  call('EXPIRE', req, keep)
+  call('EXPIRE', log, keep)
+end

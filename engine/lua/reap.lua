@@ -1,0 +1,72 @@
+#!lua flags=allow-oom
+-- reap(now, budget, deaths max, no worker ms, park ms): requeues the work of expired workers, drops the readers of
+-- expired gateways, lets the long parked finish as bulk, and names the requests that somebody has to end.
+-- Replies {requeued, {t, id, reason, code}..., dropped readers}. Anyone may run it, at any time.
+local budget, deaths_max = tonumber(ARGV[2]), tonumber(ARGV[3])
+local no_worker_ms, park_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
+local OVERDUE_MS, SCAN = 2000, 64
+local requeued, expired, dropped = 0, {}, 0
+
+local function due(name, until_)
+  return call('ZRANGE', P .. name, '-inf', int(until_), 'BYSCORE', 'LIMIT', 0, budget)
+end
+
+local function expire(t, id, reason, code)
+  expired[#expired + 1] = { t, id, reason, code }
+end
+
+for _, name in ipairs(due('workers', NOW)) do
+  if requeued < budget then
+    requeued = requeued + dismiss(name, 'lost', budget - requeued, deaths_max)
+  end
+end
+
+-- A running request is its worker's to end; one that is overdue has a worker that does not.
+for _, member in ipairs(due('deadlines', NOW)) do
+  local t, id = split(member)
+  local status, control, deaths, deadline =
+    unpack(call('HMGET', key('req', t, id), 'status', 'control', 'deaths', 'deadline'))
+  if not status or status == 'ended' then
+    call('ZREM', P .. 'deadlines', member)
+  elseif status == 'running' and NOW > tonumber(deadline) + OVERDUE_MS then
+    requeue(t, id, 'lost', false, deaths_max)
+    expire(t, id, 'deadline', '')
+  elseif status == 'queued' or status == 'parked' then
+    if bit.band(tonumber(control), CANCEL) ~= 0 then
+      expire(t, id, 'cancelled', '')
+    elseif tonumber(deaths) >= deaths_max then
+      expire(t, id, 'error', 'engine_lost')
+    else
+      expire(t, id, 'deadline', '')
+    end
+  end
+end
+
+for _, class in ipairs(CLASSES) do
+  for _, member in ipairs(call('ZRANGE', P .. 'age:' .. class, 0, SCAN - 1)) do
+    local t, id = split(member)
+    local order, fingerprint = unpack(call('HMGET', key('req', t, id), 'order', 'fingerprint'))
+    if number_of(order) / 1000 > NOW - no_worker_ms then
+      break
+    end
+    local seen = number_of(call('HGET', KEYS[1], 'seen:' .. (fingerprint or '')))
+    if order and seen <= NOW - no_worker_ms then
+      expire(t, id, 'error', 'engine_lost')
+    end
+  end
+end
+
+for _, gateway in ipairs(due('gws', NOW)) do
+  for _, member in ipairs(call('SMEMBERS', P .. 'reads:' .. gateway)) do
+    dropped = dropped + call('HDEL', P .. 'rd:' .. member, gateway)
+  end
+  call('DEL', P .. 'reads:' .. gateway)
+  call('ZREM', P .. 'gws', gateway)
+end
+
+for _, member in ipairs(due('parked', NOW - park_ms)) do
+  local t, id = split(member)
+  unpark(t, id, 'bulk')
+end
+publish()
+return { requeued, expired, dropped }

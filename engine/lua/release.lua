@@ -1,0 +1,27 @@
+#!lua flags=allow-oom
+-- release(now, worker, t, id, ck, why, deaths max): back to its old place in line, or parked. Replies 1 where it is
+-- released, by this call or by the call it repeats.
+local t, id, ck, why, deaths_max = ARGV[3], ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
+local req = key('req', t, id)
+local status, current, released, control = unpack(call('HMGET', req, 'status', 'ck', 'rck', 'control'))
+if not status or ck == '' then
+  return 0
+elseif current ~= ck then
+  return released == ck and 1 or 0
+end
+if why == 'park' and bit.band(number_of(control), PARK) ~= 0 then
+  take_back(t, id, 'parked')
+  park_waiting(t, id)
+elseif why == 'park' then
+  -- A reader caught up between the order to park and this release.
+  requeue(t, id, 'preempt', false, deaths_max)
+elseif why == 'error' then
+  requeue(t, id, 'lost', true, deaths_max)
+else
+  if why == 'preempt' then
+    call('HINCRBY', req, 'preempts', 1)
+  end
+  requeue(t, id, why, why == 'lost', deaths_max)
+end
+publish()
+return 1

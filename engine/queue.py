@@ -1,0 +1,212 @@
+"""The pool's queue in Redis: one Lua call an operation, each of them idempotent under retry.
+
+Decides nothing: the scripts in `engine/lua` do. The keys are named in docs/architecture.md.
+"""
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from redis.exceptions import OutOfMemoryError
+
+from core.errors import Refusal
+from core.redis import Argument, Client
+from core.settings import Settings
+from engine import keys, replies, scripts
+from engine.log import pack_entry
+from engine.queue_types import (
+    Append,
+    Appended,
+    Claims,
+    Enqueue,
+    Enqueued,
+    Offer,
+    ReaderState,
+    Reaped,
+    ReleaseWhy,
+    Renewed,
+    Unowned,
+    View,
+    WorkerView,
+)
+from engine.request import Control, Entry, Status
+
+ENDED_UNREAD_MAX = 1_000_000
+CLAIM_SCAN_MAX = 256
+REAP_BUDGET = 100
+PARK_MS_MAX = 600_000
+STEP_AGE_MS_MIN = 3_000
+STEP_AGE_MS_MAX = 8_000
+
+
+class PoolQueue:
+    """One pool's queue. Holds nothing but the client: any process may have one.
+
+    `clock` gives the time in ms to the scripts in tests and simulation; without it they take the server's.
+    """
+
+    def __init__(
+        self, redis: Client, pool: str, settings: Settings, clock: Callable[[], int] | None = None
+    ) -> None:
+        self.redis = redis
+        self._redis: Any = redis  # redis-py types replies as unions of its sync and async forms
+        self.pool = pool
+        self._settings = settings
+        self._clock = clock
+
+    async def enqueue(self, e: Enqueue) -> Enqueued | Refusal:
+        """Create the request, or return the one there is. Same id with another body: Refusal `id_conflict`."""
+        s = self._settings
+        what = (e.tenant, e.id, e.body_hash, e.input, e.priority.value, e.fingerprint, e.prompt_tokens)
+        when = (e.max_tokens, e.deadline_ms, e.accepted_ms, e.granted, e.model, e.gateway or "")
+        bounds = (s.queue_requests_max, s.queue_requests_per_tenant_max, s.maxmemory_fraction_max)
+        limits = (s.readers_per_request_max, s.gateway_lease_ms, ENDED_UNREAD_MAX)
+        try:
+            reply = await self._run(scripts.ENQUEUE, *what, *when, *bounds, *limits)
+        except OutOfMemoryError:
+            return replies.refusal("rejected_capacity", 1000)
+        return replies.enqueued(reply)
+
+    async def claim(self, worker: str, call: int, offer: Offer) -> Claims:
+        """Work for a registered worker. `call` counts its calls from 1: the same number gets the same answer."""
+        s = self._settings
+        room = (offer.slots, offer.kv_tokens, offer.prefill_tokens)
+        limits = (s.claim_picks_max, s.deaths_max, CLAIM_SCAN_MAX)
+        nonce = secrets.token_hex(8)
+        reply = await self._run(scripts.CLAIM, worker, call, nonce, offer.fingerprint, *room, *limits)
+        return replies.claims(reply)
+
+    async def append(self, worker: str, items: Sequence[Append]) -> list[Appended]:
+        """Commit one flush: an answer for each item, in order. `worker` is for traces; the fence is each `ck`."""
+        if not items:
+            return []
+        packed = msgspec.msgpack.encode([_pack_append(item) for item in items])
+        reply = await self._run(scripts.APPEND, self._settings.unrecorded_log_keep_seconds, packed)
+        return [replies.appended(answer) for answer in reply]
+
+    async def rewrite(self, worker: str, position: int, item: Append) -> Appended:
+        """Retract: drop the logged text from `position` on, keep all offsets, then commit `item`, whose first entry
+        is the RETRACT entry."""
+        keep = self._settings.unrecorded_log_keep_seconds
+        packed = msgspec.msgpack.encode(_pack_append(item))
+        return replies.appended(await self._run(scripts.REWRITE, keep, position, packed))
+
+    async def control(self, tenant: str, id: str, flag: Control) -> Status | None:
+        """Set a flag; the owner of a running request is woken. None: the pool does not know the id. After a CANCEL
+        of a queued or parked request call engine.ending.end_unclaimed."""
+        return replies.status(await self._run(scripts.CONTROL, tenant, id, int(flag)))
+
+    async def finish(
+        self, tenant: str, id: str, expected_o: int, entries: Sequence[Entry], end: bytes
+    ) -> bool:
+        """End a request that nobody owns, if its log still ends at `expected_o`. True: this end is in the log."""
+        keep = self._settings.unrecorded_log_keep_seconds
+        packed = msgspec.msgpack.encode([pack_entry(entry) for entry in entries])
+        return bool(await self._run(scripts.FINISH, keep, tenant, id, expected_o, packed, end))
+
+    async def release(self, worker: str, tenant: str, id: str, ck: str, why: ReleaseWhy) -> bool:
+        """Give a request back to its old place in line, or park it. False: it was not yours any more."""
+        deaths_max = self._settings.deaths_max
+        return bool(await self._run(scripts.RELEASE, worker, tenant, id, ck, why, deaths_max))
+
+    async def park(self, tenant: str, id: str) -> Status | None:
+        """Park a waiting request, ask the worker of a running one to. Answers the status it had."""
+        return replies.status(await self._run(scripts.PARK, tenant, id))
+
+    async def unpark(self, tenant: str, id: str) -> Status | None:
+        """Put a parked request back in line. Answers the status it had."""
+        return replies.status(await self._run(scripts.UNPARK, tenant, id))
+
+    async def reader(self, tenant: str, id: str, gateway: str, state: ReaderState) -> View | None:
+        """Say how this gateway's readers stand. All gateways stuck: the request is parked. None: unknown id."""
+        s = self._settings
+        limits = (s.readers_per_request_max, s.gateway_lease_ms)
+        return replies.view(await self._run(scripts.READER, tenant, id, gateway, state, *limits))
+
+    async def view(self, tenant: str, id: str) -> View | None:
+        """The request as it stands, without registering for anything."""
+        return await self.reader(tenant, id, "", "reading")
+
+    async def register(self, worker: str, fingerprint: str, info: Mapping[str, Any]) -> None:
+        """A worker starts taking work. `worker` is new for each process; `info["kv_tokens"]` is its size."""
+        lease, size = self._settings.worker_lease_ms, int(info.get("kv_tokens", 0))
+        await self._run(scripts.REGISTER, worker, fingerprint, size, msgspec.json.encode(info), lease)
+
+    async def starting(self, fingerprint: str) -> None:
+        """A worker that can run `fingerprint` is starting: requests wait for it, up to 120 s from now."""
+        await self._run(scripts.SEEN, fingerprint)
+
+    async def renew(self, worker: str, step_age_ms: int, info: Mapping[str, Any]) -> Renewed:
+        """Keep the lease while the engine's step is young enough; `info["step_predicted_ms"]` stretches that."""
+        predicted = int(info.get("step_predicted_ms", 0))
+        age_max = min(STEP_AGE_MS_MAX, max(STEP_AGE_MS_MIN, 4 * predicted))
+        lease = self._settings.worker_lease_ms
+        ages = (step_age_ms, age_max, lease)
+        return replies.renewed(await self._run(scripts.RENEW, worker, *ages, msgspec.json.encode(info)))
+
+    async def deregister(self, worker: str, why: ReleaseWhy = "drain") -> int:
+        """Take a worker out of the pool at once; what it held goes back in line. Answers how many that were."""
+        return await self._run(scripts.DEREGISTER, worker, why, self._settings.deaths_max)
+
+    async def renew_gateway(self, gateway: str) -> bool:
+        """Keep a gateway's lease. False: it had lapsed, so register its readers again."""
+        return bool(await self._run(scripts.GATEWAY, gateway, self._settings.gateway_lease_ms))
+
+    async def reap(self) -> Reaped:
+        """Requeue what dead workers held, drop dead gateways' readers. What is in `expired` the caller ends."""
+        s = self._settings
+        limits = (s.deaths_max, s.no_worker_seconds_max * 1000, PARK_MS_MAX)
+        return replies.reaped(await self._run(scripts.REAP, REAP_BUDGET, *limits))
+
+    async def expire_log(self, tenant: str, id: str, seconds: int) -> bool:
+        """An ended request's answer is recorded: keep its log only `seconds` from now."""
+        return bool(await self._run(scripts.EXPIRE, tenant, id, seconds))
+
+    async def wait_for_work(self, seconds: float = 0.05) -> bool:
+        """Wait until something is put in line, at most `seconds`."""
+        return await self._redis.blpop([keys.wake(self.pool)], timeout=seconds) is not None
+
+    async def claimed(self, worker: str) -> set[tuple[str, str]]:
+        """The (tenant, id) that the pool thinks this worker holds."""
+        names = await self._redis.smembers(keys.claims(self.pool, worker))
+        return {keys.split_member(name.decode()) for name in names}
+
+    async def tokens(self, tenant: str, id: str) -> bytes:
+        """Every sampled token id of a request that has not ended."""
+        return await self._redis.get(keys.tokens(self.pool, tenant, id)) or b""
+
+    async def workers(self) -> list[WorkerView]:
+        """All registered workers, those with a lapsed lease too."""
+        now = await self.now_ms()
+        leases = await self._redis.zrange(keys.workers(self.pool), 0, -1, withscores=True)
+        found: list[WorkerView] = []
+        for name, lease in ((name.decode(), int(lease)) for name, lease in leases):
+            fields = await self._redis.hgetall(keys.worker(self.pool, name))
+            if fields:
+                held = await self._redis.scard(keys.claims(self.pool, name))
+                found.append(replies.worker(name, lease, now, held, fields))
+        return found
+
+    async def unowned(self, tenant: str, id: str) -> Unowned | None:
+        """All that ending a queued or parked request takes; None where it is neither."""
+        fields = await self._redis.hgetall(keys.record(self.pool, tenant, id))
+        if fields.get(b"status") not in (b"queued", b"parked"):
+            return None
+        packed = await self._redis.get(keys.input_(self.pool, tenant, id))
+        return replies.unowned(fields, packed) if packed is not None else None
+
+    async def now_ms(self) -> int:
+        """The time that the scripts go by."""
+        return self._clock() if self._clock else await self._run(scripts.CLOCK)
+
+    async def _run(self, script: scripts.Script, *arguments: Argument) -> Any:
+        now = self._clock() if self._clock else 0
+        return await script(self._redis, [keys.system(self.pool)], [now, *arguments])
+
+
+def _pack_append(item: Append) -> list[Any]:
+    entries = [pack_entry(entry) for entry in item.entries]
+    cached = -1 if item.input_cached is None else item.input_cached
+    commit = [item.n0, item.tokens, item.o0, entries, item.raw, item.visible, cached, item.end or b""]
+    return [item.tenant, item.id, item.ck, *commit]

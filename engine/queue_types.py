@@ -1,0 +1,217 @@
+"""What goes into the queue's operations and what comes out. Times are Unix milliseconds, tokens u32 little-endian."""
+
+from enum import StrEnum
+from typing import Any, Literal
+
+import msgspec
+
+from engine.request import Control, Entry, PriorityClass, Status
+
+ReleaseWhy = Literal["lost", "drain", "preempt", "pool", "park", "error"]
+ReaderState = Literal["reading", "stuck", "gone"]
+
+
+class Enqueue(msgspec.Struct, frozen=True, kw_only=True):
+    """A request for the pool. `input` is an encoded RequestInput; `granted` the output tokens admitted so far.
+
+    `gateway` registers that gateway as a reader in the same call.
+    """
+
+    tenant: str
+    id: str
+    body_hash: str
+    input: bytes
+    fingerprint: str
+    prompt_tokens: int
+    max_tokens: int
+    deadline_ms: int
+    accepted_ms: int
+    granted: int
+    model: str
+    priority: PriorityClass = PriorityClass.INTERACTIVE
+    gateway: str | None = None
+
+
+class Enqueued(msgspec.Struct, frozen=True):
+    """Where the request is now. `position`: requests before it; `wait_ms`: predicted. `created` False: it was known."""
+
+    created: bool
+    status: Status
+    epoch: int
+    head: int
+    position: int
+    wait_ms: int
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """What a worker can take now: free sequences, free KV tokens, prompt tokens it may prefill."""
+
+    fingerprint: str
+    slots: int
+    kv_tokens: int
+    prefill_tokens: int
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A request handed to a worker. `ck` fences its appends, `cn` counts its claims; `n`, `o`: tokens and log head.
+
+    `raw` and `visible`: code points consumed and shown so far; `claimed_ms`: of the first claim; `covered`: tokens
+    whose text was shown; `recomputed_tokens`: computed again because of earlier claims, this one's start included.
+    """
+
+    tenant: str
+    id: str
+    ck: str
+    cn: int
+    epoch: int
+    n: int
+    o: int
+    raw: int
+    visible: int
+    input: bytes
+    tokens: bytes
+    granted: int
+    control: Control
+    deaths: int
+    claimed_ms: int
+    first_token_ms: int
+    input_cached: int
+    recomputed_tokens: int = 0
+    covered: int = 0
+
+
+class Claims(msgspec.Struct, frozen=True):
+    """The answer to one claim call. `retry_ms` > 0: something waits that did not fit; ask again then."""
+
+    claims: list[Claim]
+    retry_ms: int
+
+
+class Append(msgspec.Struct, frozen=True, kw_only=True):
+    """One request's part of a flush: `tokens` go after the first `n0`, `entries` after offset `o0`.
+
+    `raw`, `visible`: counters after it. `end`: an encoded UsageEvent; then the last entry is the END entry.
+    `input_cached`: prompt tokens found in the engine's cache, kept from the first claim only.
+    """
+
+    tenant: str
+    id: str
+    ck: str
+    n0: int
+    o0: int
+    raw: int
+    visible: int
+    tokens: bytes = b""
+    entries: list[Entry] = []
+    input_cached: int | None = None
+    end: bytes | None = None
+
+
+class AppendCode(StrEnum):
+    """What became of an Append.
+
+    OK: done; DUP: it had been done; ENDED: the request has ended, by this call or earlier; FENCED: it is not yours any
+    more; GAP: Redis has less than you think, append again from its `n` and `o`; MISSING: Redis does not know it.
+    """
+
+    OK = "OK"
+    DUP = "DUP"
+    ENDED = "ENDED"
+    FENCED = "FENCED"
+    GAP = "GAP"
+    MISSING = "MISSING"
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """The answer to one Append, with the log's state and the owner's standing orders."""
+
+    code: AppendCode
+    n: int
+    o: int
+    control: Control
+    granted: int
+
+
+class View(msgspec.Struct, frozen=True):
+    """What a reader needs to know. `first`: oldest offset kept, head + 1 where the log is gone.
+
+    `following`: this gateway is registered and gets hints; False: it polls. `dest`: the pool a moved request went to.
+    """
+
+    status: Status
+    epoch: int
+    head: int
+    n: int
+    control: Control
+    worker: str
+    deadline_ms: int
+    ended: bool
+    first: int
+    dest: str
+    priority: PriorityClass
+    following: bool
+
+
+class Renewed(msgspec.Struct, frozen=True):
+    """`alive` False: the lease was not renewed and the claims are, or soon will be, others'."""
+
+    alive: bool
+    control: list[tuple[str, str, Control]]
+
+
+class WorkerView(msgspec.Struct, frozen=True):
+    """A registered worker. `lease_ms`: when its lease ends."""
+
+    worker: str
+    fingerprint: str
+    alive: bool
+    lease_ms: int
+    claims: int
+    info: dict[str, Any]
+
+
+class Expired(msgspec.Struct, frozen=True):
+    """A request without an owner that must be ended now (engine/ending.py)."""
+
+    tenant: str
+    id: str
+    reason: str
+    code: str
+
+
+class Reaped(msgspec.Struct, frozen=True):
+    """What one reap did, and what its caller has to end."""
+
+    requeued: int
+    expired: list[Expired]
+    dead_readers: int
+
+
+class Unowned(msgspec.Struct, frozen=True):
+    """The record of a request that no worker holds, for ending it. `covered`: tokens whose text was shown."""
+
+    status: Status
+    model: str
+    fingerprint: str
+    head: int
+    n: int
+    covered: int
+    visible: int
+    claims: int
+    prompt_tokens: int
+    input_cached: int
+    accepted_ms: int
+    claimed_ms: int
+    first_token_ms: int
+    recomputed_tokens: int
+    input: bytes
+
+
+class Hint(msgspec.Struct, frozen=True):
+    """News of one request's log: these entries were appended, its head is now `head`. Never the only source."""
+
+    pool: str
+    tenant: str
+    id: str
+    entries: list[Entry]
+    head: int
