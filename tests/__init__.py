@@ -1,0 +1,1 @@
+"""Tests mirror the packages; helpers hold the real servers they run against."""

@@ -1,0 +1,111 @@
+"""Fixtures that all tests share: real Valkey, SQLite, Postgres, a provisioned model, a whole platform."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from redis.asyncio import Redis
+
+from core.database import Database, migrate
+from core.settings import Settings
+from engine.models.provision import provision
+from tests.helpers import postgres
+from tests.helpers.home import lend_model, settings_in, short_folder
+from tests.helpers.platform import Platform, running_platform
+from tests.helpers.valkey import running_valkey
+
+CACHE = Path(__file__).parent.parent / ".cache"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _clean_environment() -> None:  # pyright: ignore[reportUnusedFunction]
+    """Tests see only the settings that they pass."""
+    for name in [name for name in os.environ if name.startswith("PARLEY_") and "_TEST_" not in name]:
+        del os.environ[name]
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> Generator[str]:
+    """The URL of one real Valkey for the whole run."""
+    with short_folder("valkey") as folder, running_valkey(folder) as url:
+        yield url
+
+
+@pytest.fixture
+async def redis(redis_url: str) -> AsyncGenerator[Redis]:
+    """A client of a real, empty Valkey."""
+    client = Redis.from_url(redis_url)
+    await client.flushall()
+    yield client
+    await client.aclose()
+
+
+@pytest.fixture
+def home() -> Generator[Path]:
+    """An empty PARLEY_HOME with a short path."""
+    with short_folder("home") as folder:
+        yield folder
+
+
+@pytest.fixture
+def settings(home: Path, redis_url: str) -> Settings:
+    """Settings with an own data folder and the run's Valkey."""
+    return settings_in(home, redis_url=redis_url)
+
+
+@pytest.fixture(scope="session")
+def sqlite_template() -> Generator[Path]:
+    """A migrated SQLite file, copied for each test: migrating takes longer than most tests."""
+    with short_folder("sqlite") as folder:
+        asyncio.run(migrate(f"sqlite+aiosqlite:///{folder / 'template.db'}"))
+        yield folder / "template.db"
+
+
+@pytest.fixture(scope="session")
+def postgres_folder() -> Generator[Path]:
+    """The socket folder of a running Postgres that holds a migrated database `template_parley`."""
+    with short_folder("postgres") as folder, postgres.running_postgres(folder):
+        asyncio.run(postgres.execute(folder, "CREATE DATABASE template_parley"))
+        asyncio.run(migrate(postgres.url(folder, "template_parley")))
+        yield folder
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def database_url(request: pytest.FixtureRequest, home: Path) -> Generator[str]:
+    """The URL of a migrated, empty database: a test with this fixture runs on SQLite and on Postgres."""
+    if request.param == "sqlite":
+        shutil.copy(request.getfixturevalue("sqlite_template"), home / "parley.db")
+        yield f"sqlite+aiosqlite:///{home / 'parley.db'}"
+        return
+    folder: Path = request.getfixturevalue("postgres_folder")
+    name = f"test_{uuid4().hex}"
+    asyncio.run(postgres.execute(folder, f"CREATE DATABASE {name} TEMPLATE template_parley"))
+    yield postgres.url(folder, name)
+    asyncio.run(postgres.execute(folder, f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncGenerator[Database]:
+    """A migrated, empty database on SQLite and on Postgres."""
+    opened = Database(database_url)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture(scope="session")
+def model_folder() -> Path:
+    """SmolLM2 as `parley up` provisions it; converted once per checkout, under .cache/."""
+    return provision("smollm2", CACHE, print)
+
+
+@pytest.fixture(scope="session")
+def platform(model_folder: Path) -> Generator[Platform]:
+    """A whole platform with a real vLLM worker, started once for all tests that only talk to it."""
+    with short_folder("platform") as home:
+        lend_model(home, model_folder)
+        with running_platform(home) as running:
+            yield running

