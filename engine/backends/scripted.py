@@ -1,0 +1,133 @@
+"""An engine without a model, for tests, load and chaos: known token ids at a set pace.
+
+Nothing a user runs uses it. The next id depends on all ids before it, prompt and answer alike, so that a
+continuation with a wrong seam shows.
+"""
+
+import array
+import asyncio
+import time
+import zlib
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+from engine.backends.base import EngineDeadError, EngineStats, Finish, Generation, StepOutput
+
+NextToken = Callable[[Sequence[int]], int]
+
+
+def seeded(seed: int, vocabulary: Sequence[int]) -> NextToken:
+    """The script by default: any of `vocabulary`, chosen by `seed` and everything before."""
+
+    def next_token(context: Sequence[int]) -> int:
+        packed = array.array("I", context).tobytes()
+        return vocabulary[zlib.crc32(packed, seed) % len(vocabulary)]
+
+    return next_token
+
+
+@dataclass
+class _Running:
+    generation: Generation
+    context: list[int]
+    sampled: int = 0
+
+
+@dataclass
+class ScriptedEngine:
+    """Runs all generations in lockstep, one token each every `step_seconds`."""
+
+    next_token: NextToken
+    step_seconds: float = 0.01
+    max_model_len: int = 8192
+    kv_tokens: int = 1 << 20
+    aborted: list[str] = field(default_factory=list[str])
+
+    def __post_init__(self) -> None:
+        self._running: dict[str, _Running] = {}
+        self._work = asyncio.Event()
+        self._going = asyncio.Event()
+        self._going.set()
+        self._dead = False
+        self._steps = 0
+        self._progress = time.monotonic()
+
+    async def start(self) -> None:
+        """Nothing to load."""
+
+    async def submit(self, generation: Generation) -> None:
+        """Takes everything."""
+        if self._dead:
+            raise EngineDeadError("the scripted engine was told to die")
+        if not self._running:
+            self._progress = time.monotonic()
+        self._running[generation.id] = _Running(generation, list(generation.prompt))
+        self._work.set()
+
+    async def steps(self) -> AsyncIterator[list[StepOutput]]:
+        """One batch every `step_seconds` while there is work."""
+        while True:
+            await self._work.wait()
+            await asyncio.sleep(self.step_seconds)
+            await self._going.wait()
+            if self._dead:
+                raise EngineDeadError("the scripted engine was told to die")
+            batch = [self._sample(running) for running in list(self._running.values())]
+            self._steps += 1
+            self._progress = time.monotonic()
+            if not self._running:
+                self._work.clear()
+            if batch:
+                yield batch
+
+    async def abort(self, ids: Collection[str]) -> None:
+        """Forgets them at once."""
+        for id in ids:
+            if self._running.pop(id, None):
+                self.aborted.append(id)
+
+    def unfinished(self) -> set[str]:
+        """Ids in work."""
+        return set(self._running)
+
+    def stats(self) -> EngineStats:
+        """Everything submitted runs."""
+        age = time.monotonic() - self._progress if self._running else 0.0
+        running, step_ms = len(self._running), self.step_seconds * 1000
+        return EngineStats(running, 0, 0.0, self._steps, int(age * 1000), step_ms)
+
+    async def stop(self) -> None:
+        """Nothing to free."""
+        self._running.clear()
+
+    def hang(self) -> None:
+        """Make no more progress, like a device that hangs. `resume` ends it."""
+        self._going.clear()
+
+    def resume(self) -> None:
+        """Go on after `hang`."""
+        self._going.set()
+
+    def die(self) -> None:
+        """End like an engine whose process was killed."""
+        self._dead = True
+        self._work.set()
+        self._going.set()
+
+    def _sample(self, running: _Running) -> StepOutput:
+        generation = running.generation
+        token = self.next_token(running.context)
+        if running.sampled < generation.min_tokens and token in generation.stop_ids:
+            token = next(id for id in range(1 << 16) if id not in generation.stop_ids)
+        running.context.append(token)
+        running.sampled += 1
+        finish = self._finish(running, token)
+        if finish:
+            del self._running[generation.id]
+        return StepOutput(generation.id, [token], finish, 0)
+
+    def _finish(self, running: _Running, token: int) -> Finish | None:
+        if token in running.generation.stop_ids:
+            return Finish.STOP
+        full = len(running.context) >= self.max_model_len
+        return Finish.LENGTH if full or running.sampled >= running.generation.max_tokens else None

@@ -1,0 +1,248 @@
+"""vLLM behind the engine interface: one AsyncLLM in this process, its engine core in a child.
+
+Deliberately not its per-request generators: outputs are taken from vLLM's collectors once a step, so a step
+with 32 sequences wakes one task and not 33. Written for vLLM 0.32; what is not a stable interface there is
+used in `_Progress`, `_collect` and `unfinished` only. Import this only in a worker, with
+`engine_environment` applied.
+"""
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import structlog
+from vllm import AsyncEngineArgs, SamplingParams
+from vllm.config import VllmConfig
+from vllm.inputs.engine import tokens_input
+from vllm.platforms import current_platform
+from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
+from vllm.v1.engine.async_llm import AsyncLLM
+from vllm.v1.engine.exceptions import EngineDeadError as VllmDeadError
+from vllm.v1.engine.output_processor import RequestOutputCollector
+from vllm.v1.metrics.loggers import StatLoggerBase
+
+from core.errors import StartupError
+from core.settings import Settings
+from engine.backends.base import (
+    EngineDeadError,
+    EngineStats,
+    Finish,
+    Generation,
+    GenerationRefusedError,
+    StepOutput,
+)
+
+logger = structlog.get_logger(__name__)
+
+WATCH_SECONDS = 0.25
+WARM_UP_TOKENS = 8
+STEP_SMOOTHING = 0.1
+
+
+class _Progress(StatLoggerBase):
+    """vLLM calls `record` after every step; the class is not a stable interface there."""
+
+    def __init__(self, on_step: Callable[[Any], None]) -> None:
+        self._on_step = on_step
+
+    def record(
+        self,
+        scheduler_stats: Any = None,
+        iteration_stats: Any = None,
+        mm_cache_stats: Any = None,
+        engine_idx: int = 0,
+    ) -> None:
+        """One step is done and its outputs are in the collectors."""
+        self._on_step(scheduler_stats)
+
+    def log_engine_initialized(self) -> None:
+        """Nothing to say."""
+
+
+class VllmEngine:
+    """One vLLM engine on this process's device."""
+
+    def __init__(self, settings: Settings, folder: Path, max_model_len: int) -> None:
+        self._settings = settings
+        self._folder = folder
+        self.max_model_len = max_model_len
+        self.kv_tokens = 0
+        self._llm: AsyncLLM | None = None
+        self._collectors: dict[str, RequestOutputCollector] = {}
+        self._stepped = asyncio.Event()
+        self._scheduler: Any = None
+        self._steps = 0
+        self._step_seconds = 0.0
+        self._progress = time.monotonic()
+
+    async def start(self) -> None:
+        """Load the model and run one prompt. Blocks the loop for seconds: nothing else is served yet."""
+        try:
+            config = self._arguments().create_engine_config()
+        except (ValueError, OSError) as error:
+            raise StartupError(f"vLLM cannot run the model in {self._folder}: {error}") from error
+        if current_platform.is_cpu():
+            # vLLM asks for spawn here, for the worker processes of its multiprocess executor. There are none,
+            # and forking the engine core spares it the 5 s of importing all of this again.
+            os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "fork"
+        try:
+            self._llm = AsyncLLM.from_vllm_config(
+                config, stat_loggers=[self._progress_of], disable_log_stats=True
+            )
+        except (RuntimeError, ValueError, OSError) as error:
+            raise StartupError(f"vLLM did not start with the model in {self._folder}: {error}") from error
+        self.kv_tokens = (config.cache_config.num_gpu_blocks or 0) * config.cache_config.block_size
+        await self._warm_up()
+
+    async def submit(self, generation: Generation) -> None:
+        """Hand the ids to vLLM's scheduler."""
+        if not self._collectors:
+            self._progress = time.monotonic()
+        llm = self._running()
+        prompt = tokens_input(generation.prompt, cache_salt=generation.salt or None)
+        try:
+            collector = await llm.add_request(generation.id, prompt, _parameters(generation))
+        except VllmDeadError as error:
+            raise EngineDeadError("vLLM's engine core died") from error
+        except (ValueError, TypeError) as error:
+            raise GenerationRefusedError(type(error).__name__) from error
+        self._collectors[generation.id] = collector
+        self._stepped.set()
+
+    async def steps(self) -> AsyncIterator[list[StepOutput]]:
+        """One batch a step. While nothing comes, looks whether the engine core still lives."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(WATCH_SECONDS):
+                    await self._stepped.wait()
+            self._stepped.clear()
+            if self._running().errored:
+                raise EngineDeadError("vLLM's engine core died")
+            if batch := self._collect():
+                yield batch
+
+    async def abort(self, ids: Collection[str]) -> None:
+        """Shielded: a cancellation here must not leave vLLM working for nobody."""
+        for id in ids:
+            self._collectors.pop(id, None)
+        llm = self._running()
+        if ids and not llm.errored:
+            await asyncio.shield(llm.abort(list(ids)))
+
+    def unfinished(self) -> set[str]:
+        """What vLLM's frontend holds: it may differ from what we submitted when an abort was lost."""
+        return set(self._running().output_processor.external_req_ids)
+
+    def stats(self) -> EngineStats:
+        """From the last step's scheduler statistics."""
+        seen = self._scheduler
+        age = time.monotonic() - self._progress if self._collectors else 0.0
+        return EngineStats(
+            running=seen.num_running_reqs if seen else 0,
+            waiting=seen.num_waiting_reqs if seen else 0,
+            kv_usage=seen.kv_cache_usage if seen else 0.0,
+            steps=self._steps,
+            step_age_ms=int(age * 1000),
+            step_ms=self._step_seconds * 1000,
+        )
+
+    async def stop(self) -> None:
+        """End the engine core."""
+        if self._llm is not None:
+            llm, self._llm = self._llm, None
+            self._collectors.clear()
+            await asyncio.to_thread(llm.shutdown)
+
+    def _arguments(self) -> AsyncEngineArgs:
+        settings = self._settings
+        gpu = {} if current_platform.is_cpu() else {"kv_cache_memory_bytes": None, "enforce_eager": False}
+        arguments: dict[str, Any] = {
+            "model": str(self._folder),
+            "dtype": settings.worker_dtype,
+            "max_model_len": self.max_model_len,
+            "max_num_seqs": settings.worker_slots,
+            "max_num_batched_tokens": settings.worker_batched_tokens,
+            "long_prefill_token_threshold": settings.worker_batched_tokens // 2,
+            "enable_prefix_caching": True,
+            "distributed_executor_backend": "uni",
+            "kv_cache_memory_bytes": settings.worker_kv_mib << 20,
+            "enforce_eager": True,
+            "enable_log_requests": False,
+            "disable_log_stats": True,
+            **gpu,
+        }
+        return AsyncEngineArgs(**arguments)
+
+    async def _warm_up(self) -> None:
+        """The first steps load code and touch memory; no request should wait for that."""
+        length = min(self._settings.worker_batched_tokens, self.max_model_len - WARM_UP_TOKENS)
+        vocabulary = self._running().model_config.get_vocab_size()
+        prompt = [index % vocabulary for index in range(length)]
+        generation = Generation(id="warm-up", prompt=prompt, max_tokens=WARM_UP_TOKENS, stop_ids=())
+        await self.submit(generation)
+        async for batch in self.steps():
+            if batch[-1].finish:
+                return
+
+    def _progress_of(self, _config: VllmConfig, _index: int = 0) -> StatLoggerBase:
+        return _Progress(self._on_step)
+
+    def _on_step(self, scheduler: Any) -> None:
+        now = time.monotonic()
+        self._step_seconds += STEP_SMOOTHING * (now - self._progress - self._step_seconds)
+        self._progress = now
+        self._steps += 1
+        self._scheduler = scheduler or self._scheduler
+        self._stepped.set()
+
+    def _collect(self) -> list[StepOutput]:
+        """Empty vLLM's collectors: they merge the outputs of several steps and raise what befell it."""
+        batch: list[StepOutput] = []
+        for id, collector in self._collectors.items():
+            try:
+                output: Any = collector.get_nowait()
+            except VllmDeadError as error:
+                raise EngineDeadError("vLLM's engine core died") from error
+            if output is not None:
+                completion = output.outputs[0]
+                finish = _finish(completion.finish_reason) if output.finished else None
+                batch.append(
+                    StepOutput(id, list(completion.token_ids), finish, output.num_cached_tokens or 0)
+                )
+        for output in batch:
+            if output.finish:
+                del self._collectors[output.id]
+        return batch
+
+    def _running(self) -> AsyncLLM:
+        assert self._llm is not None, "start() comes first"
+        return self._llm
+
+
+def _finish(reason: str | None) -> Finish:
+    """vLLM's reason. An abort that comes here is not ours."""
+    return Finish(reason) if reason in (Finish.STOP, Finish.LENGTH) else Finish.ERROR
+
+
+def _parameters(generation: Generation) -> SamplingParams:
+    schema = generation.response_format
+    return SamplingParams(
+        max_tokens=generation.max_tokens,
+        min_tokens=generation.min_tokens,
+        temperature=generation.temperature,
+        top_p=generation.top_p,
+        top_k=generation.top_k,
+        min_p=generation.min_p,
+        seed=generation.seed,
+        presence_penalty=generation.presence_penalty,
+        frequency_penalty=generation.frequency_penalty,
+        repetition_penalty=generation.repetition_penalty,
+        stop_token_ids=list(generation.stop_ids),
+        structured_outputs=StructuredOutputsParams(json=schema) if schema else None,
+        detokenize=False,
+        output_kind=RequestOutputKind.DELTA,
+    )
