@@ -204,9 +204,11 @@ async def _run(arguments: list[str], work: Path, progress: Progress) -> str:
     environment = os.environ | {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_VERBOSITY": "error"}
     child = await spawn([sys.executable, "-m", *arguments], environment, log)
     ended = asyncio.ensure_future(child.wait())
+    seconds = 0.0
     try:
         while not (await asyncio.wait([ended], timeout=PROGRESS_SECONDS))[0]:
-            progress(f"still at it, {_written(work) // MIB} MiB written")
+            seconds += PROGRESS_SECONDS
+            progress(f"still at it after {seconds:.0f} s, {_written(work) // MIB} MiB written")
         lines = log.read_text(errors="replace").strip().splitlines() or [f"exit code {ended.result()}"]
         if ended.result() != 0:
             raise StartupError(f"{arguments[0].rpartition('.')[2]} of the model failed: {lines[-1]} ({log})")

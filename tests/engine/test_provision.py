@@ -1,0 +1,121 @@
+"""Models come into the data folder complete or not at all."""
+
+import json
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+from safetensors import safe_open
+
+from core.database import Database
+from core.errors import StartupError
+from core.settings import Settings
+from engine.models.provision import prepare, provision, read_manifest, register
+from engine.models.registry import digests, resolve
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Path:
+    """A model folder as a user might have one: small, complete, template inside the tokenizer's config."""
+    folder = tmp_path / "My Model"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 128}))
+    (folder / "tokenizer.json").write_text("{}")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": "{{ messages }}"}))
+    (folder / "model.safetensors").write_bytes(b"weights")
+    return folder
+
+
+def told(_line: str) -> None:
+    """Progress that nobody reads."""
+
+
+def test_smollm2_is_dequantized_with_a_true_manifest(model_folder: Path):
+    """bfloat16 safetensors, the tokenizer and the chat template, and the digests of exactly these files."""
+    manifest = read_manifest(model_folder)
+    assert (manifest["name"], manifest["max_model_len"]) == ("smollm2", 8192)
+    assert manifest["sha256"] == digests(model_folder)
+    assert {"model.safetensors", "tokenizer.json", "chat_template.jinja"} <= manifest["sha256"].keys()
+    with safe_open(model_folder / "model.safetensors", "pt") as weights:
+        names = list(weights.keys())
+        assert weights.get_slice(names[0]).get_dtype() == "BF16"
+
+
+def test_a_local_folder_is_linked_not_copied(local: Path, home: Path):
+    """Its template gets a file of its own; a second call finds the same folder; a changed file a new one."""
+    first = provision(str(local), home, told)
+    assert first == provision(str(local), home, told)
+    assert first.parent == home / "models" / "my-model"
+    assert (first / "model.safetensors").is_symlink()
+    assert (first / "chat_template.jinja").read_text() == "{{ messages }}"
+    (local / "model.safetensors").write_bytes(b"other weights")
+    assert provision(str(local), home, told) != first
+
+
+@pytest.mark.parametrize(
+    ("removed", "named"),
+    [
+        ("config.json", "no config.json"),
+        ("tokenizer.json", "no tokenizer.json"),
+        ("model.safetensors", r"no \*\.safetensors"),
+        ("tokenizer_config.json", "no chat_template"),
+    ],
+)
+def test_what_is_missing_is_named(local: Path, home: Path, removed: str, named: str):
+    """One line that says which file the folder lacks, and nothing is left in the data folder."""
+    (local / removed).unlink()
+    with pytest.raises(StartupError, match=named):
+        provision(str(local), home, told)
+    assert not list(home.glob("models/*/*/manifest.json"))
+
+
+@pytest.mark.parametrize("name", ["no-such-model", "/no/such/folder", "./nowhere"])
+def test_an_unknown_model_is_one_clear_line(home: Path, name: str):
+    """Neither a name, nor a folder, nor a hub id."""
+    with pytest.raises(StartupError, match="there is no model"):
+        provision(name, home, told)
+
+
+def test_a_missing_shard_is_named(local: Path, home: Path):
+    """An index that promises more files than there are."""
+    index = {"weight_map": {"a": "model.safetensors", "b": "model-00002.safetensors"}}
+    (local / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(StartupError, match=r"no model-00002\.safetensors"):
+        provision(str(local), home, told)
+
+
+def test_two_at_once_make_one(local: Path, home: Path):
+    """The second waits for the first and finds its folder; a killed one's remains are removed."""
+    left_over = home / "models" / "my-model" / ".making-dead"
+    left_over.mkdir(parents=True)
+    found: list[Path] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(provision(str(local), home, told))) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(found)) == 1
+    assert len(found) == 4
+    assert not left_over.exists()
+
+
+async def test_a_full_disk_is_one_clear_line(home: Path, monkeypatch: pytest.MonkeyPatch):
+    """Said before the conversion starts."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1, 1, 0))
+    with pytest.raises(StartupError, match="not enough disk space"):
+        await prepare("smollm2", home, told)
+
+
+async def test_a_registered_model_can_be_named(
+    local: Path, home: Path, database: Database, settings: Settings
+):
+    """The record carries the shorter of the model's and the operator's length."""
+    folder = await prepare(str(local), home, told)
+    short = settings.model_copy(update={"worker_max_model_len": 64})
+    await register(database, folder, short)
+    record = await resolve(database, "my-model")
+    assert record is not None
+    assert (record.folder, record.max_model_len) == (folder, 64)
