@@ -1,0 +1,36 @@
+"""Builders of usage events."""
+
+import msgspec
+
+from billing.prices import counts_of, rate
+from billing.usage import PinnedPrices, UsageEvent, UsageOwner
+
+PRICES = PinnedPrices(
+    book="default", version=1, input_nano=100_000_000, cached_input_nano=25_000_000, output_nano=400_000_000
+)
+
+
+def priced(event: UsageEvent) -> UsageEvent:
+    """The event with the cost that its own prices give."""
+    return msgspec.structs.replace(event, cost_nano=rate(counts_of(event), event.prices)[1])
+
+
+def an_event(request: str = "r1", tenant: str = "t1", **changes: object) -> UsageEvent:
+    """An answer of 7 tokens to 12, rightly priced."""
+    event = UsageEvent(
+        tenant=tenant,
+        request=request,
+        pool="default",
+        model="smollm2",
+        fingerprint="f1",
+        owner=UsageOwner(project="p1", key="k1", user="u1", metadata=b'{"label":"x"}'),
+        accepted_ms=1_000,
+        ended_ms=2_000,
+        reason="stop",
+        prices=PRICES,
+        input_uncached=8,
+        input_cached=4,
+        output_text=7,
+        claims=1,
+    )
+    return priced(msgspec.structs.replace(event, **changes))

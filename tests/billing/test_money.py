@@ -1,0 +1,59 @@
+"""Money as text is exact in both directions."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from billing.money import from_text, round_half_even, to_display, to_text
+
+AMOUNTS = st.integers(min_value=-(10**18), max_value=10**18)
+
+
+@given(AMOUNTS)
+def test_an_amount_survives_the_way_to_text_and_back(nano: int) -> None:
+    """No digit is lost or made up."""
+    assert from_text(to_text(nano)) == nano
+
+
+@given(AMOUNTS)
+def test_text_says_the_amount_exactly(nano: int) -> None:
+    """The decimal that people read equals the integer."""
+    assert Fraction(to_text(nano)) == Fraction(nano, 10**9)
+
+
+@pytest.mark.parametrize(
+    ("nano", "shown"),
+    [
+        (0, "$0.00"),
+        (12_500, "$0.0000125"),
+        (1, "$0.000000001"),
+        (1_500_000_000, "$1.50"),
+        (-3_500_000_000, "-$3.50"),
+        (-1, "-$0.000000001"),
+    ],
+)
+def test_people_see_at_least_cents_and_never_zeros_without_meaning(nano: int, shown: str) -> None:
+    """Two digits after the point, more where there is more to say."""
+    assert to_display(nano) == shown
+
+
+def test_a_currency_without_a_sign_of_its_own_is_named() -> None:
+    """An amount never stands without its currency."""
+    assert to_display(1_000_000_000, "eur") == "1.00 EUR"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1.", ".5", "1e3", "1.0000000001", "nan", "1,000", " 1", "１", "--1", "1.00\n"]
+)
+def test_what_is_no_amount_is_refused(text: str) -> None:
+    """Nothing is guessed about money."""
+    with pytest.raises(ValueError, match="is no amount"):
+        from_text(text)
+
+
+@given(st.integers(min_value=-(10**20), max_value=10**20), st.integers(min_value=1, max_value=10**7))
+def test_rounding_is_to_the_nearest_and_a_tie_to_the_even(dividend: int, divisor: int) -> None:
+    """As exact rational arithmetic rounds."""
+    assert round_half_even(dividend, divisor) == round(Fraction(dividend, divisor))

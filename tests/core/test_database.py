@@ -1,0 +1,159 @@
+"""Migrations and sessions, on SQLite and on Postgres."""
+
+import asyncio
+import shutil
+import stat
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Connection, text
+from sqlmodel import SQLModel, select
+
+import engine.tables
+import server.tables
+from billing.tables import PriceBook, Tenant
+from core.database import Database, insert_ignore, insert_rows, migrate, require_schema
+from core.errors import StartupError
+from tests.helpers import postgres
+
+TABLES_OF_ALL_PACKAGES = (engine.tables, server.tables)
+MIGRATE = "import asyncio, sys; from core.database import migrate; asyncio.run(migrate(sys.argv[1]))"
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def fresh_url(request: pytest.FixtureRequest, home: Path) -> Generator[str]:
+    """The URL of a database that was never migrated."""
+    if request.param == "sqlite":
+        yield f"sqlite+aiosqlite:///{home / 'a folder' / 'parley.db'}"
+        return
+    folder: Path = request.getfixturevalue("postgres_folder")
+    name = f"test_{uuid4().hex}"
+    asyncio.run(postgres.execute(folder, f"CREATE DATABASE {name}"))
+    yield postgres.url(folder, name)
+    asyncio.run(postgres.execute(folder, f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+def a_tenant(name: str) -> Tenant:
+    """A row to insert."""
+    return Tenant(
+        tenant_id=f"id of {name}", name=name, price_book_id="default", priority_max="bulk", created_ms=1
+    )
+
+
+async def test_the_migrated_schema_is_the_one_that_the_tables_describe(database: Database) -> None:
+    """A column added to a table without a migration, or the other way round, fails here."""
+
+    def differences(connection: Connection) -> list[object]:
+        return list(compare_metadata(MigrationContext.configure(connection), SQLModel.metadata))
+
+    async with database.engine.connect() as connection:
+        assert await connection.run_sync(differences) == []
+
+
+async def test_processes_that_migrate_at_once_all_succeed(fresh_url: str) -> None:
+    """Each process of an installation may migrate at its start; one does the work, the others wait."""
+    processes = [
+        await asyncio.create_subprocess_exec(sys.executable, "-c", MIGRATE, fresh_url) for _ in range(3)
+    ]
+    assert [await process.wait() for process in processes] == [0, 0, 0]
+    database = Database(fresh_url)
+    async with database.session() as session:
+        assert (await session.exec(select(PriceBook.id))).all() == ["default"]
+    await require_schema(database)
+    await database.close()
+
+
+async def test_an_unmigrated_database_is_named_with_the_command_that_helps(
+    fresh_url: str, home: Path
+) -> None:
+    """A process that finds no schema says what to run instead of failing later."""
+    (home / "a folder").mkdir()
+    database = Database(fresh_url)
+    with pytest.raises(StartupError, match="parley db migrate"):
+        await require_schema(database)
+    await database.close()
+
+
+async def test_insert_ignore_returns_the_keys_of_new_rows_only(database: Database) -> None:
+    """Rows whose primary or unique key exists stay as they are, and are not reported."""
+    async with database.transaction() as session:
+        assert await insert_ignore(session, []) == []
+        assert await insert_ignore(session, [a_tenant("a")]) == [("id of a",)]
+    rows = [a_tenant(name) for name in ("a", "b", "c", "b")]
+    async with database.transaction() as session:
+        assert sorted(await insert_ignore(session, rows)) == [("id of b",), ("id of c",)]
+
+
+async def test_a_failed_transaction_leaves_nothing(database: Database) -> None:
+    """What a block wrote before it raised is rolled back."""
+    with pytest.raises(RuntimeError, match="the block failed"):
+        await insert_and_fail(database)
+    async with database.session() as session:
+        assert (await session.exec(select(Tenant))).all() == []
+
+
+async def insert_and_fail(database: Database) -> None:
+    """One insert, then an error."""
+    async with database.transaction() as session:
+        await insert_rows(session, [a_tenant("a")])
+        raise RuntimeError("the block failed")
+
+
+async def test_writers_of_sqlite_wait_for_one_another(home: Path, sqlite_template: Path) -> None:
+    """A transaction that reads and then writes by what it read loses nothing to another one."""
+    shutil.copy(sqlite_template, home / "parley.db")
+    database = Database(f"sqlite+aiosqlite:///{home / 'parley.db'}")
+
+    async def one_more() -> None:
+        async with database.transaction() as session:
+            rows = (await session.exec(select(Tenant))).all()
+            await insert_rows(session, [a_tenant(str(len(rows)))])
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(20):
+            group.create_task(one_more())
+    async with database.session() as session:
+        names = {tenant.name for tenant in (await session.exec(select(Tenant))).all()}
+    assert names == {str(number) for number in range(20)}
+    await database.close()
+
+
+async def test_sqlite_checks_foreign_keys_and_syncs_every_commit(home: Path, sqlite_template: Path) -> None:
+    """The books rest on both, and both are off by default in SQLite."""
+    shutil.copy(sqlite_template, home / "parley.db")
+    database = Database(f"sqlite+aiosqlite:///{home / 'parley.db'}")
+    async with database.engine.connect() as connection:
+        found = {
+            name: (await connection.execute(text(f"PRAGMA {name}"))).scalar()
+            for name in ("foreign_keys", "synchronous", "journal_mode")
+        }
+    assert found == {"foreign_keys": 1, "synchronous": 2, "journal_mode": "wal"}
+    await database.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("not a url", "cannot be parsed"),
+        ("mysql://somewhere/parley", "must be sqlite"),
+        ("sqlite+aiosqlite:////proc/parley/parley.db", "cannot migrate"),
+        ("postgresql+asyncpg://me:hunter2@127.0.0.1:1/parley", "cannot migrate"),
+    ],
+)
+async def test_a_database_that_cannot_be_had_is_one_clear_line(url: str, says: str) -> None:
+    """No traceback, and no password."""
+    with pytest.raises(StartupError, match=says) as raised:
+        await migrate(url)
+    assert "hunter2" not in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+async def test_a_new_sqlite_folder_is_private(home: Path) -> None:
+    """The database holds conversations: its folder is made for its owner only."""
+    await migrate(f"sqlite+aiosqlite:///{home / 'new' / 'parley.db'}")
+    assert stat.S_IMODE((home / "new").stat().st_mode) == 0o700
