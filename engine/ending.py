@@ -1,8 +1,9 @@
-"""How a request ends: its `end` entry and its usage event, from one set of facts. Pure, but for `end_unclaimed`.
+"""How a request ends: its `end` entry and its usage event, from one set of facts. Pure, but for
+`end_unclaimed`.
 
-What is billed (docs/architecture.md, from log to ledger): an error bills no output, and input only where text was
-shown; a blocked answer bills the tokens whose text was shown; everything else bills what was sampled. A request that
-never ran bills nothing.
+What is billed (docs/architecture.md, from log to ledger): an error bills no output, and input only where
+text was shown; a blocked answer bills the tokens whose text was shown; everything else bills what was
+sampled. A request that never ran bills nothing.
 """
 
 import hashlib
@@ -20,8 +21,8 @@ from engine.request import EndReason, Entry, EntryKind, RequestInput, input_deco
 
 @dataclass(frozen=True)
 class EndFacts:
-    """What is known when a request ends. `text` is the final visible text, `n` the sampled tokens, `covered` those
-    whose text was shown; times are Unix ms, 0 where never reached."""
+    """What is known when a request ends. `text` is the final visible text, `n` the sampled tokens,
+    `covered` those whose text was shown; times are Unix ms, 0 where never reached."""
 
     tenant: str
     request: str
@@ -121,8 +122,8 @@ def text_hash(text: str) -> str:
 async def end_unclaimed(
     queue: PoolQueue, quota: Quota, tenant: str, id: str, reason: EndReason | str, code: str | None = None
 ) -> bool:
-    """End a queued or parked request and settle it. False: a worker has it, it is over, or its log just moved on; the
-    reaper comes back to it where that is due."""
+    """End a queued or parked request and settle it. False: a worker has it, it is over, or its log just
+    moved on; the reaper comes back to it where that is due."""
     found = await queue.unowned(tenant, id)
     if found is None:
         return False

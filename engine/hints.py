@@ -1,4 +1,5 @@
-"""News from the pool over sharded channels. Hints only: what they say is in Redis, and readers poll for what is lost."""
+"""News from the pool over sharded channels. Hints only: what they say is in Redis, and readers poll for
+what is lost."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,7 +22,8 @@ log = logger(__name__)
 
 
 class ShardChannels:
-    """Messages of some sharded channels; subscribes again after a lost connection, and loses what came meanwhile."""
+    """Messages of some sharded channels; subscribes again after a lost connection, and loses what came
+    meanwhile."""
 
     def __init__(self, redis: Client) -> None:
         client: Any = redis

@@ -1,7 +1,7 @@
 """The names of everything a pool keeps in Redis (docs/architecture.md, "State in Redis").
 
-All carry the one hash tag `{p:POOL}`, so a pool lives on one node of a cluster. The scripts in `engine/lua` derive the
-same names from `system`; a name here is one that Python touches itself.
+All carry the one hash tag `{p:POOL}`, so a pool lives on one node of a cluster. The scripts in `engine/lua`
+derive the same names from `system`; a name here is one that Python touches itself.
 """
 
 

@@ -21,8 +21,8 @@ class LogReader:
     async def read(
         self, tenant: str, id: str, after: int, entries_max: int, bytes_max: int | None = None
     ) -> list[Entry]:
-        """The entries after offset `after`, in order: at most `entries_max`, and only as many as keep their text
-        within `bytes_max` (a first one larger than that comes alone)."""
+        """The entries after offset `after`, in order: at most `entries_max`, and only as many as keep their
+        text within `bytes_max` (a first one larger than that comes alone)."""
         key = keys.log(self._pool, tenant, id)
         raw = await self._redis.xrange(key, min=f"{after + 1}-0", max="+", count=entries_max)
         return list(_within(bytes_max, (entry_of(*item) for item in raw)))
@@ -65,20 +65,16 @@ def entry_of(stream_id: bytes, fields: Mapping[bytes, bytes]) -> Entry:
 
 def pack_entry(entry: Entry) -> list[Any]:
     """The form in which scripts take an entry; its offset follows from its place."""
-    return [entry.k.value, entry.x, entry.p, entry.r, entry.i, entry.v]
+    return [entry.k.value, entry.x, entry.p, entry.r, entry.i, entry.v.decode()]
 
 
 def unpack_entries(head: int, packed: list[list[Any]]) -> list[Entry]:
     """Entries from the form in which scripts publish them; the last one is at `head`."""
     first = head - len(packed) + 1
     return [
-        Entry(first + at, EntryKind(_text(k)), _text(x), p, r, i, v if isinstance(v, bytes) else v.encode())
+        Entry(first + at, EntryKind(k), x, p, r, i, v.encode())
         for at, (k, x, p, r, i, v) in enumerate(packed)
     ]
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value
 
 
 def _within(bytes_max: int | None, entries: Iterator[Entry]) -> Iterator[Entry]:

@@ -56,7 +56,7 @@ class PoolQueue:
         self._clock = clock
 
     async def enqueue(self, e: Enqueue) -> Enqueued | Refusal:
-        """Create the request, or return the one there is. Same id with another body: Refusal `id_conflict`."""
+        """Create the request, or return the one there is. The same id with another body: `id_conflict`."""
         s = self._settings
         what = (e.tenant, e.id, e.body_hash, e.input, e.priority.value, e.fingerprint, e.prompt_tokens)
         when = (e.max_tokens, e.deadline_ms, e.accepted_ms, e.granted, e.model, e.gateway or "")
@@ -69,7 +69,7 @@ class PoolQueue:
         return replies.enqueued(reply)
 
     async def claim(self, worker: str, call: int, offer: Offer) -> Claims:
-        """Work for a registered worker. `call` counts its calls from 1: the same number gets the same answer."""
+        """Work for a registered worker. `call` counts from 1; a repeated number repeats its answer."""
         s = self._settings
         room = (offer.slots, offer.kv_tokens, offer.prefill_tokens)
         limits = (s.claim_picks_max, s.deaths_max, CLAIM_SCAN_MAX)
@@ -78,29 +78,33 @@ class PoolQueue:
         return replies.claims(reply)
 
     async def append(self, worker: str, items: Sequence[Append]) -> list[Appended]:
-        """Commit one flush: an answer for each item, in order. `worker` is for traces; the fence is each `ck`."""
+        """Commit one flush: an answer for each item, in order. `worker` is for traces; the fence is each
+        `ck`."""
         if not items:
             return []
         packed = msgspec.msgpack.encode([_pack_append(item) for item in items])
-        reply = await self._run(scripts.APPEND, self._settings.unrecorded_log_keep_seconds, packed)
+        binary = [part for item in items for part in (item.tokens, item.end or b"")]
+        reply = await self._run(scripts.APPEND, self._settings.unrecorded_log_keep_seconds, packed, *binary)
         return [replies.appended(answer) for answer in reply]
 
     async def rewrite(self, worker: str, position: int, item: Append) -> Appended:
-        """Retract: drop the logged text from `position` on, keep all offsets, then commit `item`, whose first entry
-        is the RETRACT entry."""
+        """Retract: drop the logged text from `position` on, keep all offsets, then commit `item`, whose
+        first entry is the RETRACT entry."""
         keep = self._settings.unrecorded_log_keep_seconds
         packed = msgspec.msgpack.encode(_pack_append(item))
-        return replies.appended(await self._run(scripts.REWRITE, keep, position, packed))
+        binary = (item.tokens, item.end or b"")
+        return replies.appended(await self._run(scripts.REWRITE, keep, position, packed, *binary))
 
     async def control(self, tenant: str, id: str, flag: Control) -> Status | None:
-        """Set a flag; the owner of a running request is woken. None: the pool does not know the id. After a CANCEL
-        of a queued or parked request call engine.ending.end_unclaimed."""
+        """Set a flag; the owner of a running request is woken. None: the pool does not know the id. After a
+        CANCEL of a queued or parked request call engine.ending.end_unclaimed."""
         return replies.status(await self._run(scripts.CONTROL, tenant, id, int(flag)))
 
     async def finish(
         self, tenant: str, id: str, expected_o: int, entries: Sequence[Entry], end: bytes
     ) -> bool:
-        """End a request that nobody owns, if its log still ends at `expected_o`. True: this end is in the log."""
+        """End a request that nobody owns, if its log still ends at `expected_o`. True: this end is in the
+        log."""
         keep = self._settings.unrecorded_log_keep_seconds
         packed = msgspec.msgpack.encode([pack_entry(entry) for entry in entries])
         return bool(await self._run(scripts.FINISH, keep, tenant, id, expected_o, packed, end))
@@ -119,7 +123,7 @@ class PoolQueue:
         return replies.status(await self._run(scripts.UNPARK, tenant, id))
 
     async def reader(self, tenant: str, id: str, gateway: str, state: ReaderState) -> View | None:
-        """Say how this gateway's readers stand. All gateways stuck: the request is parked. None: unknown id."""
+        """Say how this gateway's readers stand; all stuck parks the request. None: unknown id."""
         s = self._settings
         limits = (s.readers_per_request_max, s.gateway_lease_ms)
         return replies.view(await self._run(scripts.READER, tenant, id, gateway, state, *limits))
@@ -138,7 +142,7 @@ class PoolQueue:
         await self._run(scripts.SEEN, fingerprint)
 
     async def renew(self, worker: str, step_age_ms: int, info: Mapping[str, Any]) -> Renewed:
-        """Keep the lease while the engine's step is young enough; `info["step_predicted_ms"]` stretches that."""
+        """Keep the lease while the engine's step is young; `info["step_predicted_ms"]` stretches that."""
         predicted = int(info.get("step_predicted_ms", 0))
         age_max = min(STEP_AGE_MS_MAX, max(STEP_AGE_MS_MIN, 4 * predicted))
         lease = self._settings.worker_lease_ms
@@ -146,7 +150,7 @@ class PoolQueue:
         return replies.renewed(await self._run(scripts.RENEW, worker, *ages, msgspec.json.encode(info)))
 
     async def deregister(self, worker: str, why: ReleaseWhy = "drain") -> int:
-        """Take a worker out of the pool at once; what it held goes back in line. Answers how many that were."""
+        """Take a worker out of the pool; what it held goes back in line. Answers how many that were."""
         return await self._run(scripts.DEREGISTER, worker, why, self._settings.deaths_max)
 
     async def renew_gateway(self, gateway: str) -> bool:
@@ -154,7 +158,7 @@ class PoolQueue:
         return bool(await self._run(scripts.GATEWAY, gateway, self._settings.gateway_lease_ms))
 
     async def reap(self) -> Reaped:
-        """Requeue what dead workers held, drop dead gateways' readers. What is in `expired` the caller ends."""
+        """Requeue what dead workers held, drop dead gateways' readers. The caller ends `expired`."""
         s = self._settings
         limits = (s.deaths_max, s.no_worker_seconds_max * 1000, PARK_MS_MAX)
         return replies.reaped(await self._run(scripts.REAP, REAP_BUDGET, *limits))
@@ -208,5 +212,5 @@ class PoolQueue:
 def _pack_append(item: Append) -> list[Any]:
     entries = [pack_entry(entry) for entry in item.entries]
     cached = -1 if item.input_cached is None else item.input_cached
-    commit = [item.n0, item.tokens, item.o0, entries, item.raw, item.visible, cached, item.end or b""]
+    commit = [item.n0, item.o0, entries, item.raw, item.visible, cached]
     return [item.tenant, item.id, item.ck, *commit]

@@ -1,4 +1,5 @@
-"""What goes into the queue's operations and what comes out. Times are Unix milliseconds, tokens u32 little-endian."""
+"""What goes into the queue's operations and what comes out. Times are Unix milliseconds, tokens u32
+little-endian."""
 
 from enum import StrEnum
 from typing import Any, Literal
@@ -12,7 +13,8 @@ ReaderState = Literal["reading", "stuck", "gone"]
 
 
 class Enqueue(msgspec.Struct, frozen=True, kw_only=True):
-    """A request for the pool. `input` is an encoded RequestInput; `granted` the output tokens admitted so far.
+    """A request for the pool. `input` is an encoded RequestInput; `granted` the output tokens admitted so
+    far.
 
     `gateway` registers that gateway as a reader in the same call.
     """
@@ -33,7 +35,8 @@ class Enqueue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Enqueued(msgspec.Struct, frozen=True):
-    """Where the request is now. `position`: requests before it; `wait_ms`: predicted. `created` False: it was known."""
+    """Where the request is now. `position`: requests before it; `wait_ms`: predicted. `created` False: it
+    was known."""
 
     created: bool
     status: Status
@@ -53,10 +56,12 @@ class Offer(msgspec.Struct, frozen=True):
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """A request handed to a worker. `ck` fences its appends, `cn` counts its claims; `n`, `o`: tokens and log head.
+    """A request handed to a worker. `ck` fences its appends, `cn` counts its claims; `n`, `o`: tokens and
+    log head.
 
-    `raw` and `visible`: code points consumed and shown so far; `claimed_ms`: of the first claim; `covered`: tokens
-    whose text was shown; `recomputed_tokens`: computed again because of earlier claims, this one's start included.
+    `raw` and `visible`: code points consumed and shown so far; `claimed_ms`: of the first claim; `covered`:
+    tokens whose text was shown; `recomputed_tokens`: computed again because of earlier claims, this one's
+    start included.
     """
 
     tenant: str
@@ -110,8 +115,9 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
 class AppendCode(StrEnum):
     """What became of an Append.
 
-    OK: done; DUP: it had been done; ENDED: the request has ended, by this call or earlier; FENCED: it is not yours any
-    more; GAP: Redis has less than you think, append again from its `n` and `o`; MISSING: Redis does not know it.
+    OK: done; DUP: it had been done; ENDED: the request has ended, by this call or earlier; FENCED: it is
+    not yours any more; GAP: Redis has less than you think, append again from its `n` and `o`; MISSING:
+    Redis does not know it.
     """
 
     OK = "OK"
@@ -135,7 +141,8 @@ class Appended(msgspec.Struct, frozen=True):
 class View(msgspec.Struct, frozen=True):
     """What a reader needs to know. `first`: oldest offset kept, head + 1 where the log is gone.
 
-    `following`: this gateway is registered and gets hints; False: it polls. `dest`: the pool a moved request went to.
+    `following`: this gateway is registered and gets hints; False: it polls. `dest`: the pool a moved
+    request went to.
     """
 
     status: Status
@@ -208,7 +215,7 @@ class Unowned(msgspec.Struct, frozen=True):
 
 
 class Hint(msgspec.Struct, frozen=True):
-    """News of one request's log: these entries were appended, its head is now `head`. Never the only source."""
+    """News of one request's log: these entries were appended and led to `head`. Never the only source."""
 
     pool: str
     tenant: str

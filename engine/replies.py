@@ -29,7 +29,7 @@ _REFUSALS = {
 
 
 def refusal(reason: str, number: int) -> Refusal:
-    """The queue's word for a refusal as a typed one. `number`: ms to wait, or tokens for rejected_too_large."""
+    """The queue's word for a refusal, typed. `number`: ms to wait, or tokens for rejected_too_large."""
     if reason == "id_conflict":
         return Refusal("id_conflict", "this id was used for another request")
     if reason == "rejected_too_large":

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- rewrite(now, keep s, position, item as msgpack): retract. The log is copied to a new key with the same offsets and
--- without the text from `position` on; that key takes the log's place, then the item is committed on top.
+-- rewrite(now, keep s, position, item as msgpack, tokens, end event): retract. The log is copied to a new key with the
+-- same offsets and without the text from `position` on; that key takes the log's place, then the item is committed.
 local position, item = tonumber(ARGV[3]), cmsgpack.unpack(ARGV[4])
 local t, id = item[1], item[2]
 
@@ -44,6 +44,6 @@ local function cut_log()
   call('RENAME', draft, log)
 end
 
-local answer = commit(item, ARGV[2], cut_log)
+local answer = commit(item, ARGV[5], ARGV[6], ARGV[2], cut_log)
 publish()
 return answer

@@ -1,10 +1,10 @@
--- One owner's commit to one request: {t, id, ck, n0, tokens, o0, entries, raw, visible, cached, end}.
--- `cached` is -1 and `end` '' where absent.
+-- One owner's commit to one request: {t, id, ck, n0, o0, entries, raw, visible, cached}, its tokens and its end event.
+-- `cached` is -1 and the event '' where absent. Token bytes are not in the item: msgpack in Lua takes text only.
 local FIELDS = { 'status', 'ck', 'n', 'o', 'control', 'granted', 'first', 'deaths', 'cn', 'cached' }
 
 -- A commit that was made before, exactly so: the reply to it was lost.
-local function was_made(t, id, item, n, o)
-  local n0, tokens, o0, entries = item[4], item[5], item[6], item[7]
+local function was_made(item, tokens, n, o)
+  local t, id, n0, o0, entries = item[1], item[2], item[4], item[5], item[6]
   if n0 + #tokens / 4 > n or o0 + #entries > o then
     return false
   end
@@ -25,7 +25,7 @@ local function was_made(t, id, item, n, o)
   return true
 end
 
-local function verdict(item, record)
+local function verdict(item, tokens, record)
   local n, o = number_of(record[3]), number_of(record[4])
   if not record[1] then
     return 'MISSING'
@@ -33,19 +33,19 @@ local function verdict(item, record)
     return 'ENDED'
   elseif record[2] ~= item[3] or item[3] == '' then
     return 'FENCED'
-  elseif item[4] == n and item[6] == o then
+  elseif item[4] == n and item[5] == o then
     return 'OK'
-  elseif was_made(item[1], item[2], item, n, o) then
+  elseif was_made(item, tokens, n, o) then
     return 'DUP'
   end
   return 'GAP'
 end
 
-local function store(item, record)
-  local t, id, n0, tokens, o0, entries = item[1], item[2], item[4], item[5], item[6], item[7]
+local function store(item, tokens, record)
+  local t, id, n0, o0, entries = item[1], item[2], item[4], item[5], item[6]
   local req, log = key('req', t, id), key('log', t, id)
   local n, o = n0 + #tokens / 4, o0 + #entries
-  local set = { 'HSET', req, 'n', int(n), 'o', int(o), 'raw', int(item[8]), 'visible', int(item[9]) }
+  local set = { 'HSET', req, 'n', int(n), 'o', int(o), 'raw', int(item[7]), 'visible', int(item[8]) }
   local function put(name, value)
     set[#set + 1] = name
     set[#set + 1] = value
@@ -59,7 +59,7 @@ local function store(item, record)
     write(log, o0 + position, entry)
     if entry[1] == 't' and entry[2] ~= '' then put('covered', int(entry[5])) end
   end
-  if item[10] >= 0 and record[9] == '1' and record[10] == '0' then put('cached', int(item[10])) end
+  if item[9] >= 0 and record[9] == '1' and record[10] == '0' then put('cached', int(item[9])) end
   call(unpack(set))
   if #entries > 0 then
     tell(t, id, o, entries)
@@ -72,18 +72,18 @@ local function answer_of(code, n, o, record)
 end
 
 -- `before` runs between the fence and the commit (retract rewrites the log there).
-local function commit(item, keep, before)
+local function commit(item, tokens, event, keep, before)
   local record = call('HMGET', key('req', item[1], item[2]), unpack(FIELDS))
-  local code = verdict(item, record)
+  local code = verdict(item, tokens, record)
   if code ~= 'OK' then
     return answer_of(code, number_of(record[3]), number_of(record[4]), record)
   end
   if before then
     before()
   end
-  local n, o = store(item, record)
-  if item[11] ~= '' then
-    finish(item[1], item[2], item[11], keep)
+  local n, o = store(item, tokens, record)
+  if event ~= '' then
+    finish(item[1], item[2], event, keep)
     code = 'ENDED'
   end
   return answer_of(code, n, o, record)
