@@ -22,6 +22,7 @@ from billing.tenancy import (
     find_tenant,
     list_keys,
     list_tenants,
+    principal_of_key,
     revoke_key,
     rotate_key,
 )
@@ -61,6 +62,7 @@ __all__ = [
     "list_keys",
     "list_tenants",
     "pinned_prices",
+    "principal_of_key",
     "rate",
     "revoke_key",
     "rotate_key",

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
+from sqlalchemy import ColumnElement
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, select
 
@@ -196,6 +197,19 @@ async def authenticate_key(db: Database, secret: str) -> Principal | None:
     if match is None:
         return None
     # The one query that cannot filter by tenant: it finds the tenant.
+    found = await _grant(db, col(ApiKey.prefix) == match[1])
+    if found is None or not hmac.compare_digest(found[0].secret_sha256, _digest(match[2])):
+        return None
+    return _principal(*found)
+
+
+async def principal_of_key(db: Database, tenant_id: str, key_id: str) -> Principal | None:
+    """Who a key that signed somebody in stands for now; None where it is expired, revoked or closed."""
+    found = await _grant(db, (col(ApiKey.tenant_id) == tenant_id) & (col(ApiKey.id) == key_id))
+    return _principal(*found) if found else None
+
+
+async def _grant(db: Database, which: ColumnElement[bool]) -> tuple[ApiKey, Tenant, Project] | None:
     statement = (
         select(ApiKey, Tenant, Project)
         .join(Tenant, col(Tenant.tenant_id) == col(ApiKey.tenant_id))
@@ -203,15 +217,13 @@ async def authenticate_key(db: Database, secret: str) -> Principal | None:
             Project,
             (col(Project.tenant_id) == col(ApiKey.tenant_id)) & (col(Project.id) == col(ApiKey.project_id)),
         )
-        .where(col(ApiKey.prefix) == match[1])
+        .where(which)
     )
     async with db.session() as session:
-        found = (await session.exec(statement)).first()
-    if found is None:
-        return None
-    key, tenant, project = found
-    if not hmac.compare_digest(key.secret_sha256, _digest(match[2])):
-        return None
+        return (await session.exec(statement)).first()
+
+
+def _principal(key: ApiKey, tenant: Tenant, project: Project) -> Principal | None:
     expired = key.expires_ms is not None and key.expires_ms <= now_ms()
     if expired or (key.revoked_ms, tenant.closed_ms, project.closed_ms) != (None, None, None):
         return None
