@@ -106,7 +106,9 @@ async def test_a_revoked_key_is_nobody_and_the_gateways_hear_of_it(database: Dat
         news = await listener.get_message(timeout=5)
     assert news is not None
     heard = bytes(news["data"] or b"")  # type: ignore[arg-type]
-    assert msgspec.json.decode(heard, type=ControlNews) == ControlNews(kind="key_revoked", tenant=key.tenant_id, key=key.id)
+    assert msgspec.json.decode(heard, type=ControlNews) == ControlNews(
+        kind="key_revoked", tenant=key.tenant_id, key=key.id
+    )
     assert await authenticate_key(database, secret) is None
 
 

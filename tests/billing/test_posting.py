@@ -1,0 +1,89 @@
+"""Assessing events: what is posted, and what is held with its reason. Pure."""
+
+import msgspec
+import pytest
+
+from billing.posting import Quarantined, assess, conflicts
+from billing.usage import UsageOwner, encode
+from tests.billing.events import PRICES, an_event
+
+
+def test_a_good_event_becomes_its_row() -> None:
+    """Every fact of the event is in the row."""
+    event = an_event()
+    batch = assess("default", [encode(event)], now_ms=3_000)
+    [good] = batch.good
+    assert (good.row.tenant_id, good.row.request_id) == ("t1", "r1")
+    assert (good.row.input_uncached, good.row.input_cached, good.row.output_text) == (8, 4, 7)
+    assert good.row.cost_nano == event.cost_nano == 8 * 100 + 4 * 25 + 7 * 400
+    assert (good.row.project_id, good.row.key_id, good.row.user_id) == ("p1", "k1", "u1")
+    assert good.row.request_metadata == {"label": "x"}
+    assert (good.row.posted_ms, batch.held, batch.settlements) == (3_000, [], [event])
+
+
+def test_a_repeat_in_one_batch_is_dropped_and_another_truth_is_held() -> None:
+    """The first event of a request counts; a different one is for a person to decide."""
+    first, other = encode(an_event()), encode(an_event(output_text=8))
+    batch = assess("default", [first, first, other], now_ms=1)
+    assert [good.data for good in batch.good] == [first]
+    [held] = batch.held
+    assert (held.reason, held.tenant_id, held.request_id) == (Quarantined.CONFLICTING, "t1", "r1")
+    assert held.event == other
+
+
+def test_a_cost_that_the_pinned_prices_do_not_give_is_held_and_settled_for_nothing() -> None:
+    """Never billed, neither at its own cost nor at ours; the tenant's slot is freed all the same."""
+    wrong = msgspec.structs.replace(an_event(), cost_nano=1)
+    batch = assess("default", [encode(wrong)], now_ms=1)
+    [held] = batch.held
+    assert batch.good == []
+    assert (held.reason, held.detail) == (
+        Quarantined.COST_MISMATCH,
+        "the event says 1 nano, its prices say 3700",
+    )
+    assert batch.settlements == [msgspec.structs.replace(wrong, cost_nano=0)]
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x80", encode(an_event())[:-3]])
+def test_what_is_no_event_is_held_whole(data: bytes) -> None:
+    """Nothing that was on the stream is thrown away."""
+    [held] = assess("default", [data], now_ms=1).held
+    assert (held.reason, held.event) == (Quarantined.UNDECODABLE, data)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        an_event(request="a\x00b"),
+        an_event(owner=UsageOwner(project="p", key="k", user="\x00")),
+        an_event(ended_ms=-1),
+        msgspec.structs.replace(an_event(), output_text=-1),
+        msgspec.structs.replace(an_event(), input_cached=1 << 60),
+        msgspec.structs.replace(an_event(), prices=msgspec.structs.replace(PRICES, input_nano=-1)),
+        msgspec.structs.replace(an_event(), claims=1 << 31),
+    ],
+)
+def test_what_no_row_can_hold_is_held_instead_of_failing_the_batch(event: object) -> None:
+    """One bad event between good ones does not stop billing."""
+    good = [encode(an_event(f"r{number}")) for number in (2, 3)]
+    batch = assess("default", [good[0], msgspec.msgpack.encode(event), good[1]], now_ms=1)
+    [held] = batch.held
+    assert held.reason == Quarantined.UNSTORABLE
+    assert "\x00" not in held.request_id
+    assert [each.data for each in batch.good] == good
+
+
+@pytest.mark.parametrize("metadata", [b"", b"[]", b"{", b'{"a":"\\ud800"}', b"\xff"])
+def test_unreadable_labels_do_not_hold_up_a_bill(metadata: bytes) -> None:
+    """Metadata decides nothing."""
+    event = an_event(owner=UsageOwner(project="p", key="k", metadata=metadata))
+    [good] = assess("default", [encode(event)], now_ms=1).good
+    assert good.row.request_metadata == {}
+
+
+def test_only_a_different_event_of_a_posted_request_conflicts() -> None:
+    """A delivery again is no conflict."""
+    batch = assess("default", [encode(an_event("r1")), encode(an_event("r2"))], now_ms=1)
+    posted = {("t1", "r1"): batch.good[0].row.event_sha256, ("t1", "r2"): "another"}
+    [held] = conflicts("default", batch.good, posted, now_ms=1)
+    assert (held.reason, held.request_id) == (Quarantined.CONFLICTING, "r2")
