@@ -1,0 +1,103 @@
+"""Close codes and error codes of parley.v1 (docs/protocol.md).
+
+Close codes 4000-4499: reconnect and resume; 4500-4999: stop.
+"""
+
+from enum import IntEnum, StrEnum
+
+from core.errors import Refusal
+
+
+class CloseCode(IntEnum):
+    """Why the server closes a socket. The number's range is the client's retry policy."""
+
+    NORMAL = 1000
+    DRAIN = 4000
+    MAX_AGE = 4001
+    REBALANCE = 4002
+    SUPERSEDED = 4003
+    SLOW = 4008
+    STATE_LOST = 4010
+    NO_PONG = 4012
+    RATE_LIMITED = 4013
+    AUTH_EXPIRED = 4014
+    INTERNAL = 4015
+    BAD_MESSAGE = 4500
+    AUTH_INVALID = 4501
+    HELLO_TIMEOUT = 4502
+    FORBIDDEN = 4504
+    CONNECTION_LIMIT = 4505
+    VERSION = 4506
+    TOO_BIG = 4509
+
+
+class ErrorCode(StrEnum):
+    """`error.code`."""
+
+    UNAUTHORIZED = "unauthorized"
+    FORBIDDEN = "forbidden"
+    TOKEN_EXPIRED = "token_expired"
+    RATE_LIMITED = "rate_limited"
+    INSUFFICIENT_QUOTA = "insufficient_quota"
+    BUDGET_EXCEEDED = "budget_exceeded"
+    ACCOUNT_SUSPENDED = "account_suspended"
+    OVERLOADED = "overloaded"
+    BAD_MESSAGE = "bad_message"
+    BAD_REQUEST = "bad_request"
+    UNKNOWN_MODEL = "unknown_model"
+    TOO_LARGE = "too_large"
+    ID_CONFLICT = "id_conflict"
+    UNKNOWN_CONVERSATION = "unknown_conversation"
+    CONVERSATION_BUSY = "conversation_busy"
+    NOT_RESUMABLE = "not_resumable"
+    CANCEL_DENIED = "cancel_denied"
+    ENGINE_LOST = "engine_lost"
+    LOG_LOST = "log_lost"
+    SAFETY_BLOCKED = "safety_blocked"
+    DEADLINE = "deadline"
+    INTERNAL = "internal"
+
+
+RETRYABLE = frozenset(
+    {
+        ErrorCode.TOKEN_EXPIRED,
+        ErrorCode.RATE_LIMITED,
+        ErrorCode.OVERLOADED,
+        ErrorCode.CONVERSATION_BUSY,
+        ErrorCode.ENGINE_LOST,
+        ErrorCode.INTERNAL,
+    }
+)
+
+QUEUE_REFUSALS = {
+    "rejected_capacity": (ErrorCode.OVERLOADED, None),
+    "rejected_deadline": (ErrorCode.OVERLOADED, None),
+    "rejected_tenant_cap": (ErrorCode.RATE_LIMITED, "tenant"),
+    "rejected_too_large": (ErrorCode.TOO_LARGE, None),
+}
+
+
+def refusal(
+    code: ErrorCode,
+    message: str,
+    *,
+    after_ms: int | None = None,
+    scope: str | None = None,
+    limit: int | None = None,
+) -> Refusal:
+    """A refusal whose `retry` follows from its code."""
+    return Refusal(code, message, code in RETRYABLE, after_ms, scope, limit)
+
+
+def of_queue(refused: Refusal) -> Refusal:
+    """A refusal of the queue or the quota in the protocol's own codes."""
+    code, scope = QUEUE_REFUSALS.get(refused.code, (None, None))
+    if code is None:
+        code, scope = ErrorCode(refused.code), refused.scope
+    return refusal(
+        code,
+        refused.message,
+        after_ms=refused.after_ms,
+        scope=refused.scope or scope,
+        limit=refused.limit,
+    )

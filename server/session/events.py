@@ -1,0 +1,201 @@
+"""What can happen to a session. The shell makes these; the machine decides what follows."""
+
+from dataclasses import dataclass
+
+from core.errors import Refusal
+from engine.api import Entry
+from server.protocol.codes import CloseCode
+from server.protocol.messages import ClientMessage
+
+
+@dataclass(frozen=True)
+class FrameReceived:
+    """A well-formed message came in."""
+
+    message: ClientMessage
+
+
+@dataclass(frozen=True)
+class FrameRejected:
+    """A frame came in that is no message; `re` and `id` are what could be read of it."""
+
+    refusal: Refusal
+    re: str | None = None
+    id: str | None = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A request that may be read, as its log stands: everything after `o` comes next.
+
+    `snap` is not None where the client must forget what it has: its text through `o` is that.
+    """
+
+    id: str
+    epoch: int
+    o: int
+    head: int
+    state: str
+    snap: str | None = None
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A request of the client's that is gone for it; `why`: not_resumable or forbidden."""
+
+    id: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The hello is accepted. `now_ms` is Unix time."""
+
+    session: str
+    connection: str
+    resume_token: str
+    resume_expires_at: int
+    resumed: bool
+    requests: tuple[Reading | Unreadable, ...]
+    now_ms: int
+
+
+@dataclass(frozen=True)
+class HelloRefused:
+    """The hello is refused and the socket closed."""
+
+    refusal: Refusal
+    close: CloseCode
+
+
+@dataclass(frozen=True)
+class TurnAccepted:
+    """A send is durable."""
+
+    id: str
+    epoch: int
+    head: int
+    state: str
+    dup: bool
+    priority: str
+    position: int
+    wait_ms: int
+
+
+@dataclass(frozen=True)
+class TurnRefused:
+    """A send is refused; nothing of it remains."""
+
+    id: str
+    refusal: Refusal
+
+
+@dataclass(frozen=True)
+class AttachAllowed:
+    """An attach may read."""
+
+    reading: Reading
+
+
+@dataclass(frozen=True)
+class AttachRefused:
+    """An attach may not read. `asked` False: the client did not ask, the log went away under a reader."""
+
+    id: str
+    refusal: Refusal
+    asked: bool = True
+
+
+@dataclass(frozen=True)
+class CancelAnswered:
+    """A cancel took effect, or came too late."""
+
+    id: str
+    state: str
+
+
+@dataclass(frozen=True)
+class CancelRefused:
+    """A cancel is denied."""
+
+    id: str
+    refusal: Refusal
+
+
+@dataclass(frozen=True)
+class LogGrew:
+    """A hint: these entries, perhaps not all there are; the log's head is `head`."""
+
+    id: str
+    entries: list[Entry]
+    head: int
+
+
+@dataclass(frozen=True)
+class LogRead:
+    """The answer to a ReadLog effect: the entries after offset `after`."""
+
+    id: str
+    after: int
+    entries: list[Entry]
+
+
+@dataclass(frozen=True)
+class Reauthenticated:
+    """The fresh token is good for `expires_in_ms`, None: without end."""
+
+    expires_in_ms: int | None
+
+
+@dataclass(frozen=True)
+class AuthRefused:
+    """The fresh token is not taken."""
+
+    refusal: Refusal
+
+
+@dataclass(frozen=True)
+class TimerFired:
+    """The machine's deadline has come."""
+
+
+@dataclass(frozen=True)
+class DrainStarted:
+    """This gateway stops."""
+
+    in_ms: int
+
+
+@dataclass(frozen=True)
+class CloseOrdered:
+    """Something outside ends this connection: superseded, a revoked key, a fault."""
+
+    code: CloseCode
+    refusal: Refusal | None = None
+
+
+@dataclass(frozen=True)
+class ConnectionLost:
+    """The socket is gone."""
+
+
+Event = (
+    FrameReceived
+    | FrameRejected
+    | Opened
+    | HelloRefused
+    | TurnAccepted
+    | TurnRefused
+    | AttachAllowed
+    | AttachRefused
+    | CancelAnswered
+    | CancelRefused
+    | LogGrew
+    | LogRead
+    | Reauthenticated
+    | AuthRefused
+    | TimerFired
+    | DrainStarted
+    | CloseOrdered
+    | ConnectionLost
+)

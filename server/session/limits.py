@@ -1,0 +1,44 @@
+"""What a session may hold and how long it waits. Seconds; sizes in bytes."""
+
+from dataclasses import dataclass
+
+from core.settings import Settings
+
+BAD_MESSAGE_SECONDS = 60.0
+ACKS_BEYOND_SENT_MAX = 3
+DELTA_BYTES_MAX = 16 * 1024
+DELTA_BATCH_SECONDS = 0.04
+BATCH_AFTER_SECONDS = 1.0
+PING_JITTER = 0.2
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The settings that the session machine obeys."""
+
+    hello_seconds: float
+    heartbeat_interval: float
+    heartbeat_timeout: float
+    events: int
+    bytes: int
+    connection_bytes: int
+    frame_bytes: int
+    requests: int
+    bad_messages: int
+    delta_interval: float
+
+    @staticmethod
+    def of(settings: Settings) -> "Limits":
+        """The limits that the settings name."""
+        return Limits(
+            hello_seconds=settings.hello_seconds_max,
+            heartbeat_interval=settings.heartbeat_interval_ms / 1000,
+            heartbeat_timeout=settings.heartbeat_timeout_ms / 1000,
+            events=settings.window_events,
+            bytes=settings.window_bytes,
+            connection_bytes=settings.window_connection_bytes,
+            frame_bytes=settings.frame_bytes_max,
+            requests=settings.requests_per_connection_max,
+            bad_messages=settings.bad_messages_per_minute_max,
+            delta_interval=settings.delta_interval_ms / 1000,
+        )

@@ -1,0 +1,334 @@
+"""Decides what one connection's session does next. No sockets, no clock, no await.
+
+`handle(event, now) -> effects`; `deadline()` says when it wants a TimerFired. `now` is monotonic seconds.
+"""
+
+import random
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import assert_never
+
+from core.errors import Refusal
+from server.protocol import codec
+from server.protocol import messages as m
+from server.protocol.codes import CloseCode, ErrorCode, refusal
+from server.session import effects as fx
+from server.session import events as ev
+from server.session.duties import AckRules, Heartbeat, Patience
+from server.session.limits import Limits
+from server.session.readings import BadAck, Readings
+from server.session.stream import Stream
+
+
+class SessionState(StrEnum):
+    """Where a connection's session is."""
+
+    CONNECTED = "connected"
+    OPENING = "opening"
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+TRANSITIONS = {
+    SessionState.CONNECTED: {SessionState.OPENING, SessionState.CLOSED},
+    SessionState.OPENING: {SessionState.OPEN, SessionState.CLOSED},
+    SessionState.OPEN: {SessionState.CLOSED},
+    SessionState.CLOSED: set[SessionState](),
+}
+
+
+@dataclass
+class _Pending:
+    """Sends under way with one id. `cancelled`: cancel it as soon as it is accepted."""
+
+    count: int = 1
+    cancelled: bool = False
+
+
+class Session:
+    """One connection's session, from its first frame to its close."""
+
+    def __init__(self, limits: Limits, now: float, jitter: random.Random) -> None:
+        self.state = SessionState.CONNECTED
+        self.close_code: CloseCode | None = None
+        self._limits = limits
+        self._hello_by = now + limits.hello_seconds
+        self._heartbeat = Heartbeat(limits, jitter)
+        self._patience = Patience(limits)
+        self._acks = AckRules()
+        self._readings = Readings(limits)
+        self._pending: dict[str, _Pending] = {}
+        self._unconfirmed = False
+
+    def handle(self, event: ev.Event, now: float) -> list[fx.Effect]:
+        """What follows from one event."""
+        if self.state is SessionState.CLOSED:
+            return []
+        match event:
+            case ev.FrameReceived():
+                return self._received(event.message, now)
+            case ev.FrameRejected():
+                return self._frame_refused(event, now)
+            case ev.Opened() | ev.HelloRefused():
+                return self._opened(event, now)
+            case ev.TurnAccepted() | ev.TurnRefused():
+                return self._turn(event, now)
+            case ev.AttachAllowed() | ev.AttachRefused():
+                return self._attach_answered(event, now)
+            case ev.CancelAnswered():
+                return [fx.Emit(m.CancelOk(event.id, event.state))]
+            case ev.CancelRefused():
+                return [_error(event.refusal, "cancel", event.id)]
+            case ev.LogGrew() | ev.LogRead():
+                return self._readings.log(event, now)
+            case ev.Reauthenticated():
+                return [fx.Emit(m.AuthOk(event.expires_in_ms))]
+            case ev.AuthRefused():
+                return self._close(CloseCode.AUTH_INVALID, _error(event.refusal, "auth"))
+            case ev.TimerFired():
+                return self._timer(now)
+            case ev.DrainStarted():
+                leave = [fx.Emit(m.GoAway("drain", event.in_ms))] if self.state is SessionState.OPEN else []
+                return self._close(CloseCode.DRAIN, *leave)
+            case ev.CloseOrdered():
+                return self._close(event.code, *([_error(event.refusal)] if event.refusal else []))
+            case ev.ConnectionLost():
+                return self._lost()
+            case _:
+                assert_never(event)
+
+    def deadline(self) -> float | None:
+        """When TimerFired is due at the latest, None: never."""
+        match self.state:
+            case SessionState.CONNECTED:
+                return self._hello_by
+            case SessionState.OPENING | SessionState.CLOSED:
+                return None
+            case SessionState.OPEN:
+                paced = self._readings.due()
+                beat = self._heartbeat.due()
+                return beat if paced is None else min(beat, paced)
+            case _:
+                assert_never(self.state)
+
+    def _to(self, state: SessionState) -> None:
+        assert state in TRANSITIONS[self.state], f"{self.state} to {state}"
+        self.state = state
+
+    # Frames
+
+    def _received(self, message: m.ClientMessage, now: float) -> list[fx.Effect]:
+        self._heartbeat.heard()
+        if self.state is not SessionState.OPEN:
+            return self._first(message, now)
+        confirmed: list[fx.Effect] = [fx.ConfirmResumeToken()] if self._unconfirmed else []
+        self._unconfirmed = False
+        return confirmed + self._frame(message, now)
+
+    def _first(self, message: m.ClientMessage, now: float) -> list[fx.Effect]:
+        name = codec.type_of(message)
+        if not isinstance(message, m.Hello):
+            problem = refusal(ErrorCode.BAD_MESSAGE, "the first message must be hello")
+            return self._close(CloseCode.BAD_MESSAGE, _error(problem, name))
+        if self.state is SessionState.OPENING:
+            return self._bad(now, refusal(ErrorCode.BAD_MESSAGE, "hello was said already"), name)
+        if message.v != 1:
+            problem = refusal(ErrorCode.BAD_MESSAGE, "this server speaks version 1: send hello with v 1")
+            return self._close(CloseCode.VERSION, _error(problem, name))
+        self._to(SessionState.OPENING)
+        self._readings.agree(message)
+        return [fx.OpenSession(message)]
+
+    def _frame(self, message: m.ClientMessage, now: float) -> list[fx.Effect]:
+        match message:
+            case m.Hello():
+                return self._bad(now, refusal(ErrorCode.BAD_MESSAGE, "hello was said already"), "hello")
+            case m.Send():
+                return self._send(message)
+            case m.Attach():
+                return self._attach(message)
+            case m.Detach():
+                return self._readings.drop(message.id)
+            case m.Ack():
+                return self._ack(message.a, message.w or {}, now, "ack")
+            case m.Cancel():
+                return self._cancel(message.id)
+            case m.Auth():
+                return [fx.Reauthenticate(message.token)]
+            case m.Ping():
+                return [fx.Emit(m.ServerPong(message.ts)), *self._ack(message.a or [], {}, now, "ping")]
+            case m.Pong():
+                return self._ack(message.a or [], {}, now, "pong")
+            case m.Bye():
+                return [fx.EndSession(), *self._close(CloseCode.NORMAL)]
+            case _:
+                assert_never(message)
+
+    def _frame_refused(self, event: ev.FrameRejected, now: float) -> list[fx.Effect]:
+        self._heartbeat.heard()
+        if self.state is SessionState.CONNECTED:
+            return self._close(CloseCode.BAD_MESSAGE, _error(event.refusal, event.re, event.id))
+        if event.refusal.code == ErrorCode.BAD_MESSAGE:
+            return self._bad(now, event.refusal, event.re, event.id)
+        return [_error(event.refusal, event.re, event.id)]
+
+    def _bad(
+        self, now: float, refused: Refusal, re: str | None = None, id: str | None = None
+    ) -> list[fx.Effect]:
+        error = _error(refused, re, id)
+        return self._close(CloseCode.BAD_MESSAGE, error) if self._patience.ends(now) else [error]
+
+    # Opening and closing
+
+    def _opened(self, event: ev.Opened | ev.HelloRefused, now: float) -> list[fx.Effect]:
+        if isinstance(event, ev.HelloRefused):
+            return self._close(event.close, _error(event.refusal, "hello"))
+        self._to(SessionState.OPEN)
+        self._unconfirmed = True
+        self._heartbeat.start(now)
+        listed: list[m.WelcomeRequest] = []
+        readings: list[ev.Reading] = []
+        for request in event.requests:
+            if isinstance(request, ev.Unreadable):
+                listed.append(m.WelcomeRequest(request.id, "gone", why=request.why))
+            elif len(self._readings) < self._limits.requests:
+                listed.append(_listed(self._readings.open(request), request))
+                readings.append(request)
+        out: list[fx.Effect] = [fx.Emit(self._welcome(event, listed))]
+        for reading in readings:
+            out.extend(self._readings.begin(reading, now))
+        return out
+
+    def _welcome(self, event: ev.Opened, listed: list[m.WelcomeRequest]) -> m.Welcome:
+        limits = self._limits
+        snapped = any(isinstance(r, ev.Unreadable) or r.snap is not None for r in event.requests)
+        return m.Welcome(
+            session=event.session,
+            connection=event.connection,
+            resume_token=event.resume_token,
+            resume_expires_at=event.resume_expires_at,
+            heartbeat=m.Heartbeat(
+                int(limits.heartbeat_interval * 1000), int(limits.heartbeat_timeout * 1000)
+            ),
+            limits=m.WireLimits(
+                limits.events, limits.bytes, limits.frame_bytes, limits.requests, limits.connection_bytes
+            ),
+            resumed=("partial" if snapped else "full") if event.resumed else "none",
+            requests=listed,
+            now=event.now_ms,
+        )
+
+    def _close(self, code: CloseCode, *last: fx.Effect) -> list[fx.Effect]:
+        self.close_code = code
+        return [*last, *self._lost(), fx.Close(code)]
+
+    def _lost(self) -> list[fx.Effect]:
+        self._to(SessionState.CLOSED)
+        return [effect for id in self._readings.ids() for effect in self._readings.drop(id)]
+
+    def _timer(self, now: float) -> list[fx.Effect]:
+        if self.state is SessionState.CONNECTED and now >= self._hello_by:
+            return self._close(CloseCode.HELLO_TIMEOUT)
+        if self.state is not SessionState.OPEN:
+            return []
+        if self._heartbeat.lost(now):
+            return self._close(CloseCode.NO_PONG)
+        out: list[fx.Effect] = [fx.Emit(m.ServerPing(int(now * 1000)))] if self._heartbeat.ping(now) else []
+        return out + self._readings.tick(now)
+
+    # Requests
+
+    def _send(self, message: m.Send) -> list[fx.Effect]:
+        known = message.id in self._readings or message.id in self._pending
+        if not known and self._full():
+            return [_error(self._too_many(), "send", message.id)]
+        pending = self._pending.setdefault(message.id, _Pending(0))
+        pending.count += 1
+        return [fx.StartTurn(message)]
+
+    def _turn(self, event: ev.TurnAccepted | ev.TurnRefused, now: float) -> list[fx.Effect]:
+        pending = self._pending[event.id]
+        pending.count -= 1
+        if not pending.count:
+            del self._pending[event.id]
+        if isinstance(event, ev.TurnRefused):
+            return [_error(event.refusal, "send", event.id)]
+        reading = ev.Reading(event.id, event.epoch, 0, event.head, event.state)
+        fresh = event.id not in self._readings
+        stream = self._readings.open(reading)
+        place = m.QueuePlace(event.position, event.wait_ms)
+        accepted = m.Accepted(event.id, stream.g, event.epoch, event.dup, event.priority, place)
+        out: list[fx.Effect] = [fx.Emit(accepted)]
+        if fresh:
+            out.extend(self._readings.begin(reading, now))
+        if pending.cancelled:
+            out.append(fx.StartCancel(event.id, answer=False))
+        return out
+
+    def _attach(self, message: m.Attach) -> list[fx.Effect]:
+        if message.id not in self._readings and self._full():
+            return [_error(self._too_many(), "attach", message.id)]
+        self._readings.hold(message.id)
+        return [fx.StartAttach(message.id, message.epoch, message.o)]
+
+    def _attach_answered(self, event: ev.AttachAllowed | ev.AttachRefused, now: float) -> list[fx.Effect]:
+        if isinstance(event, ev.AttachRefused):
+            error = _error(event.refusal, "attach" if event.asked else None, event.id)
+            return [error, *self._readings.drop(event.id)]
+        reading = event.reading
+        if reading.id not in self._readings and self._full():
+            return [_error(self._too_many(), "attach", reading.id)]
+        g = self._readings.open(reading).g
+        attached = m.Attached(g, reading.id, reading.epoch, reading.o + 1, reading.head, reading.state)
+        return [fx.Emit(attached), *self._readings.begin(reading, now)]
+
+    def _cancel(self, id: str) -> list[fx.Effect]:
+        if id in self._pending and id not in self._readings:
+            self._pending[id].cancelled = True
+            return [fx.Emit(m.CancelOk(id, "pending"))]
+        return [fx.StartCancel(id)]
+
+    def _full(self) -> bool:
+        waiting = sum(1 for id in self._pending if id not in self._readings)
+        return len(self._readings) + waiting >= self._limits.requests
+
+    def _too_many(self) -> Refusal:
+        most = self._limits.requests
+        problem = f"this connection has {most} requests already: acknowledge an end, or detach one, first"
+        return refusal(ErrorCode.RATE_LIMITED, problem, scope="connection", limit=most, after_ms=1000)
+
+    # Acknowledgements
+
+    def _ack(self, acks: m.Acks, windows: m.Windows, now: float, re: str) -> list[fx.Effect]:
+        try:
+            return self._readings.ack(acks, windows, now)
+        except BadAck as bad:
+            if bad.beyond and self._acks.beyond():
+                return self._close(CloseCode.BAD_MESSAGE, _error(bad.refusal, re, bad.id))
+            return self._bad(now, bad.refusal, re, bad.id)
+
+
+def _listed(stream: Stream, reading: ev.Reading) -> m.WelcomeRequest:
+    return m.WelcomeRequest(
+        reading.id,
+        reading.state,
+        g=stream.g,
+        epoch=reading.epoch,
+        from_=reading.o + 1,
+        head=reading.head,
+    )
+
+
+def _error(refused: Refusal, re: str | None = None, id: str | None = None) -> fx.Emit:
+    return fx.Emit(
+        m.Error(
+            refused.code,
+            refused.message,
+            refused.retry,
+            re,
+            id,
+            refused.after_ms,
+            refused.scope,
+            refused.limit,
+        )
+    )

@@ -1,0 +1,157 @@
+"""All requests that one connection reads: their streams by id and by `g`, acknowledgements, and what goes next. Pure."""
+
+from core.errors import Refusal
+from server.protocol import messages as m
+from server.protocol.codes import ErrorCode, refusal
+from server.session import effects as fx
+from server.session.events import LogGrew, LogRead, Reading
+from server.session.limits import Limits
+from server.session.stream import Pace, Stream, new_window
+from server.session.window import ConnectionWindow
+
+
+class BadAck(Exception):  # noqa: N818  (it becomes an answer)
+    """An acknowledgement or a window that the protocol does not allow."""
+
+    def __init__(self, problem: str, id: str | None = None, beyond: bool = False) -> None:
+        super().__init__(problem)
+        self.refusal: Refusal = refusal(ErrorCode.BAD_MESSAGE, problem)
+        self.id = id
+        self.beyond = beyond
+
+
+class Readings:
+    """The streams of one connection. `g` counts up and is never used again."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._connection = ConnectionWindow(limits.connection_bytes)
+        self._asked = m.WindowRequest()
+        self._pace = Pace(limits.delta_interval)
+        self._by_id: dict[str, Stream] = {}
+        self._by_g: dict[int, Stream] = {}
+        self._g = 0
+
+    def agree(self, hello: m.Hello) -> None:
+        """Take windows and pace that the client asked for."""
+        self._asked = hello.window or m.WindowRequest()
+        self._pace = Pace(self._limits.delta_interval, "batch" in hello.caps, "trace" in hello.caps)
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._by_id
+
+    def __getitem__(self, id: str) -> Stream:
+        return self._by_id[id]
+
+    def ids(self) -> list[str]:
+        """The requests that are read."""
+        return list(self._by_id)
+
+    def open(self, reading: Reading) -> Stream:
+        """The stream of a request, a new one where it is not read yet."""
+        known = self._by_id.get(reading.id)
+        if known is not None:
+            return known
+        self._g += 1
+        window = new_window(self._connection, self._limits, self._asked.events, self._asked.bytes)
+        stream = Stream(self._g, reading.id, reading.epoch, window, self._pace)
+        self._by_id[reading.id] = self._by_g[stream.g] = stream
+        return stream
+
+    def begin(self, reading: Reading, now: float) -> list[fx.Effect]:
+        """Follow from the reading's offset, after a snap where the client must forget."""
+        stream = self._by_id[reading.id]
+        stream.restart(reading.o, reading.head, reading.epoch)
+        out: list[fx.Effect] = [fx.Follow(reading.id)]
+        if reading.snap is not None:
+            out.append(fx.Emit(stream.snap(reading.snap)))
+        return out + self._deliver(stream, now)
+
+    def hold(self, id: str) -> None:
+        """The client moves its cursor: send nothing of this request until it is known where to."""
+        if id in self._by_id:
+            self._by_id[id].moving = True
+
+    def drop(self, id: str, done: bool = False) -> list[fx.Effect]:
+        """Stop reading a request; nothing where it is not read."""
+        stream = self._by_id.pop(id, None)
+        if stream is None:
+            return []
+        stream.window.forget()
+        del self._by_g[stream.g]
+        return [fx.Unfollow(id, done)]
+
+    def log(self, event: LogGrew | LogRead, now: float) -> list[fx.Effect]:
+        """News of a log, or the part of it that was asked for."""
+        stream = self._by_id.get(event.id)
+        if stream is None:
+            return []
+        if isinstance(event, LogGrew):
+            stream.offer(event.entries, event.head)
+        else:
+            stream.reading = False
+            # Where the cursor moved while the log was read, these are not the entries that come next.
+            stream.offer(event.entries if event.after == stream.window.sent else [], 0)
+        return self._deliver(stream, now)
+
+    def due(self) -> float | None:
+        """When the first delta may go that only the pace holds back."""
+        return min(
+            (at for at in (stream.due() for stream in self._by_id.values()) if at is not None), default=None
+        )
+
+    def tick(self, now: float) -> list[fx.Effect]:
+        """What the pace lets go now."""
+        out: list[fx.Effect] = []
+        for stream in self._by_id.values():
+            due = stream.due()
+            if due is not None and due <= now:
+                out.extend(self._deliver(stream, now))
+        return out
+
+    def ack(self, acks: m.Acks, windows: m.Windows, now: float) -> list[fx.Effect]:
+        """Take acknowledgements and event windows, then send what they let through.
+
+        Raises BadAck at the first that is not allowed; those before it count. An unknown g is one that was freed."""
+        out: list[fx.Effect] = []
+        for key, events in windows.items():
+            if stream := self._by_g.get(_number(key)):
+                stream.window.events_max = min(events, self._limits.events)
+        for g, o in acks:
+            stream = self._by_g.get(g)
+            if stream is None:
+                continue
+            if not stream.window.ack(o):
+                raise BadAck(f"offset {o} of g {g} was not sent yet", stream.id, beyond=True)
+            if stream.done():
+                out.extend(self.drop(stream.id, done=True))
+        if acks or windows:
+            out.extend(self._reopen(now))
+        return out
+
+    def _reopen(self, now: float) -> list[fx.Effect]:
+        out: list[fx.Effect] = []
+        for stream in self._by_id.values():
+            stream.opened()
+            out.extend(self._deliver(stream, now))
+        return out
+
+    def _deliver(self, stream: Stream, now: float) -> list[fx.Effect]:
+        out: list[fx.Effect] = [fx.Emit(message) for message in stream.deliver(now)]
+        if stream.wants_log():
+            stream.reading = True
+            window = stream.window
+            room = window.events_room(), max(1, window.bytes_room())
+            out.append(fx.ReadLog(stream.id, window.sent, *room))
+        return out
+
+
+def _number(key: int | str) -> int:
+    if isinstance(key, int):
+        return key
+    if not (key.isascii() and key.isdecimal() and len(key) < 10):
+        raise BadAck(f"w: {key[:20]!r} is no g")
+    return int(key)

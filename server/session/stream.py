@@ -1,0 +1,191 @@
+"""One request as one connection reads it: a cursor, a window, and the pace of its deltas. Pure.
+
+A shut window buffers nothing (INV-18): what cannot be sent is dropped here and read from the log again later. Only
+what the pace alone holds back for a few milliseconds is kept, and that always fits the window.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from engine.api import Entry, EntryKind
+from server.protocol.messages import Delta, End, EndPayload, Event, Retract, ServerMessage, Snap
+from server.session.limits import BATCH_AFTER_SECONDS, DELTA_BATCH_SECONDS, DELTA_BYTES_MAX, Limits
+from server.session.window import OTHER_BYTES, ConnectionWindow, Window
+
+_end = msgspec.json.Decoder(EndPayload)
+_any = msgspec.json.Decoder(dict[str, Any])
+UNPACED = 0.0
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How often a client wants deltas. `trace`: it wants to know how they were merged."""
+
+    interval: float
+    batch: bool = False
+    trace: bool = False
+
+
+class Stream:
+    """The reading of one request. `window.sent` is the cursor."""
+
+    def __init__(self, g: int, id: str, epoch: int, window: Window, pace: Pace) -> None:
+        self.g = g
+        self.id = id
+        self.epoch = epoch
+        self.window = window
+        self.head = 0
+        self.reading = False
+        self.moving = False
+        self.ended_at: int | None = None
+        self._pace = pace
+        self._pending: list[Entry] = []
+        self._blocked = False
+        self._first_delta_at: float | None = None
+        self._last_delta_at = UNPACED
+        self._next_delta_at = UNPACED
+
+    def restart(self, o: int, head: int, epoch: int) -> None:
+        """Read on from `o`, whatever was sent before."""
+        self.window.restart(o)
+        self.head, self.epoch = head, epoch
+        self.ended_at = None
+        self._pending.clear()
+        self._blocked = self.moving = False
+
+    def snap(self, text: str) -> Snap:
+        """Replaces what the client has by the text through the cursor. Bypasses the window, but counts."""
+        snap = Snap(self.g, self.epoch, self.window.sent, text)
+        if text:
+            self.window.count(self.window.sent, _size(text))
+        return snap
+
+    def offer(self, entries: list[Entry], head: int) -> None:
+        """News of the log: take what continues the cursor, remember that there is more."""
+        self.head = max(self.head, head, entries[-1].o if entries else 0)
+        if self._blocked or self.moving:
+            return
+        next_o = (self._pending[-1].o if self._pending else self.window.sent) + 1
+        for entry in entries:
+            if entry.o == next_o:
+                self._pending.append(entry)
+                next_o += 1
+
+    def opened(self) -> None:
+        """An acknowledgement came: what was shut may be open."""
+        self._blocked = False
+
+    def due(self) -> float | None:
+        """When a delta that only the pace holds back may go, None where there is none."""
+        return self._next_delta_at if self._pending and not self.moving else None
+
+    def wants_log(self) -> bool:
+        """Whether the log has more that the window has room for."""
+        idle = not (self.reading or self.moving or self._pending or self._blocked)
+        return idle and self.window.sent < self.head and self.window.fits(1, 1)
+
+    def deliver(self, now: float) -> list[ServerMessage]:
+        """All that may be sent now, in log order."""
+        messages: list[ServerMessage] = []
+        while self._pending and not self.moving:
+            text = self._pending[0].k is EntryKind.TEXT
+            if text and now < self._next_delta_at:
+                self._keep_what_fits()
+                break
+            message = self._delta(now) if text else self._other()
+            if message is None:
+                self._pending.clear()
+                self._blocked = True
+                break
+            messages.append(message)
+        return messages
+
+    def ack(self, o: int) -> bool:
+        """Applied through `o`; False where that was never sent."""
+        return self.window.ack(o)
+
+    def done(self) -> bool:
+        """The client has applied the end."""
+        return self.ended_at is not None and self.window.acked >= self.ended_at
+
+    def _delta(self, now: float) -> Delta | None:
+        """Merge as much text as window and message size allow into one delta."""
+        taken, size = 0, 0
+        for entry in self._pending:
+            grown = size + _size(entry.x)
+            if entry.k is not EntryKind.TEXT or (taken and grown > DELTA_BYTES_MAX):
+                break
+            if not self.window.fits(taken + 1, grown):
+                break
+            taken, size = taken + 1, grown
+        if not taken:
+            return None
+        entries, self._pending = self._pending[:taken], self._pending[taken:]
+        self.window.count(entries[-1].o, size)
+        waited = int((now - self._last_delta_at) * 1000) if self._first_delta_at is not None else 0
+        self._set_pace(now)
+        return Delta(
+            g=self.g,
+            a=entries[0].o,
+            b=entries[-1].o,
+            p=entries[0].p,
+            x=entries[0].x if taken == 1 else "".join(entry.x for entry in entries),
+            i=entries[-1].i,
+            batch=taken if self._pace.trace else None,
+            ms=waited if self._pace.trace else None,
+        )
+
+    def _other(self) -> Event | Retract | End | None:
+        entry = self._pending[0]
+        if not self.window.fits(1, OTHER_BYTES):
+            return None
+        del self._pending[0]
+        self.window.count(entry.o, OTHER_BYTES)
+        match entry.k:
+            case EntryKind.END:
+                self.ended_at = entry.o
+                return _end_message(self.g, entry)
+            case EntryKind.RETRACT:
+                value = _any.decode(entry.v)
+                category, policy = str(value.get("category", "")), str(value.get("policy", ""))
+                return Retract(self.g, entry.o, entry.p, category, policy)
+            case _:
+                return Event(self.g, entry.k.value, entry.o, _any.decode(entry.v) if entry.v else None)
+
+    def _set_pace(self, now: float) -> None:
+        if self._first_delta_at is None:
+            self._first_delta_at = now
+        late = now - self._first_delta_at >= BATCH_AFTER_SECONDS
+        self._next_delta_at = now + (
+            DELTA_BATCH_SECONDS if self._pace.batch and late else self._pace.interval
+        )
+        self._last_delta_at = now
+
+    def _keep_what_fits(self) -> None:
+        size = 0
+        for at, entry in enumerate(self._pending):
+            size += _size(entry.x) if entry.k is EntryKind.TEXT else OTHER_BYTES
+            if not self.window.fits(at + 1, size):
+                # A first entry that does not fit is dropped too: `deliver` meets the window at the next tick.
+                del self._pending[max(at, 1) :]
+                return
+
+
+def new_window(connection: ConnectionWindow, limits: Limits, events: int | None, size: int | None) -> Window:
+    """A request's window as the client asked for it, within the limits."""
+    return Window(
+        connection,
+        limits.events if events is None else min(events, limits.events),
+        limits.bytes if size is None else min(size, limits.bytes),
+    )
+
+
+def _end_message(g: int, entry: Entry) -> End:
+    end = _end.decode(entry.v)
+    return End(g, entry.o, end.reason, end.usage, end.cost, end.timing, end.h, end.code)
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
