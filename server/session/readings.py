@@ -1,4 +1,6 @@
-"""All requests that one connection reads: their streams by id and by `g`, acknowledgements, and what goes next. Pure."""
+"""All requests that one connection reads: their streams by id and by `g`, and acknowledgements. Pure."""
+
+from dataclasses import dataclass
 
 from core.errors import Refusal
 from server.protocol import messages as m
@@ -10,14 +12,13 @@ from server.session.stream import Pace, Stream, new_window
 from server.session.window import ConnectionWindow
 
 
-class BadAck(Exception):  # noqa: N818  (it becomes an answer)
-    """An acknowledgement or a window that the protocol does not allow."""
+@dataclass(frozen=True)
+class BadAck:
+    """An acknowledgement or a window that the protocol does not allow. `beyond`: of something never sent."""
 
-    def __init__(self, problem: str, id: str | None = None, beyond: bool = False) -> None:
-        super().__init__(problem)
-        self.refusal: Refusal = refusal(ErrorCode.BAD_MESSAGE, problem)
-        self.id = id
-        self.beyond = beyond
+    refusal: Refusal
+    id: str | None = None
+    beyond: bool = False
 
 
 class Readings:
@@ -112,25 +113,30 @@ class Readings:
                 out.extend(self._deliver(stream, now))
         return out
 
-    def ack(self, acks: m.Acks, windows: m.Windows, now: float) -> list[fx.Effect]:
+    def ack(self, acks: m.Acks, windows: m.Windows, now: float) -> tuple[list[fx.Effect], BadAck | None]:
         """Take acknowledgements and event windows, then send what they let through.
 
-        Raises BadAck at the first that is not allowed; those before it count. An unknown g is one that was freed."""
+        A bad one is not taken and the last such is returned; the others count. An unknown g was freed."""
         out: list[fx.Effect] = []
+        bad: BadAck | None = None
         for key, events in windows.items():
-            if stream := self._by_g.get(_number(key)):
+            number = _number(key)
+            if number is None:
+                bad = BadAck(refusal(ErrorCode.BAD_MESSAGE, "w: a key is no g"))
+            elif stream := self._by_g.get(number):
                 stream.window.events_max = min(events, self._limits.events)
         for g, o in acks:
             stream = self._by_g.get(g)
             if stream is None:
                 continue
             if not stream.window.ack(o):
-                raise BadAck(f"offset {o} of g {g} was not sent yet", stream.id, beyond=True)
-            if stream.done():
+                problem = f"offset {o} of g {g} was not sent yet"
+                bad = BadAck(refusal(ErrorCode.BAD_MESSAGE, problem), stream.id, beyond=True)
+            elif stream.done():
                 out.extend(self.drop(stream.id, done=True))
         if acks or windows:
             out.extend(self._reopen(now))
-        return out
+        return out, bad
 
     def _reopen(self, now: float) -> list[fx.Effect]:
         out: list[fx.Effect] = []
@@ -149,9 +155,7 @@ class Readings:
         return out
 
 
-def _number(key: int | str) -> int:
+def _number(key: int | str) -> int | None:
     if isinstance(key, int):
         return key
-    if not (key.isascii() and key.isdecimal() and len(key) < 10):
-        raise BadAck(f"w: {key[:20]!r} is no g")
-    return int(key)
+    return int(key) if key.isascii() and key.isdecimal() and len(key) < 10 else None

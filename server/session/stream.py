@@ -1,7 +1,7 @@
 """One request as one connection reads it: a cursor, a window, and the pace of its deltas. Pure.
 
-A shut window buffers nothing (INV-18): what cannot be sent is dropped here and read from the log again later. Only
-what the pace alone holds back for a few milliseconds is kept, and that always fits the window.
+A shut window buffers nothing (INV-18): what cannot be sent is dropped here and read from the log again later.
+Only what the pace alone holds back for a few milliseconds is kept, and that always fits the window.
 """
 
 from dataclasses import dataclass
