@@ -105,8 +105,7 @@ async def migrate(endpoint: str) -> None:
         else:
             await _migrate_postgres(endpoint)
     except (OSError, DBAPIError) as error:
-        reason = error.orig if isinstance(error, DBAPIError) else error
-        raise StartupError(f"cannot migrate the database {shown}: {reason}") from error
+        raise StartupError(f"cannot migrate the database {shown}: {_reason(error)}") from error
 
 
 async def _migrate_sqlite(endpoint: str, url: URL) -> None:
@@ -169,10 +168,16 @@ async def require_schema(db: Database) -> None:
             found = (await connection.execute(text("SELECT version_num FROM alembic_version"))).scalar()
     except (OSError, DBAPIError) as error:
         if isinstance(error, OSError) or error.connection_invalidated:
-            raise StartupError(f"cannot reach the database: {error}") from error
+            raise StartupError(f"cannot reach the database: {_reason(error)}") from error
         found = None
     if found is None or found in known[1:]:
         raise StartupError("the database schema is not up to date: run `parley db migrate`")
+
+
+def _reason(error: OSError | DBAPIError) -> str:
+    """The first line of what the driver or the system said; SQLAlchemy adds the statement and links to it."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    return next(iter(str(cause).splitlines()), type(cause).__name__)
 
 
 def _engine(endpoint: str) -> AsyncEngine:
