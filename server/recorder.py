@@ -1,0 +1,150 @@
+"""Writes ended answers into their conversations: consumer group `recorder` on the pools' ended streams.
+
+Every gateway runs one. Idempotent: an answer is written to its running row once, and only then may its log expire.
+"""
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from redis.exceptions import RedisError, ResponseError
+from sqlalchemy.exc import SQLAlchemyError
+
+from billing.usage import ENDED_FIELD, ENDED_GROUP_RECORDER, UsageEvent, decode, ended_stream
+from core.clock import now_ms
+from core.redis import Client
+from core.settings import Settings
+from core.telemetry import logger
+from engine.api import EntryKind, LogReader, PoolQueue
+from server.conversations import Answer, Conversations
+from server.tables import Message
+
+READ_COUNT = 50
+BLOCK_MS = 1000
+TAKE_OVER_IDLE_MS = 30_000
+RETRY_SECONDS = 1.0
+LOST_AFTER_MS = 60_000
+TAIL_ENTRIES = 1
+
+log = logger(__name__)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """One unacknowledged event of the stream."""
+
+    stream_id: bytes
+    event: UsageEvent
+
+
+class Recorder:
+    """Records the ended requests of one pool."""
+
+    def __init__(
+        self, redis: Client, pool: str, settings: Settings, conversations: Conversations, gateway: str
+    ) -> None:
+        self._redis: Any = redis
+        self._queue = PoolQueue(redis, pool, settings)
+        self._reader = LogReader(redis, pool)
+        self._stream = ended_stream(pool)
+        self._settings = settings
+        self._conversations = conversations
+        self._gateway = gateway
+
+    async def run(self) -> None:
+        """Record for ever; a failure is logged and tried again, because the event stays unacknowledged."""
+        while True:
+            try:
+                await self._make_group()
+                while True:
+                    await self._step()
+            except (RedisError, SQLAlchemyError, OSError) as error:
+                log.warning("recorder interrupted", error=type(error).__name__)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def catch_up(self, tenant: str, conversation: str) -> None:
+        """Record the running answer of a conversation if its request has ended, so that the next turn may come."""
+        row = await self._conversations.running(tenant, conversation)
+        if row is None:
+            return
+        view = await self._queue.view(tenant, row.request_id)
+        if view is not None and view.ended:
+            await self._record(tenant, row.request_id, view.epoch, view.head)
+        elif view is None and row.created_ms < now_ms() - LOST_AFTER_MS:
+            await self._conversations.record(tenant, row.request_id, _lost(row))
+
+    async def _make_group(self) -> None:
+        try:
+            await self._redis.xgroup_create(self._stream, ENDED_GROUP_RECORDER, id="0", mkstream=True)
+        except ResponseError as error:
+            if "BUSYGROUP" not in str(error):
+                raise
+
+    async def _step(self) -> None:
+        for ended in await self._taken_over() + await self._new():
+            await self._record_event(ended.event)
+            await self._redis.xack(self._stream, ENDED_GROUP_RECORDER, ended.stream_id)
+
+    async def _new(self) -> list[Ended]:
+        reply = await self._redis.xreadgroup(
+            ENDED_GROUP_RECORDER, self._gateway, {self._stream: ">"}, count=READ_COUNT, block=BLOCK_MS
+        )
+        return [ended for _, items in _streams(reply) for ended in self._events(items)]
+
+    async def _taken_over(self) -> list[Ended]:
+        """What a gateway that died had read and not recorded."""
+        reply = await self._redis.xautoclaim(
+            self._stream, ENDED_GROUP_RECORDER, self._gateway, TAKE_OVER_IDLE_MS, count=READ_COUNT
+        )
+        return self._events(reply[1])
+
+    def _events(self, items: list[tuple[bytes, dict[bytes, bytes]]]) -> list[Ended]:
+        events: list[Ended] = []
+        for stream_id, fields in items:
+            try:
+                events.append(Ended(stream_id, decode(fields[ENDED_FIELD.encode()])))
+            except (KeyError, TypeError, msgspec.MsgspecError):
+                log.error("ended event cannot be read", stream_id=stream_id.decode())
+        return events
+
+    async def _record_event(self, event: UsageEvent) -> None:
+        view = await self._queue.view(event.tenant, event.request)
+        if view is None:
+            return
+        if event.owner.conversation:
+            await self._record(event.tenant, event.request, view.epoch, view.head)
+        await self._queue.expire_log(event.tenant, event.request, self._settings.log_keep_seconds)
+
+    async def _record(self, tenant: str, request: str, epoch: int, head: int) -> None:
+        tail = await self._reader.read(tenant, request, head - 1, TAIL_ENTRIES)
+        if not tail or tail[0].k is not EntryKind.END:
+            return
+        end = json.loads(tail[0].v)
+        answer = Answer(
+            text=await self._reader.text_through(tenant, request, head),
+            reason=end["reason"],
+            code=end.get("code", ""),
+            usage=end["usage"],
+            timing=end["timing"],
+            cost_nano=end["cost"]["nano"],
+            epoch=epoch,
+            head=head,
+            ended_ms=now_ms(),
+        )
+        await self._conversations.record(tenant, request, answer)
+
+
+def _streams(reply: Any) -> list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]]]]]:
+    """redis-py answers a list of streams in RESP2 and a map of them in RESP3."""
+    if isinstance(reply, dict):
+        return [(name, [item for part in parts for item in part]) for name, parts in reply.items()]
+    return list(reply or [])
+
+
+def _lost(row: Message) -> Answer:
+    """The answer of a request that Redis never got or does not know any more."""
+    usage = {"input": 0, "cached_input": 0, "output": 0, "total": 0}
+    timing = {"queue_ms": 0, "ttft_ms": 0, "total_ms": 0}
+    return Answer("", "error", "log_lost", usage, timing, 0, row.epoch, row.head, now_ms())
