@@ -15,7 +15,7 @@ from engine.request import EndReason, RequestInput, Sampling
 
 @dataclass(frozen=True)
 class ModelLimits:
-    """What a worker's model needs the continuation to know. `stop_ids`: end-of-sequence and end-of-turn ids."""
+    """What a continuation must know of the model. `stop_ids`: end-of-sequence and end-of-turn ids."""
 
     stop_ids: tuple[int, ...]
     max_model_len: int
@@ -72,7 +72,7 @@ def generation(
 
 
 def seed_at(seed: int | None, n: int) -> int | None:
-    """The seed for a generation that starts at token `n`: the noise of the first tokens must not come again."""
+    """The seed for a generation that starts at token `n`: the first tokens' noise must not come again."""
     if seed is None:
         return None
     digest = hashlib.sha256(b"%d:%d" % (seed, n)).digest()

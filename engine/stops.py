@@ -20,6 +20,11 @@ class StopMatcher:
         self._held = ""
         self.stopped = False
 
+    @property
+    def holding(self) -> bool:
+        """Some text could still become a stop string."""
+        return bool(self._held)
+
     def feed(self, piece: str, armed: bool = True) -> str:
         """The text released by `piece`. After a match `stopped` is true and nothing more is released."""
         if self.stopped:

@@ -1,0 +1,197 @@
+"""One claimed request in a worker: what was sampled, what of it is in the log, and how it ends or leaves.
+Pure.
+
+Everything here follows from the ids. Nothing counts as logged before an append was answered, so what Redis
+has lost can be appended again.
+"""
+
+from collections.abc import Sequence
+from enum import Enum, auto
+
+from tokenizers import Tokenizer
+
+from billing import usage
+from billing.usage import UsageEvent
+from engine.continuation import ModelLimits, completed, ids_from, packed
+from engine.ending import EndFacts, end_payload
+from engine.queue_types import Append, Appended, Claim, ReleaseWhy
+from engine.request import EndReason, Entry, EntryKind, input_decoder
+from engine.transcript import Transcript
+
+
+class Phase(Enum):
+    """RUNNING: ids come. ENDING: its end is to be logged. LEAVING: it goes back to the queue once all is
+    logged."""
+
+    RUNNING = auto()
+    ENDING = auto()
+    LEAVING = auto()
+
+
+class Answer:
+    """One claim's state. `key` is its name in the engine, `ids` every sampled id of the answer from its
+    first."""
+
+    def __init__(self, claim: Claim, tokenizer: Tokenizer, limits: ModelLimits, entry_bytes_max: int) -> None:
+        self.claim = claim
+        self.key = claim.ck
+        self.request = input_decoder.decode(claim.input)
+        self.prompt = ids_from(self.request.prompt)
+        self.ids: list[int] = []
+        self.phase = Phase.RUNNING
+        self.why: ReleaseWhy = "drain"
+        self.event: UsageEvent | None = None
+        self.granted = claim.granted
+        self.prefilling = True
+        self._limits = limits
+        self._entry_bytes_max = entry_bytes_max
+        self._transcript = Transcript(tokenizer, self.prompt, self.request.sampling)
+        self._cached: int | None = None
+        self._first_token_ms = claim.first_token_ms
+        self._fresh: list[str] = []  # visible text that no entry holds yet
+        self._entries: list[Entry] = []  # every entry made here, those after offset claim.o
+        self._position = claim.visible  # of the text that entries hold
+        self._logged_n, self._logged_o = claim.n, claim.o
+        self._end: tuple[EndReason, str] | None = None
+        self._feed(ids_from(claim.tokens))
+
+    def completed(self) -> EndReason | None:
+        """Why the answer is complete as it stands, None where the engine is to go on."""
+        sampling, stopped = self.request.sampling, self._transcript.stopped
+        return completed(sampling, len(self.prompt), self.ids, stopped, self._limits)
+
+    def take(self, ids: Sequence[int], cached: int, now_ms: int) -> None:
+        """Ids sampled by one step. What was sampled behind the answer's end is not part of it."""
+        self.prefilling = False
+        if self._cached is None:
+            self._cached = cached
+        self._first_token_ms = self._first_token_ms or now_ms
+        self._feed(ids[: self.request.sampling.max_tokens - len(self.ids)])
+
+    def end(self, reason: EndReason, code: str = "") -> None:
+        """No more ids will come; the next append carries this end. The first call counts."""
+        if self.phase is not Phase.ENDING:
+            self.phase, self._end = Phase.ENDING, (reason, code)
+
+    def leave(self, why: ReleaseWhy) -> None:
+        """No more ids will come; the request goes back once everything is logged."""
+        if self.phase is Phase.RUNNING:
+            self.phase, self.why = Phase.LEAVING, why
+
+    def cut(self, n: int, tokenizer: Tokenizer) -> None:
+        """Forget the ids behind the first `n`, none of them logged: they were sampled without a grant."""
+        ids = self.ids[: max(n, self._logged_n)]
+        del self._entries[self._logged_o - self.claim.o :]
+        self._position = max((e.p + len(e.x) for e in self._entries), default=self.claim.visible)
+        self._transcript = Transcript(tokenizer, self.prompt, self.request.sampling)
+        self.ids, self._fresh = [], []
+        self._feed(ids)
+
+    @property
+    def logged(self) -> bool:
+        """Everything that there is so far, is in the log."""
+        return (
+            self._logged_n == len(self.ids)
+            and self._logged_o == self.claim.o + len(self._entries)
+            and not self._fresh
+            and (self._end is None or self.event is not None)
+        )
+
+    def append(self, pool: str, now_ms: int) -> Append | None:
+        """What the log does not have yet, None where there is nothing or where it is not granted yet."""
+        if self.logged or len(self.ids) > self.granted:
+            return None
+        if self.event is None:
+            self._write(pool, now_ms)
+        n0, o0 = self._logged_n, self._logged_o
+        if n0 == len(self.ids) and o0 == self.claim.o + len(self._entries):
+            return None
+        return Append(
+            tenant=self.claim.tenant,
+            id=self.claim.id,
+            ck=self.claim.ck,
+            n0=n0,
+            o0=o0,
+            raw=max(self._position, self.claim.raw),
+            visible=self._position,
+            tokens=packed(self.ids[n0:]),
+            entries=self._entries[o0 - self.claim.o :],
+            input_cached=self._cached,
+            end=usage.encode(self.event) if self.event else None,
+        )
+
+    def appended(self, sent: Append) -> None:
+        """An append of ours is in the log."""
+        self._logged_n = sent.n0 + len(sent.tokens) // 4
+        self._logged_o = sent.o0 + len(sent.entries)
+
+    def rewind(self, answer: Appended) -> bool:
+        """The log does not end where it was thought to: it lost its tail, or an append arrived whose reply
+        did not. Go on from where it ends. False where this claim cannot: its first entry came after that."""
+        if not self.claim.o <= answer.o <= self.claim.o + len(self._entries) or answer.n > len(self.ids):
+            return False
+        self._logged_n, self._logged_o = answer.n, answer.o
+        return True
+
+    def _feed(self, ids: Sequence[int]) -> None:
+        logged = self.claim.visible
+        for id in ids:
+            if self._transcript.stopped:
+                return
+            self.ids.append(id)
+            self._released(self._transcript.feed(id), logged)
+
+    def _released(self, text: str, logged: int) -> None:
+        """Keep what the log does not have: on a continuation the text replayed up to `logged` is in it."""
+        if fresh := text[max(0, logged - (self._transcript.length - len(text))) :]:
+            self._fresh.append(fresh)
+
+    def _write(self, pool: str, now_ms: int) -> None:
+        """Make entries of the fresh text and of the end."""
+        if self._end:
+            self._released(self._transcript.finish(), self.claim.visible)
+        text, self._fresh = "".join(self._fresh), []
+        for piece in _pieces(text, self._entry_bytes_max):
+            start, self._position = self._position, self._position + len(piece)
+            self._add(EntryKind.TEXT, piece, start)
+        if self._end:
+            ending = end_payload(self._facts(pool, *self._end, now_ms), self.request)
+            self.event = ending.event
+            self._add(EntryKind.END, value=ending.payload)
+
+    def _add(self, kind: EntryKind, text: str = "", start: int = 0, value: bytes = b"") -> None:
+        covered = self._transcript.covered if kind is EntryKind.TEXT else len(self.ids)
+        offset = self.claim.o + len(self._entries) + 1
+        self._entries.append(Entry(offset, kind, text, start, self._position if text else 0, covered, value))
+
+    def _facts(self, pool: str, reason: EndReason, code: str, now_ms: int) -> EndFacts:
+        claim = self.claim
+        return EndFacts(
+            tenant=claim.tenant,
+            request=claim.id,
+            pool=pool,
+            reason=reason,
+            text=self._transcript.text,
+            prompt_tokens=len(self.prompt),
+            n=len(self.ids),
+            covered=self._transcript.covered,
+            input_cached=claim.input_cached if claim.cn > 1 else self._cached or 0,
+            claims=claim.cn,
+            claimed_ms=claim.claimed_ms,
+            first_token_ms=self._first_token_ms,
+            ended_ms=now_ms,
+            recomputed_tokens=claim.recomputed_tokens,
+            code=code,
+        )
+
+
+def _pieces(text: str, bytes_max: int) -> list[str]:
+    """`text` in pieces of at most `bytes_max` UTF-8 bytes, cut between code points."""
+    if len(text) * 4 <= bytes_max:
+        return [text] if text else []
+    encoded, pieces = text.encode(), list[str]()
+    while encoded:
+        piece = encoded[:bytes_max].decode(errors="ignore")
+        pieces.append(piece)
+        encoded = encoded[len(piece.encode()) :]
+    return pieces

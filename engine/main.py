@@ -1,0 +1,156 @@
+"""The commands `parley worker` and `parley supervisor`."""
+
+import asyncio
+import logging
+import os
+import secrets
+import sys
+from importlib.util import find_spec
+
+import click
+
+from core.database import Database
+from core.errors import StartupError
+from core.redis import connect
+from core.service import run
+from core.settings import Settings
+from core.telemetry import logger
+from engine.answer import Answer
+from engine.backends.base import Engine, EngineDeadError
+from engine.backends.environment import engine_environment
+from engine.backends.scripted import ScriptedEngine, seeded
+from engine.continuation import ModelLimits
+from engine.models.registry import ModelRecord, resolve
+from engine.models.vocabulary import load_tokenizer, stop_ids
+from engine.queue import PoolQueue
+from engine.queue_types import Claim
+from engine.supervisor import Supervisor
+from engine.worker import Worker
+from engine.workload import Capacity, Workload
+
+log = logger(__name__)
+
+ENGINE_DEAD = 70
+PREFILL_STEPS_AHEAD = 4
+TEST_BACKEND = "PARLEY_TEST_BACKEND"
+TEST_STEP_MS = "PARLEY_TEST_STEP_MS"
+TEST_SEED = "PARLEY_TEST_SEED"
+SCRIPTED_IDS = range(1000, 1256)
+
+
+@click.group()
+def engine() -> None:
+    """The engine's processes."""
+
+
+@engine.command("worker")
+@click.option("--name", hidden=True, help="This process's name in the pool.")
+def worker_command(name: str | None) -> None:
+    """Run one vLLM engine that takes work from the pool."""
+    settings = Settings()
+    scripted = os.environ.get(TEST_BACKEND) == "scripted"
+    if not scripted:
+        _with_engine_environment(settings)
+    name = name or f"{settings.node}-{os.getpid()}-{secrets.token_hex(4)}"
+    outcome: list[int] = []
+
+    async def main(settings: Settings, stop: asyncio.Event) -> None:
+        outcome.append(await _work(settings, stop, name, scripted))
+
+    run(settings, "worker", main)
+    sys.exit(outcome[0] if outcome else 1)
+
+
+@engine.command("supervisor")
+@click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="How many to run.")
+def supervisor_command(workers: int) -> None:
+    """Keep this node's workers running and the pool tidy."""
+
+    async def main(settings: Settings, stop: asyncio.Event) -> None:
+        redis = connect(settings)
+        try:
+            await Supervisor(settings, redis, workers).run(stop)
+        finally:
+            await redis.aclose()
+
+    run(Settings(), "supervisor", main)
+
+
+async def _work(settings: Settings, stop: asyncio.Event, name: str, scripted: bool) -> int:
+    """The exit code of one worker. Connections come after the engine's start, which forks."""
+    record = await _model(settings)
+    await _announce(settings, record)
+    tokenizer = load_tokenizer(record.folder)
+    length = min(record.max_model_len, settings.worker_max_model_len or record.max_model_len)
+    limits = ModelLimits(stop_ids(record.folder, tokenizer), length)
+    engine = _scripted() if scripted else _vllm(settings, record, length)
+    await engine.start()
+    log.info("engine started", worker=name, model=record.name, kv_tokens=engine.kv_tokens)
+
+    def open_answer(claim: Claim) -> Answer:
+        return Answer(claim, tokenizer, limits, settings.entry_bytes_max)
+
+    prefill = PREFILL_STEPS_AHEAD * settings.worker_batched_tokens
+    capacity = Capacity(settings.worker_slots, engine.kv_tokens, prefill)
+    workload = Workload(
+        record.pool, record.fingerprint, capacity, open_answer, tokenizer, limits, settings.chunk_tokens
+    )
+    redis = connect(settings)
+    try:
+        await Worker(settings, redis, engine, record, workload, name).run(stop)
+        await engine.stop()
+        return 0
+    except EngineDeadError as error:
+        log.error("engine died", worker=name, error=str(error))
+        return ENGINE_DEAD
+    finally:
+        await redis.aclose()
+
+
+async def _model(settings: Settings) -> ModelRecord:
+    db = Database(settings.database_endpoint)
+    try:
+        record = await resolve(db, settings.model)
+    finally:
+        await db.close()
+    if record is None:
+        raise StartupError(f"the model {settings.model} is not registered: add it with `parley models`")
+    return record
+
+
+async def _announce(settings: Settings, record: ModelRecord) -> None:
+    """Requests wait for a worker that is starting instead of ending `engine_lost`."""
+    redis = connect(settings)
+    try:
+        await PoolQueue(redis, record.pool, settings).starting(record.fingerprint)
+    finally:
+        await redis.aclose()
+
+
+def _vllm(settings: Settings, record: ModelRecord, length: int) -> Engine:
+    if find_spec("vllm") is None:
+        raise StartupError("a worker needs vLLM: install requirements/cpu.txt or requirements/gpu.txt")
+    from engine.backends.vllm import VllmEngine  # imports torch: only here, and only in a worker
+
+    logging.getLogger("vllm").setLevel(logging.WARNING)
+    return VllmEngine(settings, record.folder, length)
+
+
+def _scripted() -> Engine:
+    seed, step_ms = int(os.environ.get(TEST_SEED, "1")), float(os.environ.get(TEST_STEP_MS, "10"))
+    return ScriptedEngine(seeded(seed, SCRIPTED_IDS), step_ms / 1000)
+
+
+def _with_engine_environment(settings: Settings) -> None:
+    """Start this process again where a library would load without what it reads from the environment."""
+    wanted = engine_environment(settings, os.environ, cpu=find_spec("vllm") is not None and not _has_gpu())
+    if any(os.environ.get(key) != value for key, value in wanted.items()):
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], wanted)
+
+
+def _has_gpu() -> bool:
+    return os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/kfd")
+
+
+if __name__ == "__main__":
+    engine()

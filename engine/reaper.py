@@ -1,0 +1,45 @@
+"""The reaper: requeues what dead workers held and ends what nobody can run. Any number may run, anywhere."""
+
+import asyncio
+
+from redis.exceptions import RedisError
+
+from billing.api import Quota
+from core.telemetry import logger
+from engine.ending import end_unclaimed
+from engine.queue import PoolQueue
+from engine.queue_types import Expired
+
+log = logger(__name__)
+
+
+class Reaper:
+    """Reaps one pool at a fixed interval until its task is cancelled."""
+
+    def __init__(self, queue: PoolQueue, quota: Quota, interval_ms: int) -> None:
+        self._queue = queue
+        self._quota = quota
+        self._interval_seconds = interval_ms / 1000
+
+    async def run(self) -> None:
+        """For ever. A Redis that does not answer is tried again."""
+        while True:
+            await self.once()
+            await asyncio.sleep(self._interval_seconds)
+
+    async def once(self) -> None:
+        """One round."""
+        try:
+            reaped = await self._queue.reap()
+            for expired in reaped.expired:
+                await self._end(expired)
+        except (RedisError, OSError) as error:
+            log.warning("reap failed", error=type(error).__name__)
+            return
+        if reaped.requeued or reaped.dead_readers:
+            log.info("reaped", requeued=reaped.requeued, dead_readers=reaped.dead_readers)
+
+    async def _end(self, expired: Expired) -> None:
+        tenant, id, reason, code = expired.tenant, expired.id, expired.reason, expired.code
+        if await end_unclaimed(self._queue, self._quota, tenant, id, reason, code or None):
+            log.info("request ended", tenant=tenant, id=id, reason=reason, code=code)

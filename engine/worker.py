@@ -1,0 +1,321 @@
+"""The worker: claims requests, has the engine decode them, and appends what comes to their logs.
+
+A thin shell around `Workload`, which decides. Five tasks: engine steps, flushes, claims, orders, and
+keeping the lease. Steps, orders and claims act on the workload as they come; only the flush task appends,
+one call at a time for all answers.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from redis.exceptions import RedisError
+
+from billing.api import Quota, UsageEvent
+from core.clock import now_ms
+from core.redis import Client
+from core.settings import Settings
+from core.telemetry import logger
+from engine import instruments
+from engine.answer import Answer
+from engine.backends.base import Engine, EngineDeadError, Generation, GenerationRefusedError
+from engine.hints import WorkerWakes
+from engine.models.registry import ModelRecord
+from engine.queue import PoolQueue
+from engine.queue_types import Append, ReleaseWhy
+from engine.workload import Work, Workload
+
+T = TypeVar("T")
+
+log = logger(__name__)
+
+KEEP_SECONDS = 0.25
+RENEW_SECONDS = 1.0
+RECONCILE_SECONDS = 5.0
+IDLE_WAIT_SECONDS = 0.05
+REDIS_RETRY_SECONDS = 0.1
+DRAIN_SECONDS_MAX = 10.0
+STEP_AGE_MS_ALIVE = 3_000
+STEP_AGE_MS_MAX = 24_000
+
+
+class Worker:
+    """One started engine at work for one pool, under a name that no other process had."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        redis: Client,
+        engine: Engine,
+        record: ModelRecord,
+        workload: Workload,
+        name: str,
+    ) -> None:
+        self.name = name
+        self._queue = PoolQueue(redis, record.pool, settings)
+        self._quota = Quota(redis, settings)
+        self._wakes = WorkerWakes(redis, record.pool, name)
+        self._engine = engine
+        self._record = record
+        self._workload = workload
+        self._info = {
+            "model": record.name,
+            "version": record.version,
+            "node": settings.node,
+            "slots": settings.worker_slots,
+            "kv_tokens": engine.kv_tokens,
+        }
+        # Steps faster than this share a flush; slower ones flush at once.
+        self._flush_gap = settings.worker_flush_ms / 2000
+        self._last_flush = 0.0
+        self._changed = asyncio.Event()
+        self._room = asyncio.Event()
+        self._grants: list[tuple[str, int, bool]] = []
+        self._asides: set[asyncio.Task[None]] = set()
+        self._unknown: set[tuple[str, str]] = set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until `stop` is set, then give everything back. Raises EngineDeadError when the engine is
+        lost."""
+        await self._register()
+        await self._wakes.start()
+        loops = (self._pump(), self._flush_loop(), self._listen(), self._keep())
+        tasks: list[asyncio.Task[Any]] = [asyncio.create_task(loop) for loop in loops]
+        claiming = asyncio.create_task(self._claim_loop())
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await self._until_done([*tasks, claiming, stopping])
+            claiming.cancel()
+            draining = asyncio.create_task(self._drain())
+            tasks.append(draining)
+            await self._until_done(tasks)
+        finally:
+            tasks += [claiming, stopping, *self._asides]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._wakes.close()
+
+    async def _until_done(self, tasks: Sequence[asyncio.Task[Any]]) -> None:
+        """Until the first of them ends or fails."""
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+
+    async def _pump(self) -> None:
+        async for batch in self._engine.steps():
+            instruments.sampled_tokens.add(sum(len(output.tokens) for output in batch))
+            await self._do(self._workload.stepped(batch, now_ms()))
+            self._changed.set()
+
+    async def _flush_loop(self) -> None:
+        while True:
+            await self._changed.wait()
+            early = self._last_flush + self._flush_gap - time.monotonic()
+            if early > 0:
+                await asyncio.sleep(early)
+            self._changed.clear()
+            try:
+                await self._flush()
+            except (RedisError, OSError) as error:
+                log.warning("flush failed", error=type(error).__name__)
+                await asyncio.sleep(REDIS_RETRY_SECONDS)
+                self._changed.set()
+
+    async def _flush(self) -> None:
+        for grant in self._take_grants():
+            await self._do(self._workload.granted(*grant))
+        self._last_flush = time.monotonic()
+        if sent := self._workload.appends(now_ms()):
+            await self._append(sent)
+        await self._do(self._workload.departures())
+        self._room.set()
+
+    async def _append(self, sent: list[tuple[Answer, Append]]) -> None:
+        answers = await self._queue.append(self.name, [append for _, append in sent])
+        instruments.flush_seconds.record(time.monotonic() - self._last_flush)
+        work = self._workload.appended(sent, answers)
+        for (answer, _), result in zip(sent, answers, strict=True):
+            if result.code not in ("OK", "DUP", "ENDED"):
+                log.warning("append not taken", code=result.code.value, **_names(answer))
+                self._changed.set()
+        await self._do(work)
+
+    async def _claim_loop(self) -> None:
+        call = 0
+        while True:
+            self._room.clear()
+            offer = self._workload.offer()
+            if not offer.slots or not offer.kv_tokens or not offer.prefill_tokens:
+                await self._room.wait()
+                continue
+            try:
+                call += 1
+                claims = await self._queue.claim(self.name, call, offer)
+                if claims.claims:
+                    for claim in claims.claims:
+                        instruments.claimed_requests.add(1, {"continued": claim.cn > 1})
+                    await self._do(self._workload.claimed(claims.claims, now_ms()))
+                    self._changed.set()
+                else:
+                    await self._queue.wait_for_work(IDLE_WAIT_SECONDS)
+            except (RedisError, OSError) as error:
+                log.warning("claim failed", error=type(error).__name__)
+                call -= 1  # the same number gets the answer that was lost
+                await asyncio.sleep(REDIS_RETRY_SECONDS)
+
+    async def _listen(self) -> None:
+        async for tenant, id, control in self._wakes:
+            await self._do(self._workload.ordered(tenant, id, control))
+            self._changed.set()
+
+    async def _keep(self) -> None:
+        """Deadlines, the lease, and that engine and queue agree with us on what is in hand."""
+        renewed = reconciled = time.monotonic()
+        while True:
+            await asyncio.sleep(KEEP_SECONDS)
+            now = time.monotonic()
+            await self._do(self._workload.tick(now_ms()))
+            self._changed.set()
+            try:
+                if now - renewed >= RENEW_SECONDS:
+                    renewed = now
+                    await self._renew()
+                if now - reconciled >= RECONCILE_SECONDS:
+                    reconciled = now
+                    await self._reconcile()
+            except (RedisError, OSError) as error:
+                log.warning("keeping the lease failed", error=type(error).__name__)
+
+    async def _renew(self) -> None:
+        stats = self._engine.stats()
+        if stats.step_age_ms > STEP_AGE_MS_MAX:
+            raise EngineDeadError(f"no engine step for {stats.step_age_ms} ms")
+        load = {"running": stats.running, "waiting": stats.waiting, "kv_usage": round(stats.kv_usage, 3)}
+        info: dict[str, Any] = {**self._info, **load, "step_predicted_ms": round(stats.step_ms)}
+        renewed = await self._queue.renew(self.name, stats.step_age_ms, info)
+        for tenant, id, control in renewed.control:
+            await self._do(self._workload.ordered(tenant, id, control))
+        if not renewed.alive and stats.step_age_ms < STEP_AGE_MS_ALIVE:
+            # We were stopped or cut off for longer than the lease. Everything in hand went to others.
+            log.warning("lease lost", answers=len(self._workload))
+            await self._start_over()
+
+    async def _start_over(self) -> None:
+        await self._do(self._workload.drop_all())
+        await self._queue.deregister(self.name, "drain")
+        await self._register()
+
+    async def _reconcile(self) -> None:
+        before = self._workload.held
+        queue = await self._queue.claimed(self.name)
+        held = self._workload.held
+        unknown = queue - held - before
+        if unknown & self._unknown:
+            # Claims that nobody here works on, twice in a row: their replies were lost for good.
+            log.error("claims without an answer", count=len(unknown))
+            await self._start_over()
+            return
+        self._unknown = unknown
+        work = self._workload.reconcile(self._engine.unfinished(), queue | (held - before))
+        if work.abort:
+            instruments.orphans.add(len(work.abort))
+            log.warning("aborting orphans", count=len(work.abort))
+        await self._do(work)
+
+    async def _register(self) -> None:
+        await self._queue.register(self.name, self._record.fingerprint, self._info)
+
+    async def _drain(self) -> None:
+        """Give back what runs, log what ended, and leave the pool."""
+        await self._do(self._workload.leave("drain"))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_SECONDS_MAX):
+                while len(self._workload):
+                    self._room.clear()
+                    self._changed.set()
+                    await self._room.wait()
+                while self._asides:
+                    await asyncio.wait(self._asides)
+        requeued = await self._queue.deregister(self.name, "drain")
+        log.info("drained", left=len(self._workload), requeued=requeued)
+
+    async def _do(self, work: Work) -> None:
+        """Carry out what the workload decided."""
+        if work.abort:
+            await self._engine.abort(work.abort)
+        for generation in work.submit:
+            await self._submit(generation)
+        for tenant, id, ck, why in work.release:
+            self._aside(self._release(tenant, id, ck, why))
+        for event in work.settle:
+            self._aside(self._settle(event))
+        for key, tenant, id, tokens in work.extend:
+            self._aside(self._extend(key, tenant, id, tokens))
+
+    async def _submit(self, generation: Generation) -> None:
+        try:
+            await self._engine.submit(generation)
+        except GenerationRefusedError as error:
+            log.error("generation refused", error=str(error), id=generation.id)
+            self._workload.refused(generation.id)
+            return
+        if generation.id not in self._workload.generating:  # cancelled while it was on its way
+            await self._engine.abort([generation.id])
+
+    async def _release(self, tenant: str, id: str, ck: str, why: ReleaseWhy) -> None:
+        released = await self._insist(lambda: self._queue.release(self.name, tenant, id, ck, why))
+        instruments.released_requests.add(1, {"why": why})
+        log.info("request released", tenant=tenant, id=id, why=why, released=released)
+
+    async def _settle(self, event: UsageEvent) -> None:
+        instruments.ended_requests.add(1, {"reason": event.reason})
+        log.info(
+            "request ended",
+            tenant=event.tenant,
+            id=event.request,
+            reason=event.reason,
+            code=event.code,
+            input=event.input_uncached + event.input_cached,
+            output=event.output_text,
+            claims=event.claims,
+            total_ms=event.ended_ms - event.accepted_ms,
+        )
+        try:
+            await self._quota.settle(event)
+        except (RedisError, OSError) as error:  # the biller settles every event again
+            log.warning("settle failed", id=event.request, error=type(error).__name__)
+
+    async def _extend(self, key: str, tenant: str, id: str, tokens: int) -> None:
+        while True:
+            answer = await self._insist(lambda: self._quota.extend(tenant, id, tokens))
+            if answer.wait_ms is None:
+                self._grants.append((key, answer.granted, answer.refusal is not None))
+                self._changed.set()
+                return
+            await asyncio.sleep(answer.wait_ms / 1000)
+
+    async def _insist(self, call: Callable[[], Awaitable[T]]) -> T:
+        """An idempotent call to Redis, until it is answered."""
+        while True:
+            try:
+                return await call()
+            except (RedisError, OSError) as error:
+                log.warning("call failed", error=type(error).__name__)
+                await asyncio.sleep(REDIS_RETRY_SECONDS)
+
+    def _take_grants(self) -> list[tuple[str, int, bool]]:
+        grants, self._grants = self._grants, []
+        return grants
+
+    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run beside the decode path; kept so that it is neither collected nor left behind."""
+        task = asyncio.create_task(work)
+        self._asides.add(task)
+        task.add_done_callback(self._asides.discard)
+
+
+def _names(answer: Answer) -> dict[str, str]:
+    return {"tenant": answer.claim.tenant, "id": answer.claim.id}

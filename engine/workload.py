@@ -1,0 +1,288 @@
+"""What a worker has in hand and what follows from each event: claims, steps, orders, time, answers to
+appends. Pure.
+
+Every method returns what the worker must do; it does it and comes back with what happened. One task owns
+this.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tokenizers import Tokenizer
+
+from billing.usage import UsageEvent
+from engine.answer import Answer, Phase
+from engine.backends.base import Finish, Generation, StepOutput
+from engine.continuation import ModelLimits, generation
+from engine.queue_types import Append, AppendCode, Appended, Claim, Offer, ReleaseWhy
+from engine.request import Control, EndReason
+
+EXTEND_AHEAD_TOKENS = 64
+
+ORDERS: tuple[tuple[Control, ReleaseWhy], ...] = (
+    (Control.MIGRATE, "pool"),
+    (Control.DRAIN, "drain"),
+    (Control.PREEMPT, "preempt"),
+    (Control.PARK, "park"),
+)
+ENDS = {Finish.STOP: EndReason.STOP, Finish.LENGTH: EndReason.LENGTH}
+
+
+@dataclass
+class Work:
+    """What is to be done now: generations to start, engine ids to abort, requests to give back (tenant, id,
+    ck, why), usage to settle, grants to ask for (key, tenant, id, tokens in all)."""
+
+    submit: list[Generation] = field(default_factory=list[Generation])
+    abort: list[str] = field(default_factory=list[str])
+    release: list[tuple[str, str, str, ReleaseWhy]] = field(
+        default_factory=list[tuple[str, str, str, ReleaseWhy]]
+    )
+    settle: list[UsageEvent] = field(default_factory=list[UsageEvent])
+    extend: list[tuple[str, str, str, int]] = field(default_factory=list[tuple[str, str, str, int]])
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What one worker may hold: sequences, KV tokens, and prompt tokens in prefill beside others."""
+
+    slots: int
+    kv_tokens: int
+    prefill_tokens: int
+
+
+class Workload:
+    """All answers of one worker, by their name in the engine."""
+
+    def __init__(
+        self,
+        pool: str,
+        fingerprint: str,
+        capacity: Capacity,
+        open_answer: Callable[[Claim], Answer],
+        tokenizer: Tokenizer,
+        limits: ModelLimits,
+        chunk_tokens: int,
+    ) -> None:
+        self._pool = pool
+        self._fingerprint = fingerprint
+        self._capacity = capacity
+        self._open = open_answer
+        self._tokenizer = tokenizer
+        self._limits = limits
+        self._chunk_tokens = chunk_tokens
+        self._answers: dict[str, Answer] = {}
+        self._keys: dict[tuple[str, str], str] = {}
+        self._extending: set[str] = set()
+        self._suspects: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    @property
+    def generating(self) -> set[str]:
+        """Names of the answers that the engine works on."""
+        return {key for key, answer in self._answers.items() if answer.phase is Phase.RUNNING}
+
+    def offer(self) -> Offer:
+        """What may be claimed now. An idle prefill takes a prompt of any length."""
+        waiting = sum(len(a.prompt) + len(a.ids) for a in self._answers.values() if a.prefilling)
+        held = sum(self._kv_need(answer) for answer in self._answers.values())
+        return Offer(
+            fingerprint=self._fingerprint,
+            slots=max(0, self._capacity.slots - len(self._answers)),
+            kv_tokens=max(0, self._capacity.kv_tokens - held),
+            prefill_tokens=max(0, self._capacity.prefill_tokens - waiting),
+        )
+
+    def claimed(self, claims: Sequence[Claim], now_ms: int) -> Work:
+        """New work, or work to continue from its log."""
+        work = Work()
+        for claim in claims:
+            answer = self._open(claim)
+            self._answers[answer.key] = answer
+            self._keys[claim.tenant, claim.id] = answer.key
+            self._start(answer, claim.control, now_ms, work)
+        return work
+
+    def stepped(self, batch: Sequence[StepOutput], now_ms: int) -> Work:
+        """What one engine step sampled."""
+        work = Work()
+        for output in batch:
+            answer = self._answers.get(output.id)
+            if answer is None or answer.phase is not Phase.RUNNING:
+                continue
+            answer.take(output.tokens, output.cached, now_ms)
+            if reason := answer.completed():
+                answer.end(reason)
+                if not output.finish:
+                    work.abort.append(answer.key)
+            elif output.finish is Finish.ERROR:
+                answer.leave("error")
+            elif output.finish:
+                answer.end(ENDS[output.finish])
+            else:
+                self._ask_for_grant(answer, work)
+        return work
+
+    def ordered(self, tenant: str, id: str, control: Control) -> Work:
+        """Control flags of one request, new or repeated."""
+        work = Work()
+        answer = self._answers.get(self._keys.get((tenant, id), ""))
+        if answer is not None:
+            self._obey(answer, control, work)
+        return work
+
+    def tick(self, now_ms: int) -> Work:
+        """Time passed: answers at their deadline end."""
+        work = Work()
+        for answer in self._answers.values():
+            if answer.phase is Phase.RUNNING and now_ms >= answer.request.deadline_ms:
+                self._stop(answer, work)
+                answer.end(EndReason.DEADLINE)
+        return work
+
+    def refused(self, key: str) -> None:
+        """The engine does not take this generation: another would not either."""
+        self._answers[key].end(EndReason.ERROR, "internal")
+
+    def granted(self, key: str, tokens: int, refused: bool) -> Work:
+        """The answer to an `extend`. Refused: the answer ends at its last granted token."""
+        work = Work()
+        self._extending.discard(key)
+        if answer := self._answers.get(key):
+            answer.granted = max(answer.granted, tokens)
+            if refused and answer.phase is Phase.RUNNING:
+                self._stop(answer, work)
+                answer.cut(answer.granted, self._tokenizer)
+                answer.end(EndReason.BUDGET)
+        return work
+
+    def leave(self, why: ReleaseWhy) -> Work:
+        """Give everything back, once it is logged."""
+        work = Work()
+        for answer in self._answers.values():
+            if answer.phase is Phase.RUNNING:
+                self._stop(answer, work)
+                answer.leave(why)
+        return work
+
+    def drop_all(self) -> Work:
+        """The lease is lost: all of it is, or will be, another worker's."""
+        work = Work(abort=sorted(self.generating))
+        self._answers.clear()
+        self._keys.clear()
+        return work
+
+    def reconcile(self, engine: set[str], queue: set[tuple[str, str]]) -> Work:
+        """Compare with what the engine works on and what the queue says is held here; both ways.
+
+        What the engine lacks may just have finished, so it is given up only when it is missing twice.
+        """
+        work = Work(abort=sorted(engine - self.generating))
+        missing = self.generating - engine
+        for key in missing & self._suspects:
+            self._answers[key].leave("error")
+        self._suspects = missing
+        for who in self._keys.keys() - queue:
+            answer = self._answers[self._keys[who]]
+            if answer.event is None:
+                self._forget(answer, work)
+        return work
+
+    @property
+    def held(self) -> set[tuple[str, str]]:
+        """Tenant and id of every answer in hand."""
+        return set(self._keys)
+
+    def appends(self, now_ms: int) -> list[tuple[Answer, Append]]:
+        """What the log does not have yet."""
+        found = ((answer, answer.append(self._pool, now_ms)) for answer in self._answers.values())
+        return [(answer, append) for answer, append in found if append is not None]
+
+    def appended(self, sent: Sequence[tuple[Answer, Append]], answers: Sequence[Appended]) -> Work:
+        """What became of a flush."""
+        work = Work()
+        for (answer, append), result in zip(sent, answers, strict=True):
+            self._appended(answer, append, result, work)
+        return work
+
+    def departures(self) -> Work:
+        """Answers that leave and are logged to their last token: give them back and forget them."""
+        work = Work()
+        for answer in [a for a in self._answers.values() if a.phase is Phase.LEAVING and a.logged]:
+            claim = answer.claim
+            work.release.append((claim.tenant, claim.id, claim.ck, answer.why))
+            self._forget(answer, work)
+        return work
+
+    def _start(self, answer: Answer, control: Control, now_ms: int, work: Work) -> None:
+        self._obey(answer, control, work)
+        if answer.phase is not Phase.RUNNING:
+            work.abort.remove(answer.key)
+            return
+        if reason := answer.completed():
+            answer.end(reason)
+        elif now_ms >= answer.request.deadline_ms:
+            answer.end(EndReason.DEADLINE)
+        else:
+            claim, request = answer.claim, answer.request
+            asked = generation(answer.key, claim.tenant, request, answer.prompt, answer.ids, self._limits)
+            work.submit.append(asked)
+            self._ask_for_grant(answer, work)
+
+    def _obey(self, answer: Answer, control: Control, work: Work) -> None:
+        if answer.phase is not Phase.RUNNING:
+            return
+        if Control.CANCEL in control:
+            self._stop(answer, work)
+            answer.end(EndReason.CANCELLED)
+            return
+        for flag, why in ORDERS:
+            if flag in control:
+                self._stop(answer, work)
+                answer.leave(why)
+                return
+
+    def _stop(self, answer: Answer, work: Work) -> None:
+        work.abort.append(answer.key)
+
+    def _appended(self, answer: Answer, append: Append, result: Appended, work: Work) -> None:
+        match result.code:
+            case AppendCode.OK | AppendCode.DUP:
+                answer.appended(append)
+                answer.granted = max(answer.granted, result.granted)
+                self._obey(answer, result.control, work)
+            case AppendCode.ENDED:
+                if append.end is not None and answer.event is not None:
+                    work.settle.append(answer.event)
+                self._forget(answer, work)
+            case AppendCode.GAP if answer.rewind(result):
+                self._obey(answer, result.control, work)
+            case AppendCode.GAP:
+                claim = answer.claim
+                work.release.append((claim.tenant, claim.id, claim.ck, "drain"))
+                self._forget(answer, work)
+            case AppendCode.FENCED | AppendCode.MISSING:
+                self._forget(answer, work)
+
+    def _forget(self, answer: Answer, work: Work) -> None:
+        if answer.phase is Phase.RUNNING:
+            self._stop(answer, work)
+        self._answers.pop(answer.key, None)
+        self._extending.discard(answer.key)
+        if self._keys.get((answer.claim.tenant, answer.claim.id)) == answer.key:
+            del self._keys[answer.claim.tenant, answer.claim.id]
+
+    def _ask_for_grant(self, answer: Answer, work: Work) -> None:
+        """Once it is near the end of what is granted, off the decode path."""
+        most = answer.request.sampling.max_tokens
+        near = len(answer.ids) + EXTEND_AHEAD_TOKENS >= answer.granted
+        if near and answer.granted < most and answer.key not in self._extending:
+            self._extending.add(answer.key)
+            target = min(most, answer.granted + self._chunk_tokens)
+            work.extend.append((answer.key, answer.claim.tenant, answer.claim.id, target))
+
+    def _kv_need(self, answer: Answer) -> int:
+        promised = min(answer.granted, answer.request.sampling.max_tokens)
+        return len(answer.prompt) + max(len(answer.ids), promised)
