@@ -15,7 +15,7 @@ from sqlmodel import col, select
 from core.database import Database
 from core.errors import Refused
 from core.ids import uuid7
-from server.ownership import Owner
+from server.access import Owner
 from server.prompts import ChatMessage
 from server.protocol.codes import ErrorCode, refusal
 from server.tables import Conversation, Message, MessageStatus
@@ -59,8 +59,8 @@ class Conversations:
     async def history(self, tenant: str, owner: Owner, conversation: str) -> list[ChatMessage]:
         """The messages so far, oldest first; empty for an id nobody used.
 
-        Raises Refused: unknown_conversation where it is somebody else's or deleted, conversation_busy where an
-        answer in it is still running.
+        Raises Refused: unknown_conversation where it is somebody else's or deleted, conversation_busy where
+        an answer in it is still running.
         """
         async with self._db.session() as session:
             row = await session.get(Conversation, (tenant, conversation))
@@ -261,19 +261,21 @@ def _new_conversation(tenant: str, owner: Owner, turn: Turn) -> Conversation:
 
 
 def _rows(tenant: str, turn: Turn, last: int) -> list[Message]:
-    shared = {
-        "tenant_id": tenant,
-        "conversation_id": turn.conversation,
-        "request_id": turn.request,
-        "created_ms": turn.now_ms,
-    }
-    ended, running = MessageStatus.ENDED.value, MessageStatus.RUNNING.value
-    question = {"role": "user", "content": turn.content, "status": ended, "position": last + 1}
-    answer = {
-        "role": "assistant",
-        "content": "",
-        "status": running,
-        "position": last + 2,
-        "model": turn.model,
-    }
-    return [Message(id=uuid7(turn.now_ms), **shared, **each) for each in (question, answer)]
+    def row(role: str, content: str, status: MessageStatus, position: int, model: str = "") -> Message:
+        return Message(
+            tenant_id=tenant,
+            id=uuid7(turn.now_ms),
+            conversation_id=turn.conversation,
+            position=position,
+            role=role,
+            content=content,
+            request_id=turn.request,
+            status=status.value,
+            model=model,
+            created_ms=turn.now_ms,
+        )
+
+    return [
+        row("user", turn.content, MessageStatus.ENDED, last + 1),
+        row("assistant", "", MessageStatus.RUNNING, last + 2, turn.model),
+    ]

@@ -1,8 +1,8 @@
 """Chat messages to token ids, with the model's own template and tokenizer.
 
-Text from users is never parsed for special tokens (INV-13): the template is rendered with a private placeholder
-in place of each content, then template pieces are tokenized with special tokens and contents without, so that
-a `<|im_end|>` in somebody's text is ten characters and not the end of a turn.
+Text from users is never parsed for special tokens (INV-13): the template is rendered with a private
+placeholder in place of each content, then template pieces are tokenized with special tokens and contents
+without, so that a `<|im_end|>` in somebody's text is ten characters and not the end of a turn.
 """
 
 import asyncio
@@ -154,5 +154,5 @@ def _raise(message: str) -> None:
     raise jinja2.TemplateError(message)
 
 
-def _strftime_now(form: str) -> str:
-    return datetime.now(UTC).strftime(form)
+def _strftime_now(format: str) -> str:
+    return datetime.now(UTC).strftime(format)

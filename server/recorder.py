@@ -1,6 +1,7 @@
 """Writes ended answers into their conversations: consumer group `recorder` on the pools' ended streams.
 
-Every gateway runs one. Idempotent: an answer is written to its running row once, and only then may its log expire.
+Every gateway runs one. Idempotent: an answer is written to its running row once, and only then may its log
+expire.
 """
 
 import asyncio
@@ -65,7 +66,7 @@ class Recorder:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def catch_up(self, tenant: str, conversation: str) -> None:
-        """Record the running answer of a conversation if its request has ended, so that the next turn may come."""
+        """Record a conversation's answer whose request has ended, so that the next turn may come."""
         row = await self._conversations.running(tenant, conversation)
         if row is None:
             return

@@ -1,0 +1,67 @@
+"""Who may read and cancel what (docs/protocol.md). Pure.
+
+The owner of a request is (tenant, project, key) for a service key and (tenant, project, user) for whoever is
+fixed to a user. Other tenants' ids never get here: every look-up names the caller's tenant, so they answer
+like unknown ones.
+"""
+
+from typing import Any, NamedTuple
+
+from billing.api import Directory, Principal
+from core.errors import Refusal, Refused
+from server.protocol.codes import ErrorCode, refusal
+
+READ_SCOPE = "requests:read"
+CANCEL_SCOPE = "requests:cancel"
+
+
+class Owner(NamedTuple):
+    """Whose a conversation is, inside its tenant: a user's (then `key` is empty), else a key's."""
+
+    project: str
+    key: str
+    user: str
+
+
+def owner_of(principal: Principal) -> Owner:
+    """Who owns what the caller makes: the user where one is fixed, else the key."""
+    if principal.fixed_user and principal.user:
+        return Owner(principal.project, "", principal.user)
+    return Owner(principal.project, principal.key, "")
+
+
+def owns(principal: Principal, project: str, key: str, user: str) -> bool:
+    """Whether what (project, key, user) made is the caller's own."""
+    if project != principal.project:
+        return False
+    if principal.fixed_user and principal.user:
+        return user == principal.user
+    return key == principal.key and (user == "" or not principal.fixed_user)
+
+
+def read_refusal(principal: Principal, found: Directory) -> Refusal | None:
+    """Why a request of the caller's tenant may not be read, None where it may."""
+    if READ_SCOPE in principal.scopes or owns(principal, found.project, found.key, found.user):
+        return None
+    return refusal(ErrorCode.FORBIDDEN, "this request is another's; reading it takes the scope requests:read")
+
+
+def cancel_refusal(principal: Principal, found: Directory) -> Refusal | None:
+    """Why a request of the caller's tenant may not be cancelled, None where it may."""
+    if CANCEL_SCOPE in principal.scopes or owns(principal, found.project, found.key, found.user):
+        return None
+    problem = "this request is another's; cancelling it takes the scope requests:cancel"
+    return refusal(ErrorCode.CANCEL_DENIED, problem)
+
+
+def user_of(principal: Principal, metadata: dict[str, Any], project: str | None) -> str:
+    """The user a turn is charged to. `project`: the id of the one that the metadata names, None for none.
+
+    Raises Refused (forbidden) where the metadata names what the caller may not."""
+    if "project" in metadata and project != principal.project:
+        raise Refused(refusal(ErrorCode.FORBIDDEN, "metadata.project: this key belongs to another project"))
+    named = metadata.get("user", principal.user)
+    if principal.fixed_user and named != principal.user:
+        raise Refused(refusal(ErrorCode.FORBIDDEN, "metadata.user: this key or ticket is another user's"))
+    assert isinstance(named, str)
+    return named

@@ -1,0 +1,57 @@
+"""The models that can be asked for, and what a tenant pays for them. Read from SQL and kept a moment."""
+
+import time
+
+from billing.api import PinnedPrices, pinned_prices
+from core.database import Database
+from core.errors import Refused
+from core.settings import Settings
+from engine.models.registry import ModelRecord, list_models
+from server.protocol.codes import ErrorCode, refusal
+
+KEEP_SECONDS = 2.0
+PRICES_KEPT_MAX = 10_000
+
+
+class Catalogue:
+    """Model versions by name."""
+
+    def __init__(self, db: Database, settings: Settings) -> None:
+        self._db = db
+        self._default = settings.model
+        self._models: dict[str, ModelRecord] = {}
+        self._read_at = float("-inf")
+        self._prices: dict[tuple[str, str], tuple[float, PinnedPrices]] = {}
+
+    async def models(self) -> list[ModelRecord]:
+        """All models, by name."""
+        if time.monotonic() - self._read_at > KEEP_SECONDS:
+            self._models = {record.name: record for record in await list_models(self._db)}
+            self._read_at = time.monotonic()
+        return list(self._models.values())
+
+    async def default(self) -> ModelRecord | None:
+        """The model of a turn that names none: the configured one, or the only one there is."""
+        models = await self.models()
+        named = self._models.get(self._default)
+        return named or (models[0] if len(models) == 1 else None)
+
+    async def resolve(self, name: str | None) -> ModelRecord:
+        """The model to use. Raises Refused (unknown_model), listing those there are."""
+        models = await self.models()
+        found = await self.default() if name is None else self._models.get(name)
+        if found is None:
+            names = ", ".join(model.name for model in models) or "none is installed yet"
+            raise Refused(refusal(ErrorCode.UNKNOWN_MODEL, f"unknown model; there are: {names}"))
+        return found
+
+    async def prices(self, tenant: str, model: str) -> PinnedPrices:
+        """A tenant's prices of a model now. Raises Refused where there are none."""
+        kept = self._prices.get((tenant, model))
+        if kept is not None and time.monotonic() - kept[0] < KEEP_SECONDS:
+            return kept[1]
+        if len(self._prices) >= PRICES_KEPT_MAX:
+            self._prices.clear()
+        prices = await pinned_prices(self._db, tenant, model)
+        self._prices[tenant, model] = (time.monotonic(), prices)
+        return prices
