@@ -45,10 +45,9 @@ class PromptRenderer:
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
         )
         environment.filters["tojson"] = _to_json
-        environment.globals["raise_exception"] = (
-            _raise  # what chat templates call to refuse a list of messages
-        )
-        environment.globals["strftime_now"] = _strftime_now
+        # What chat templates expect to be able to call.
+        callables: dict[str, Any] = {"raise_exception": _raise, "strftime_now": _strftime_now}
+        environment.globals.update(callables)
         self._template = environment.from_string(template)
 
     @classmethod

@@ -1,0 +1,87 @@
+"""The gateway's HTTP routes, the chat page, and the headers that lock it down."""
+
+from pathlib import Path
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from server.edge import Edge
+from server.http.conversation_routes import ConversationRoutes
+from server.http.health import Health
+from server.http.session_routes import SessionRoutes
+
+WEB = Path(__file__).parent.parent / "web"
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "connect-src 'self'",
+        "img-src 'self' data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=()",
+}
+
+
+def routes(edge: Edge, health: Health) -> list[BaseRoute]:
+    """Everything but the WebSocket."""
+    session, conversations = SessionRoutes(edge), ConversationRoutes(edge)
+    return [
+        Route("/", page, methods=["GET"]),
+        Route("/v1/login", session.login, methods=["POST"]),
+        Route("/v1/logout", session.logout, methods=["POST"]),
+        Route("/v1/me", session.me, methods=["GET"]),
+        Route("/v1/tickets", session.tickets, methods=["POST"]),
+        Route("/v1/models", conversations.models, methods=["GET"]),
+        Route("/v1/conversations", conversations.conversations, methods=["GET"]),
+        Route("/v1/conversations/{id}", conversations.delete, methods=["DELETE"]),
+        Route("/v1/conversations/{id}/messages", conversations.messages, methods=["GET"]),
+        Route("/healthz", health.healthz, methods=["GET"]),
+        Route("/readyz", health.readyz, methods=["GET"]),
+        Route("/metrics", health.metrics, methods=["GET"]),
+        Mount("/web", StaticFiles(directory=WEB)),
+    ]
+
+
+async def page(_request: Request) -> Response:
+    """The chat page."""
+    return FileResponse(WEB / "index.html", media_type="text/html; charset=utf-8")
+
+
+class SecurityHeaders:
+    """Puts HEADERS on every HTTP response; the page's files are checked for changes on each load."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+                headers.setdefault("cache-control", "no-cache")
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)

@@ -1,0 +1,138 @@
+"""Models, and the caller's own conversations."""
+
+import base64
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from core.clock import now_ms
+from server.access import owner_of
+from server.conversations import PAGE_ROWS, unknown
+from server.edge import Edge
+from server.http.callers import caller
+from server.http.replies import bad_request, json_reply
+from server.tables import Message
+
+
+class ConversationRoutes:
+    """/v1/models, /v1/conversations and below."""
+
+    def __init__(self, edge: Edge) -> None:
+        self._edge = edge
+
+    async def models(self, request: Request) -> Response:
+        """Models with the caller's prices, in nano-units of the currency per 1,000,000 tokens."""
+        principal = await caller(request, self._edge)
+        default = await self._edge.catalogue.default()
+        models: list[dict[str, object]] = []
+        for record in await self._edge.catalogue.models():
+            prices = await self._edge.catalogue.prices(principal.tenant, record.name)
+            models.append(
+                {
+                    "name": record.name,
+                    "version": record.version,
+                    "default": default is not None and record.name == default.name,
+                    "max_model_len": record.max_model_len,
+                    "prices": {
+                        "currency": prices.currency,
+                        "input_nano": prices.input_nano,
+                        "cached_input_nano": prices.cached_input_nano,
+                        "output_nano": prices.output_nano,
+                        "request_nano": prices.request_nano,
+                    },
+                }
+            )
+        return json_reply({"models": models})
+
+    async def conversations(self, request: Request) -> Response:
+        """The caller's conversations, last used first."""
+        principal = await caller(request, self._edge)
+        cursor = _list_cursor(request.query_params.get("cursor"))
+        page = await self._edge.conversations.page(principal.tenant, owner_of(principal), cursor)
+        running = await self._edge.conversations.running_in(principal.tenant, [row.id for row in page])
+        rows = [
+            {"id": row.id, "title": row.title, "updated_ms": row.updated_ms, "running": row.id in running}
+            for row in page
+        ]
+        more = len(page) == PAGE_ROWS
+        return json_reply(
+            {"conversations": rows, "cursor": _pack(f"{page[-1].updated_ms}:{page[-1].id}") if more else None}
+        )
+
+    async def messages(self, request: Request) -> Response:
+        """One conversation's messages, oldest first; a running answer names its request to attach to."""
+        principal = await caller(request, self._edge)
+        conversation = request.path_params["id"]
+        await self._catch_up(principal.tenant, conversation)
+        after = _position_cursor(request.query_params.get("cursor"))
+        page = await self._edge.conversations.messages(
+            principal.tenant, owner_of(principal), conversation, after
+        )
+        if page is None:
+            raise unknown(conversation)
+        more = len(page) == PAGE_ROWS
+        return json_reply(
+            {
+                "messages": [_message(row) for row in page],
+                "cursor": _pack(str(page[-1].position)) if more else None,
+            }
+        )
+
+    async def delete(self, request: Request) -> Response:
+        """Hide a conversation for good."""
+        principal = await caller(request, self._edge)
+        conversation = request.path_params["id"]
+        if not await self._edge.conversations.delete(
+            principal.tenant, owner_of(principal), conversation, now_ms()
+        ):
+            raise unknown(conversation)
+        return json_reply({})
+
+    async def _catch_up(self, tenant: str, conversation: str) -> None:
+        for recorder in self._edge.recorders.values():
+            await recorder.catch_up(tenant, conversation)
+
+
+def _message(row: Message) -> dict[str, object]:
+    return {
+        "id": row.id,
+        "role": row.role,
+        "content": row.content,
+        "status": row.status,
+        "request_id": row.request_id,
+        "reason": row.reason,
+        "code": row.code,
+        "model": row.model,
+        "usage": row.usage,
+        "cost": {"nano": row.cost_nano, "currency": "usd"},
+        "created_ms": row.created_ms,
+    }
+
+
+def _pack(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode()
+
+
+def _unpack(cursor: str) -> str:
+    try:
+        return base64.urlsafe_b64decode(cursor.encode()).decode()
+    except ValueError as error:
+        raise bad_request("cursor: use the one that the page before gave") from error
+
+
+def _list_cursor(cursor: str | None) -> tuple[int, str] | None:
+    if not cursor:
+        return None
+    at, _, id = _unpack(cursor).partition(":")
+    if not at.isascii() or not at.isdigit():
+        raise bad_request("cursor: use the one that the page before gave")
+    return int(at), id
+
+
+def _position_cursor(cursor: str | None) -> int:
+    if not cursor:
+        return 0
+    at = _unpack(cursor)
+    if not at.isascii() or not at.isdigit():
+        raise bad_request("cursor: use the one that the page before gave")
+    return int(at)

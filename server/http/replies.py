@@ -1,0 +1,79 @@
+"""JSON replies and the HTTP status of each refusal."""
+
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from core.errors import Refusal, Refused
+from server.protocol.codes import ErrorCode, refusal
+
+STATUSES = {
+    ErrorCode.UNAUTHORIZED: 401,
+    ErrorCode.TOKEN_EXPIRED: 401,
+    ErrorCode.FORBIDDEN: 403,
+    ErrorCode.CANCEL_DENIED: 403,
+    ErrorCode.ACCOUNT_SUSPENDED: 402,
+    ErrorCode.INSUFFICIENT_QUOTA: 402,
+    ErrorCode.BUDGET_EXCEEDED: 402,
+    ErrorCode.RATE_LIMITED: 429,
+    ErrorCode.OVERLOADED: 503,
+    ErrorCode.TOO_LARGE: 413,
+    ErrorCode.UNKNOWN_CONVERSATION: 404,
+    ErrorCode.UNKNOWN_MODEL: 404,
+    ErrorCode.ID_CONFLICT: 409,
+    ErrorCode.CONVERSATION_BUSY: 409,
+    ErrorCode.INTERNAL: 500,
+}
+BODY_BYTES_MAX = 4096
+
+
+def json_reply(content: Any, status: int = 200) -> Response:
+    """A JSON response that nobody may store."""
+    headers = {"cache-control": "no-store"}
+    return Response(msgspec.json.encode(content), status, headers, "application/json")
+
+
+def refused_reply(refused: Refusal) -> Response:
+    """{"error": {...}} with the code's status, and Retry-After where it may work later."""
+    error = {"code": refused.code, "message": refused.message, "retry": refused.retry}
+    extra = {"after_ms": refused.after_ms, "scope": refused.scope, "limit": refused.limit}
+    status = STATUSES.get(ErrorCode(refused.code), 400)
+    reply = json_reply({"error": error | {k: v for k, v in extra.items() if v is not None}}, status)
+    if refused.after_ms is not None:
+        reply.headers["retry-after"] = str(-(-refused.after_ms // 1000))
+    if status == 401:
+        reply.headers["www-authenticate"] = "Bearer"
+    return reply
+
+
+async def on_refused(_request: Request, error: Exception) -> Response:
+    """Starlette's handler for Refused."""
+    assert isinstance(error, Refused)
+    return refused_reply(error.refusal)
+
+
+async def body_object(request: Request) -> dict[str, Any]:
+    """The request's JSON object, empty for no body. Raises Refused (bad_request) on anything else."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > BODY_BYTES_MAX:
+            raise bad_request(f"the body is larger than {BODY_BYTES_MAX} bytes")
+    if not body:
+        return {}
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise bad_request("the body is not a JSON object") from error
+
+
+def bad_request(message: str) -> Refused:
+    """A Refused that names what is wrong with the request."""
+    return Refused(refusal(ErrorCode.BAD_REQUEST, message))
+
+
+def unauthorized(message: str) -> Refused:
+    """A Refused for callers we do not know."""
+    return Refused(refusal(ErrorCode.UNAUTHORIZED, message))

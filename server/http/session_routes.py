@@ -1,0 +1,68 @@
+"""Signing browsers in and out, and tickets for their WebSocket."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from billing.api import Principal
+from core.errors import Refused
+from server import cookies
+from server.edge import Edge
+from server.http.callers import caller, require_own_origin, set_cookie
+from server.http.replies import bad_request, body_object, json_reply, unauthorized
+from server.protocol.codes import ErrorCode, refusal
+
+USER_CHARACTERS_MAX = 200
+
+
+class SessionRoutes:
+    """/v1/login, /v1/logout, /v1/me, /v1/tickets."""
+
+    def __init__(self, edge: Edge) -> None:
+        self._edge = edge
+
+    async def login(self, request: Request) -> Response:
+        """A one-time code or a key becomes a cookie."""
+        require_own_origin(request, self._edge)
+        body = await body_object(request)
+        code, key = body.get("code"), body.get("key")
+        if isinstance(code, str) and key is None:
+            principal = await self._edge.auth.of_code(code)
+        elif isinstance(key, str) and code is None:
+            principal = await self._edge.auth.principal(key)
+        else:
+            raise bad_request("send {code} or {key}, as text")
+        if principal is None:
+            raise unauthorized(
+                "this key is wrong, expired or revoked"
+                if key
+                else "this link was used or is too old: use the key"
+            )
+        reply = json_reply(_me(principal))
+        set_cookie(reply, request, principal, self._edge)
+        return reply
+
+    async def logout(self, request: Request) -> Response:
+        """Forget the cookie."""
+        require_own_origin(request, self._edge)
+        reply = json_reply({})
+        reply.delete_cookie(cookies.COOKIE, path="/", httponly=True, samesite="strict")
+        return reply
+
+    async def me(self, request: Request) -> Response:
+        """Who is signed in."""
+        return json_reply(_me(await caller(request, self._edge)))
+
+    async def tickets(self, request: Request) -> Response:
+        """A single-use ticket for hello.token; a service key may name the user that the ticket is for."""
+        principal = await caller(request, self._edge)
+        user = (await body_object(request)).get("user", principal.user)
+        if not isinstance(user, str) or len(user) > USER_CHARACTERS_MAX:
+            raise bad_request(f"user: text of at most {USER_CHARACTERS_MAX} characters")
+        if principal.fixed_user and user != principal.user:
+            raise Refused(refusal(ErrorCode.FORBIDDEN, "this key is bound to another user"))
+        ticket, expires_at = await self._edge.auth.ticket(principal, user)
+        return json_reply({"ticket": ticket, "expires_at": expires_at})
+
+
+def _me(principal: Principal) -> dict[str, str]:
+    return {"tenant": principal.tenant, "project": principal.project, "user": principal.user}
