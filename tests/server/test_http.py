@@ -1,0 +1,219 @@
+"""The HTTP routes beside the socket: sign-in, tickets, models, conversations, and whose they are."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import httpx
+import pytest
+from redis.asyncio import Redis
+from starlette.applications import Starlette
+
+from billing.api import create_key, create_project, create_tenant, revoke_key
+from core.clock import now_ms
+from core.database import Database
+from core.errors import Refused
+from core.ids import uuid7
+from core.settings import Settings
+from server.access import Owner
+from server.auth import make_login_code
+from server.conversations import Answer, Turn
+from server.edge import Edge, make_edge
+from server.http.app import SecurityHeaders, routes
+from server.http.health import Health
+from server.http.replies import on_refused
+
+ORIGIN = "http://gateway.test"
+
+
+@dataclass
+class Site:
+    """A gateway's HTTP side with one tenant and key."""
+
+    edge: Edge
+    client: httpx.AsyncClient
+    tenant: str
+    project: str
+    key_id: str
+    key: str
+
+    @property
+    def bearer(self) -> dict[str, str]:
+        """The header of the tenant's key."""
+        return {"authorization": f"Bearer {self.key}"}
+
+
+@pytest.fixture
+async def site(database: Database, redis: Redis, settings: Settings) -> AsyncIterator[Site]:
+    """The routes over real SQL and Valkey."""
+    edge = make_edge(settings, "gw-test", database, redis)
+    app = Starlette(routes=routes(edge, Health(edge)), exception_handlers={Refused: on_refused})
+    tenant = await create_tenant(database, "acme")
+    project = await create_project(database, tenant.tenant_id, "web")
+    row, secret = await create_key(database, tenant.tenant_id, project.id)
+    transport = httpx.ASGITransport(app=SecurityHeaders(app))
+    async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as client:
+        yield Site(edge, client, tenant.tenant_id, project.id, row.id, secret)
+
+
+async def test_a_code_signs_in_once(site: Site, redis: Redis):
+    """The link that `parley up` prints works once; the cookie is HttpOnly and SameSite=Strict."""
+    code = await make_login_code(redis, site.tenant, site.key_id)
+    first = await site.client.post("/v1/login", json={"code": code}, headers={"origin": ORIGIN})
+    again = await site.client.post("/v1/login", json={"code": code}, headers={"origin": ORIGIN})
+    assert first.status_code == 200
+    assert "httponly" in first.headers["set-cookie"].lower()
+    assert "samesite=strict" in first.headers["set-cookie"].lower()
+    assert again.status_code == 401
+    assert (await site.client.get("/v1/me")).json()["tenant"] == site.tenant
+
+
+async def test_a_ticket_works_once(site: Site):
+    """A ticket fixes its user and is used up by the first who shows it."""
+    reply = await site.client.post("/v1/tickets", headers=site.bearer, json={"user": "ada"})
+    ticket = reply.json()["ticket"]
+    assert reply.json()["expires_at"] > now_ms()
+    principal = await site.edge.auth.principal(ticket)
+    assert principal is not None
+    assert (principal.user, principal.fixed_user, principal.tenant) == ("ada", True, site.tenant)
+    assert await site.edge.auth.principal(ticket) is None
+
+
+async def test_another_sites_page_gets_no_ticket(site: Site, redis: Redis):
+    """A cookie together with a foreign Origin is refused: no cross-site request can act for a user."""
+    code = await make_login_code(redis, site.tenant, site.key_id)
+    await site.client.post("/v1/login", json={"code": code}, headers={"origin": ORIGIN})
+    foreign = await site.client.post("/v1/tickets", headers={"origin": "https://evil.test"})
+    own = await site.client.post("/v1/tickets", headers={"origin": ORIGIN})
+    assert (foreign.status_code, own.status_code) == (403, 200)
+
+
+async def test_a_revoked_key_ends_its_cookie_at_once(site: Site, redis: Redis, database: Database):
+    """Revocation holds for cookies, tickets and the key itself on the next request."""
+    await site.client.post("/v1/login", json={"key": site.key}, headers={"origin": ORIGIN})
+    ticket = (await site.client.post("/v1/tickets", headers=site.bearer)).json()["ticket"]
+    await revoke_key(database, redis, site.tenant, site.key_id)
+    assert (await site.client.get("/v1/me")).status_code == 401
+    assert (await site.client.get("/v1/me", headers=site.bearer)).status_code == 401
+    assert await site.edge.auth.principal(ticket) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"{", 400),
+        (b"[]", 400),
+        (b"\xff\xfe", 400),
+        (b'{"key": 1}', 400),
+        (b'{"key": "pk_x"}', 401),
+        (b'{"code": "zz"}', 401),
+        (b'{"code": "a", "key": "b"}', 400),
+        (b'{"key": "' + b"x" * 5000 + b'"}', 400),
+    ],
+)
+async def test_a_bad_login_says_what_is_wrong(site: Site, body: bytes, status: int):
+    """Every wrong body gets a typed error and no cookie."""
+    reply = await site.client.post("/v1/login", content=body)
+    assert reply.status_code == status
+    assert reply.json()["error"]["message"]
+    assert "set-cookie" not in reply.headers
+
+
+async def test_pages_are_locked_down(site: Site):
+    """Strict CSP with Trusted Types on every reply, errors included."""
+    for path in ("/healthz", "/v1/me", "/nowhere"):
+        policy = (await site.client.get(path)).headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "require-trusted-types-for 'script'" in policy
+
+
+async def test_nobody_is_served_without_a_key(site: Site):
+    """Each route refuses a stranger."""
+    for method, path in (
+        ("GET", "/v1/me"),
+        ("POST", "/v1/tickets"),
+        ("GET", "/v1/models"),
+        ("GET", "/v1/conversations"),
+        ("GET", f"/v1/conversations/{uuid7(now_ms())}/messages"),
+        ("DELETE", f"/v1/conversations/{uuid7(now_ms())}"),
+    ):
+        reply = await site.client.request(method, path)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (401, "unauthorized"), path
+
+
+async def _turn(site: Site, owner: Owner, content: str, conversation: str | None = None) -> Turn:
+    now = now_ms()
+    turn = Turn(conversation or uuid7(now), uuid7(now), content, "smollm2", now)
+    await site.edge.conversations.open_turn(site.tenant, owner, turn)
+    return turn
+
+
+def _answer(text: str) -> Answer:
+    usage = {"input": 3, "cached_input": 0, "output": 2, "total": 5}
+    timing = {"queue_ms": 1, "ttft_ms": 2, "total_ms": 3}
+    return Answer(text, "stop", "", usage, timing, 42, 1, 5, now_ms())
+
+
+async def test_a_turn_is_stored_listed_and_deleted(site: Site):
+    """Title, order, running state, usage and cost of a conversation, as the page shows them."""
+    owner = Owner(site.project, site.key_id, "")
+    turn = await _turn(site, owner, "  Hello\n there ")
+    listed = (await site.client.get("/v1/conversations", headers=site.bearer)).json()
+    assert [(row["title"], row["running"]) for row in listed["conversations"]] == [("Hello there", True)]
+    with pytest.raises(Refused, match="conversation_busy"):
+        await _turn(site, owner, "too early", turn.conversation)
+    assert await site.edge.conversations.record(site.tenant, turn.request, _answer("Hi!"))
+    assert not await site.edge.conversations.record(site.tenant, turn.request, _answer("again"))
+    history = await site.edge.conversations.history(site.tenant, owner, turn.conversation)
+    assert [each["content"] for each in history] == ["  Hello\n there ", "Hi!"]
+    path = f"/v1/conversations/{turn.conversation}"
+    messages = (await site.client.get(f"{path}/messages", headers=site.bearer)).json()["messages"]
+    assert [(each["role"], each["status"]) for each in messages] == [
+        ("user", "ended"),
+        ("assistant", "ended"),
+    ]
+    assert messages[1]["usage"]["output"] == 2
+    assert messages[1]["cost"] == {"nano": 42, "currency": "usd"}
+    assert (await site.client.delete(path, headers=site.bearer)).status_code == 200
+    assert (await site.client.delete(path, headers=site.bearer)).status_code == 404
+    with pytest.raises(Refused, match="unknown_conversation"):
+        await site.edge.conversations.history(site.tenant, owner, turn.conversation)
+
+
+async def test_conversations_are_their_owners_alone(site: Site, database: Database):
+    """Another key, another user and another tenant see nothing, and an id of somebody else's is unknown."""
+    turn = await _turn(site, Owner(site.project, site.key_id, ""), "mine")
+    _, other_key = await create_key(database, site.tenant, site.project)
+    stranger = await create_tenant(database, "globex")
+    project = await create_project(database, stranger.tenant_id, "web")
+    _, strange_key = await create_key(database, stranger.tenant_id, project.id)
+    for key in (other_key, strange_key):
+        bearer = {"authorization": f"Bearer {key}"}
+        assert (await site.client.get("/v1/conversations", headers=bearer)).json()["conversations"] == []
+        path = f"/v1/conversations/{turn.conversation}"
+        assert (await site.client.get(f"{path}/messages", headers=bearer)).status_code == 404
+        assert (await site.client.delete(path, headers=bearer)).status_code == 404
+
+
+async def test_pages_of_conversations_neither_skip_nor_repeat(site: Site):
+    """The cursor goes through 120 conversations, each once, last used first."""
+    owner = Owner(site.project, site.key_id, "")
+    made = [(await _turn(site, owner, f"number {n}")).conversation for n in range(120)]
+    seen: list[str] = []
+    cursor = ""
+    while True:
+        page = (await site.client.get(f"/v1/conversations?cursor={cursor}", headers=site.bearer)).json()
+        seen += [row["id"] for row in page["conversations"]]
+        if page["cursor"] is None:
+            break
+        cursor = page["cursor"]
+    assert sorted(seen) == sorted(made)
+    assert len(seen) == len(set(seen))
+
+
+async def test_readiness_names_what_is_missing(site: Site):
+    """503 says in words why; the process itself is healthy."""
+    ready = await site.client.get("/readyz")
+    assert ready.status_code == 503
+    assert "not installed" in ready.json()["missing"][0]
+    assert (await site.client.get("/healthz")).status_code == 200
