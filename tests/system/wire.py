@@ -56,7 +56,8 @@ class Wire:
 
     async def _apply(self, reading: Reading, frame: Frame) -> None:
         assert reading.end is None, f"{frame} follows the end"
-        first, last = frame.get("a", frame.get("o")), frame.get("b", frame.get("o"))
+        first: int = frame["a"] if "a" in frame else frame["o"]
+        last: int = frame["b"] if "b" in frame else frame["o"]
         if frame["t"] == "snap":
             reading.text = frame["x"]
         else:
