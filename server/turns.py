@@ -1,0 +1,241 @@
+"""What a `send` asks for: every value in it checked, or refused with a message that says what to do. Pure."""
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from core.errors import Refused
+from core.ids import uuid7_ms
+from core.settings import Settings
+from engine.api import PriorityClass, Sampling
+from server.protocol.codec import body_hash, explain
+from server.protocol.codes import ErrorCode, refusal
+from server.protocol.messages import Send
+
+METADATA_BYTES_MAX = 4 * 1024
+NAME_CHARACTERS_MAX = 200
+ROLES = ("system", "user", "assistant")
+NOT_SERVED = {
+    "logprobs": "logprobs are not served in version 1",
+    "response_format": "response_format is not served yet",
+    "safety": "this server has no safety policies to choose from",
+}
+
+Penalty = Annotated[float, Meta(ge=-2, le=2)]
+
+
+class Options(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The options of a turn. None: not given."""
+
+    max_tokens: Annotated[int, Meta(ge=1, lt=2**31)] | None = None
+    min_tokens: Annotated[int, Meta(ge=0, lt=2**31)] = 0
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    top_k: Annotated[int, Meta(ge=0, lt=2**31)] = 0
+    min_p: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    seed: Annotated[int, Meta(ge=0, lt=2**53)] | None = None
+    stop: Annotated[list[Annotated[str, Meta(min_length=1, max_length=64)]], Meta(max_length=4)] = []
+    presence_penalty: Penalty = 0.0
+    frequency_penalty: Penalty = 0.0
+    repetition_penalty: Annotated[float, Meta(gt=0, le=2)] = 1.0
+    priority: PriorityClass = PriorityClass.INTERACTIVE
+    deadline_ms: Annotated[int, Meta(ge=1, lt=2**53)] | None = None
+    on_no_reader: Any = "continue"
+
+
+class TextPart(Struct, frozen=True, tag_field="type", tag="text"):
+    """One part of a content."""
+
+    text: str
+
+
+class RoleMessage(Struct, frozen=True):
+    """One message of a stateless turn, before its content is looked at."""
+
+    role: str
+    content: Any
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A checked send. `messages` is the whole prompt of a stateless turn, the new user message of a stored one."""
+
+    id: str
+    model: str | None
+    conversation: str | None
+    messages: list[dict[str, str]]
+    options: Options
+    metadata: dict[str, Any]
+    body_hash: str
+
+
+def parse_turn(send: Send, now_ms: int, settings: Settings) -> Turn:
+    """Check a send. Raises Refused (bad_request)."""
+    _check_id(send.id, now_ms, settings)
+    if send.conversation is not None and uuid7_ms(send.conversation) is None:
+        raise bad_request("conversation: make a UUIDv7 in lower-case canonical form")
+    if send.conversation is not None and send.messages is not None:
+        raise bad_request("a stored conversation takes `content`; its history is kept here")
+    messages = _messages(send, settings.prompt_messages_max)
+    options = _options(send.options)
+    metadata = _metadata(send.metadata)
+    body = {
+        "model": send.model,
+        "conversation": send.conversation,
+        "content" if send.messages is None else "messages": messages,
+        "options": msgspec.to_builtins(options),
+        "metadata": metadata,
+    }
+    try:
+        hashed = body_hash(body)
+    except UnicodeError:
+        raise bad_request("a text holds half of a surrogate pair, which is no Unicode character") from None
+    return Turn(send.id, send.model, send.conversation, messages, options, metadata, hashed)
+
+
+def sampling(options: Options, prompt_tokens: int, context: int, temperature: float) -> Sampling:
+    """How to sample. `context` is the most tokens of prompt and answer, `temperature` the model's own.
+
+    Raises Refused: too_large where the answer does not fit, bad_request where min_tokens cannot be met."""
+    room = context - prompt_tokens
+    wanted = options.max_tokens or max(1, room)
+    if wanted > room:
+        asked = f" and max_tokens asks for {options.max_tokens}" if options.max_tokens else ""
+        problem = (
+            f"the prompt has {prompt_tokens} tokens{asked}, the model takes {context} in all: "
+            "shorten the prompt, or ask for less"
+        )
+        raise Refused(refusal(ErrorCode.TOO_LARGE, problem, limit=context))
+    if options.min_tokens > wanted:
+        raise bad_request(f"options.min_tokens: {options.min_tokens} is more than max_tokens, {wanted}")
+    return Sampling(
+        max_tokens=wanted,
+        min_tokens=options.min_tokens,
+        temperature=temperature if options.temperature is None else options.temperature,
+        top_p=options.top_p,
+        top_k=options.top_k,
+        min_p=options.min_p,
+        seed=options.seed,
+        stop=tuple(options.stop),
+        presence_penalty=options.presence_penalty,
+        frequency_penalty=options.frequency_penalty,
+        repetition_penalty=options.repetition_penalty,
+    )
+
+
+def lowered(asked: PriorityClass, most: str) -> PriorityClass:
+    """The class a request gets whose tenant or key may have `most` at best."""
+    ranks = list(PriorityClass)
+    return max(asked, PriorityClass(most), key=ranks.index)
+
+
+def deadline_ms(options: Options, priority: PriorityClass, accepted_ms: int, settings: Settings) -> int:
+    """When the request is over at the latest, in Unix ms."""
+    defaults = {
+        PriorityClass.INTERACTIVE: settings.deadline_interactive_ms,
+        PriorityClass.STANDARD: settings.deadline_standard_ms,
+        PriorityClass.BULK: settings.deadline_bulk_ms,
+    }
+    return accepted_ms + min(options.deadline_ms or defaults[priority], settings.deadline_bulk_ms)
+
+
+def bad_request(problem: str) -> Refused:
+    """A refusal of a value."""
+    return Refused(refusal(ErrorCode.BAD_REQUEST, problem))
+
+
+def _check_id(id: str, now_ms: int, settings: Settings) -> None:
+    made_ms = uuid7_ms(id)
+    if made_ms is None:
+        raise bad_request("id: make a UUIDv7 in lower-case canonical form")
+    if made_ms < now_ms - settings.id_age_seconds_max * 1000:
+        hours = settings.id_age_seconds_max // 3600
+        raise bad_request(f"id: its time is more than {hours} h ago; make ids from welcome.now")
+    if made_ms > now_ms + settings.id_ahead_seconds_max * 1000:
+        minutes = settings.id_ahead_seconds_max // 60
+        raise bad_request(f"id: its time is more than {minutes} min ahead; make ids from welcome.now")
+
+
+def _messages(send: Send, most: int) -> list[dict[str, str]]:
+    if (send.content is None) == (send.messages is None):
+        raise bad_request("give exactly one of `content` and `messages`")
+    if send.messages is None:
+        messages = [{"role": "user", "content": _text(send.content, "content")}]
+    else:
+        if not isinstance(send.messages, list):
+            raise bad_request("messages: expected a list of {role, content}")
+        if not 1 <= len(send.messages) <= most:  # pyright: ignore[reportUnknownArgumentType]
+            raise bad_request(f"messages: expected 1 to {most} messages")
+        messages = [_message(raw, at) for at, raw in enumerate(send.messages)]  # pyright: ignore
+    if not any(message["role"] == "user" and message["content"].strip() for message in messages):
+        raise bad_request("the prompt is empty: there is no text of a user in it")
+    return messages
+
+
+def _message(raw: Any, at: int) -> dict[str, str]:
+    try:
+        message = msgspec.convert(raw, RoleMessage)
+    except msgspec.ValidationError as error:
+        raise bad_request(explain(error, f"messages[{at}]")) from None
+    if message.role not in ROLES:
+        raise bad_request(f"messages[{at}].role: expected one of {', '.join(ROLES)}")
+    return {"role": message.role, "content": _text(message.content, f"messages[{at}].content")}
+
+
+def _text(content: Any, where: str) -> str:
+    if not isinstance(content, str):
+        try:
+            parts = msgspec.convert(content, list[TextPart])
+        except msgspec.ValidationError as error:
+            problem = explain(error, where)
+            raise bad_request(f'{problem}; give a text or [{{"type":"text","text":…}}]') from None
+        content = "".join(part.text for part in parts)
+    if "\0" in content:
+        raise bad_request(f"{where}: a text cannot hold the character U+0000")
+    return content
+
+
+def _options(raw: Any) -> Options:
+    if raw is None:
+        return Options()
+    if not isinstance(raw, dict):
+        raise bad_request("options: expected an object")
+    given: dict[str, Any] = raw
+    for name, problem in NOT_SERVED.items():
+        if given.get(name) is not None:
+            raise bad_request(f"options.{name}: {problem}")
+    try:
+        options = msgspec.convert(
+            {name: value for name, value in given.items() if value is not None}, Options
+        )
+    except (msgspec.ValidationError, TypeError) as error:
+        raise bad_request(explain(error, "options")) from None
+    for name, value in msgspec.structs.asdict(options).items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise bad_request(f"options.{name}: expected a finite number")
+    if options.on_no_reader != "continue":
+        raise bad_request('options.on_no_reader: only "continue" is served yet')
+    return options
+
+
+def _metadata(raw: Any) -> dict[str, Any]:
+    if raw is None:
+        return {}
+    if not isinstance(raw, dict):
+        raise bad_request("metadata: expected an object")
+    metadata: dict[str, Any] = raw
+    try:
+        size = len(msgspec.json.encode(metadata))
+    except (msgspec.MsgspecError, UnicodeError, TypeError, ValueError):
+        raise bad_request("metadata: expected what JSON can hold") from None
+    if size > METADATA_BYTES_MAX:
+        raise bad_request(f"metadata: longer than {METADATA_BYTES_MAX} bytes")
+    for name in ("project", "user"):
+        value = metadata.get(name)
+        good = isinstance(value, str) and value.isprintable() and 1 <= len(value) <= NAME_CHARACTERS_MAX
+        if name in metadata and not good:
+            raise bad_request(f"metadata.{name}: expected a text of 1 to {NAME_CHARACTERS_MAX} characters")
+    return metadata
