@@ -1,0 +1,171 @@
+"""`parley console`: what operators look at. Read-only: workers, queue, running requests, usage by tenant.
+
+Signing in takes a one-time link (`parley up` prints one, `parley console --link` makes one). The page is
+static; its script asks /api/status and builds the DOM, under the same policy as the chat page.
+"""
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import click
+import msgspec
+import uvicorn
+from redis.exceptions import RedisError
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from admin import operators
+from admin.status import read_status
+from core import service
+from core.clock import now_ms
+from core.database import Database, require_schema
+from core.errors import StartupError
+from core.redis import Client, connect
+from core.settings import Settings
+from core.telemetry import prometheus_page
+from server.api import SecurityHeaders, origin_allowed
+
+WEB = Path(__file__).parent / "web"
+
+
+class Console:
+    """The console's routes over one database and one Redis."""
+
+    def __init__(self, settings: Settings, redis: Client, db: Database) -> None:
+        self._settings = settings
+        self._redis = redis
+        self._db = db
+
+    def app(self) -> Starlette:
+        """The ASGI application, without the security headers."""
+        return Starlette(
+            routes=[
+                Route("/", self.page, methods=["GET"]),
+                Route("/api/login", self.login, methods=["POST"]),
+                Route("/api/status", self.status, methods=["GET"]),
+                Route("/healthz", self.healthz, methods=["GET"]),
+                Route("/metrics", self.metrics, methods=["GET"]),
+                Mount("/web", StaticFiles(directory=WEB)),
+            ]
+        )
+
+    async def page(self, _request: Request) -> Response:
+        """The page itself holds nothing secret."""
+        return FileResponse(WEB / "console.html", media_type="text/html; charset=utf-8")
+
+    async def login(self, request: Request) -> Response:
+        """A one-time code becomes a cookie."""
+        if not origin_allowed(request.headers, self._settings):
+            return _error(403, "this Origin is not allowed")
+        code = request.headers.get("x-parley-code", "")
+        if not await operators.use_operator_code(self._redis, code):
+            return _error(401, "this link was used or is too old; `parley console --link` makes a new one")
+        reply = _json({})
+        reply.set_cookie(
+            operators.COOKIE,
+            operators.seal(self._settings.signing_secret, now_ms()),
+            max_age=operators.SESSION_SECONDS,
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+        )
+        return reply
+
+    async def status(self, request: Request) -> Response:
+        """What the page shows, for scripts too."""
+        cookie = request.cookies.get(operators.COOKIE, "")
+        if not operators.is_operator(cookie, self._settings.signing_secret, now_ms()):
+            return _error(401, "sign in with a link: `parley console --link` makes one")
+        try:
+            return _json(await read_status(self._settings, self._redis, self._db))
+        except (RedisError, SQLAlchemyError, OSError) as error:
+            return _error(503, f"the platform's state cannot be read: {type(error).__name__}")
+
+    async def healthz(self, _request: Request) -> Response:
+        """The process answers."""
+        return PlainTextResponse("ok\n")
+
+    async def metrics(self, _request: Request) -> Response:
+        """Prometheus' text format."""
+        return Response(await asyncio.to_thread(prometheus_page), media_type="text/plain; version=0.0.4")
+
+
+def _json(content: object) -> Response:
+    headers = {"cache-control": "no-store"}
+    return Response(msgspec.json.encode(content), 200, headers, "application/json")
+
+
+def _error(status: int, message: str) -> Response:
+    return Response(json.dumps({"error": {"message": message}}), status, media_type="application/json")
+
+
+@contextlib.asynccontextmanager
+async def _opened(settings: Settings) -> AsyncGenerator[Console]:
+    redis, db = connect(settings), Database(settings.database_endpoint)
+    try:
+        await require_schema(db)
+        yield Console(settings, redis, db)
+    finally:
+        await db.close()
+        await redis.aclose()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        listener = socket.create_server((host, port), backlog=128)
+    except OSError as error:
+        raise StartupError(
+            f"cannot listen on {host}:{port}: {error.strerror} (set PARLEY_CONSOLE_PORT to another port)"
+        ) from error
+    listener.setblocking(False)
+    return listener
+
+
+async def serve(settings: Settings, stop: asyncio.Event) -> None:
+    """Serve until `stop`."""
+    listener = _listen(settings.host, settings.console_endpoint_port)
+    async with _opened(settings) as console:
+        config = uvicorn.Config(
+            SecurityHeaders(console.app()), access_log=False, log_config=None, lifespan="off", ws="none"
+        )
+        server = uvicorn.Server(config)
+        server.install_signal_handlers = lambda: None  # pyright: ignore[reportAttributeAccessIssue]
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        server.should_exit = True
+        await serving
+
+
+async def _print_link(settings: Settings) -> None:
+    redis = connect(settings)
+    try:
+        code = await operators.make_operator_code(redis)
+    except (RedisError, OSError) as error:
+        raise StartupError(f"Redis does not answer ({error}); is the platform running?") from error
+    finally:
+        await redis.aclose()
+    click.echo(f"http://{settings.host}:{settings.console_endpoint_port}/#o={code}")
+
+
+@click.command()
+@click.option("--link", is_flag=True, help="Print a one-time sign-in link for a running console, and end.")
+def command(link: bool) -> None:
+    """Run the operator console: workers, queue, running requests and usage by tenant (read-only).
+
+    Listens on PARLEY_HOST and PARLEY_CONSOLE_PORT. Sign in with the link that --link prints.
+    """
+    settings = Settings()
+    if link:
+        asyncio.run(_print_link(settings))
+    else:
+        service.run(settings, "console", serve)

@@ -1,0 +1,148 @@
+"""What the console shows: workers, queue, running requests, usage by tenant. Reads only, for operators."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy
+from sqlalchemy import func
+from sqlmodel import col, select
+
+from billing.tables import Tenant, UsageQuarantine, UsageRow
+from billing.usage import ended_stream
+from core.database import Database
+from core.redis import Client
+from core.settings import Settings
+from engine.api import PoolQueue, PriorityClass, WorkerView
+
+DAY_MS = 24 * 3600 * 1000
+RUNNING_SHOWN_MAX = 200
+TENANTS_SHOWN_MAX = 100
+
+
+class WorkerStatus(msgspec.Struct, frozen=True):
+    """A registered worker. `kv_usage` is 0 to 1; `lease_ms` what is left of its lease."""
+
+    name: str
+    node: str
+    model: str
+    alive: bool
+    lease_ms: int
+    running: int
+    slots: int
+    kv_usage: float
+
+
+class RunningRequest(msgspec.Struct, frozen=True):
+    """A request that a worker holds. No text, ever."""
+
+    tenant: str
+    request: str
+    worker: str
+
+
+class TenantUsage(msgspec.Struct, frozen=True):
+    """A tenant's last 24 hours. Money as text, in nano-units of the currency."""
+
+    tenant: str
+    name: str
+    requests: int
+    input_tokens: int
+    output_tokens: int
+    cost_nano: str
+    currency: str
+
+
+class Status(msgspec.Struct, frozen=True):
+    """One look at one pool, at `now_ms` (Redis time)."""
+
+    now_ms: int
+    pool: str
+    workers: list[WorkerStatus]
+    waiting: dict[str, int]
+    running: list[RunningRequest]
+    running_total: int
+    ended_unread: int
+    quarantined: int
+    usage: list[TenantUsage]
+
+
+async def read_status(settings: Settings, redis: Client, db: Database) -> Status:
+    """Read everything once."""
+    queue = PoolQueue(redis, settings.pool, settings)
+    now = await queue.now_ms()
+    workers = await queue.workers()
+    running = await _running(queue, workers)
+    return Status(
+        now_ms=now,
+        pool=settings.pool,
+        workers=[_worker(worker, now) for worker in workers],
+        waiting={each.value: await _waiting(redis, settings.pool, each) for each in PriorityClass},
+        running=running[:RUNNING_SHOWN_MAX],
+        running_total=len(running),
+        ended_unread=await _unread(redis, settings.pool),
+        quarantined=await _quarantined(db),
+        usage=await _usage(db, now - DAY_MS),
+    )
+
+
+async def _running(queue: PoolQueue, workers: Sequence[WorkerView]) -> list[RunningRequest]:
+    return [
+        RunningRequest(tenant, request, worker.worker)
+        for worker in workers
+        for tenant, request in sorted(await queue.claimed(worker.worker))
+    ]
+
+
+def _worker(worker: WorkerView, now_ms: int) -> WorkerStatus:
+    info = worker.info
+    return WorkerStatus(
+        name=worker.worker,
+        node=str(info.get("node", "")),
+        model=f"{info.get('model', '')} {info.get('version', '')}".strip(),
+        alive=worker.alive,
+        lease_ms=max(0, worker.lease_ms - now_ms),
+        running=worker.claims,
+        slots=int(info.get("slots", 0)),
+        kv_usage=float(info.get("kv_usage", 0.0)),
+    )
+
+
+async def _waiting(redis: Client, pool: str, priority: PriorityClass) -> int:
+    client: Any = redis
+    return int(await client.zcard(f"{{p:{pool}}}age:{priority.value}"))
+
+
+async def _unread(redis: Client, pool: str) -> int:
+    client: Any = redis
+    return int(await client.xlen(ended_stream(pool)))
+
+
+async def _quarantined(db: Database) -> int:
+    async with db.session() as session:
+        return (await session.exec(select(func.count()).select_from(UsageQuarantine))).one()
+
+
+async def _usage(db: Database, since_ms: int) -> list[TenantUsage]:
+    cost = func.sum(col(UsageRow.cost_nano))
+    columns = (
+        func.count(),
+        func.sum(col(UsageRow.input_uncached) + col(UsageRow.input_cached)),
+        func.sum(col(UsageRow.output_text) + col(UsageRow.output_reasoning)),
+        cost,
+    )
+    names: tuple[Any, ...] = (Tenant.tenant_id, Tenant.name, UsageRow.currency)
+    statement: Any = (
+        sqlalchemy.select(*names, *columns)
+        .join(Tenant, col(Tenant.tenant_id) == col(UsageRow.tenant_id))
+        .where(col(UsageRow.ended_ms) >= since_ms)
+        .group_by(col(Tenant.tenant_id), col(Tenant.name), col(UsageRow.currency))
+        .order_by(cost.desc())
+        .limit(TENANTS_SHOWN_MAX)
+    )
+    async with db.session() as session:
+        rows = (await session.exec(statement)).all()
+    return [
+        TenantUsage(tenant, name, int(count), int(given), int(made), str(int(nano)), currency)
+        for tenant, name, currency, count, given, made, nano in rows
+    ]

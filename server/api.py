@@ -1,0 +1,6 @@
+"""The door of this package: what the console and `parley up` may import from the server."""
+
+from server.auth import make_login_code, origin_allowed
+from server.http.app import SecurityHeaders
+
+__all__ = ["SecurityHeaders", "make_login_code", "origin_allowed"]

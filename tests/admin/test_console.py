@@ -1,0 +1,132 @@
+"""The operator console: who gets in, and that it shows what is there."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from redis.asyncio import Redis
+
+from admin import operators
+from admin.console import Console
+from admin.status import read_status
+from billing.api import PinnedPrices, UsageOwner, create_tenant
+from billing.tables import UsageRow
+from core.clock import now_ms
+from core.database import Database
+from core.ids import uuid7
+from core.settings import Settings
+from engine.api import Enqueue, Offer, PoolQueue, RequestInput, Sampling, input_encoder
+
+ORIGIN = "http://console.test"
+
+
+@pytest.fixture
+async def client(settings: Settings, redis: Redis, database: Database) -> AsyncIterator[httpx.AsyncClient]:
+    """A browser in front of the console."""
+    transport = httpx.ASGITransport(app=Console(settings, redis, database).app())
+    async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as client:
+        yield client
+
+
+async def test_a_link_lets_one_browser_in(client: httpx.AsyncClient, redis: Redis):
+    """Without the one-time code there is nothing to see; with it, once."""
+    assert (await client.get("/api/status")).status_code == 401
+    code = await operators.make_operator_code(redis)
+    assert (await client.post("/api/login", headers={"x-parley-code": code})).status_code == 200
+    assert (await client.get("/api/status")).json()["workers"] == []
+    assert (await client.post("/api/login", headers={"x-parley-code": code})).status_code == 401
+
+
+@pytest.mark.parametrize("cookie", ["", "x", "99999999999999.00", "."])
+async def test_a_forged_cookie_is_refused(client: httpx.AsyncClient, cookie: str):
+    """The cookie's time is signed."""
+    client.cookies.set(operators.COOKIE, cookie)
+    assert (await client.get("/api/status")).status_code == 401
+
+
+def test_a_cookie_expires():
+    """After its twelve hours it is worth nothing."""
+    cookie = operators.seal(b"secret", 0)
+    assert operators.is_operator(cookie, b"secret", 1)
+    assert not operators.is_operator(cookie, b"secret", operators.SESSION_SECONDS * 1000)
+    assert not operators.is_operator(cookie, b"other", 1)
+
+
+async def test_workers_queue_and_usage_are_shown(settings: Settings, redis: Redis, database: Database):
+    """One running, one waiting, one ended request: each is counted where it belongs."""
+    queue = PoolQueue(redis, settings.pool, settings)
+    await queue.register(
+        "w1", "fp", {"kv_tokens": 1000, "slots": 1, "model": "m", "version": "1", "node": "n"}
+    )
+    for _ in range(2):
+        result = await queue.enqueue(_request())
+        assert not hasattr(result, "code"), result
+    await queue.claim("w1", 1, Offer("fp", slots=1, kv_tokens=1000, prefill_tokens=1000))
+    tenant = await create_tenant(database, "acme")
+    async with database.transaction() as session:
+        session.add(_usage(tenant.tenant_id))
+    status = await read_status(settings, redis, database)
+    assert [(worker.name, worker.running, worker.alive) for worker in status.workers] == [("w1", 1, True)]
+    assert (status.running_total, status.waiting["interactive"]) == (1, 1)
+    assert [(row.name, row.output_tokens, row.cost_nano) for row in status.usage] == [("acme", 7, "1234")]
+
+
+def _request() -> Enqueue:
+    now = now_ms()
+    request = RequestInput(
+        prompt=b"\x01\x00\x00\x00",
+        sampling=Sampling(max_tokens=8),
+        owner=UsageOwner("p", "k"),
+        prices=PinnedPrices("default", 1, 1, 1, 1),
+        model="m",
+        fingerprint="fp",
+        accepted_ms=now,
+        deadline_ms=now + 60_000,
+    )
+    return Enqueue(
+        tenant="t",
+        id=uuid7(now),
+        body_hash="h",
+        input=input_encoder.encode(request),
+        fingerprint="fp",
+        prompt_tokens=1,
+        max_tokens=8,
+        deadline_ms=now + 60_000,
+        accepted_ms=now,
+        granted=8,
+        model="m",
+    )
+
+
+def _usage(tenant: str) -> UsageRow:
+    now = now_ms()
+    return UsageRow(
+        tenant_id=tenant,
+        request_id=uuid7(now),
+        pool="default",
+        model="m",
+        fingerprint="fp",
+        project_id="p",
+        key_id="k",
+        user_id="",
+        conversation_id="",
+        accepted_ms=now,
+        claimed_ms=now,
+        first_token_ms=now,
+        ended_ms=now,
+        reason="stop",
+        code="",
+        input_uncached=3,
+        input_cached=0,
+        output_text=7,
+        output_reasoning=0,
+        price_book_id="default",
+        price_version=1,
+        currency="usd",
+        cost_nano=1234,
+        claims=1,
+        recomputed_tokens=0,
+        request_metadata={},
+        event_sha256="00",
+        posted_ms=now,
+    )
