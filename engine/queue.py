@@ -59,7 +59,14 @@ class PoolQueue:
         """Create the request, or return the one there is. The same id with another body: `id_conflict`."""
         s = self._settings
         what = (e.tenant, e.id, e.body_hash, e.input, e.priority.value, e.fingerprint, e.prompt_tokens)
-        when = (e.max_tokens, e.deadline_ms, e.accepted_ms, e.granted, e.model, e.gateway or "")
+        when = (
+            e.max_tokens,
+            e.deadline_ms,
+            e.accepted_ms,
+            min(e.granted, e.max_tokens),
+            e.model,
+            e.gateway or "",
+        )
         bounds = (s.queue_requests_max, s.queue_requests_per_tenant_max, s.maxmemory_fraction_max)
         limits = (s.readers_per_request_max, s.gateway_lease_ms, ENDED_UNREAD_MAX)
         try:
