@@ -51,6 +51,7 @@ class Answer:
         self._fresh: list[str] = []  # visible text that no entry holds yet
         self._entries: list[Entry] = []  # every entry made here, those after offset claim.o
         self._position = claim.visible  # of the text that entries hold
+        self._replayed = claim.visible  # text up to here had its entries before the transcript was fed
         self._logged_n, self._logged_o = claim.n, claim.o
         self._end: tuple[EndReason, str] | None = None
         self._feed(ids_from(claim.tokens))
@@ -84,7 +85,7 @@ class Answer:
         del self._entries[self._logged_o - self.claim.o :]
         self._position = max((e.p + len(e.x) for e in self._entries), default=self.claim.visible)
         self._transcript = Transcript(tokenizer, self.prompt, self.request.sampling)
-        self.ids, self._fresh = [], []
+        self.ids, self._fresh, self._replayed = [], [], self._position
         self._feed(ids)
 
     @property
@@ -134,22 +135,21 @@ class Answer:
         return True
 
     def _feed(self, ids: Sequence[int]) -> None:
-        logged = self.claim.visible
         for id in ids:
             if self._transcript.stopped:
                 return
             self.ids.append(id)
-            self._released(self._transcript.feed(id), logged)
+            self._released(self._transcript.feed(id))
 
-    def _released(self, text: str, logged: int) -> None:
-        """Keep what the log does not have: on a continuation the text replayed up to `logged` is in it."""
-        if fresh := text[max(0, logged - (self._transcript.length - len(text))) :]:
+    def _released(self, text: str) -> None:
+        """Keep what no entry holds: of a replay, what comes behind the text that was logged."""
+        if fresh := text[max(0, self._replayed - (self._transcript.length - len(text))) :]:
             self._fresh.append(fresh)
 
     def _write(self, pool: str, now_ms: int) -> None:
         """Make entries of the fresh text and of the end."""
         if self._end:
-            self._released(self._transcript.finish(), self.claim.visible)
+            self._released(self._transcript.finish())
         text, self._fresh = "".join(self._fresh), []
         for piece in _pieces(text, self._entry_bytes_max):
             start, self._position = self._position, self._position + len(piece)

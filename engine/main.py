@@ -6,8 +6,10 @@ import os
 import secrets
 import sys
 from importlib.util import find_spec
+from itertools import islice
 
 import click
+from tokenizers import Tokenizer
 
 from core.database import Database
 from core.errors import StartupError
@@ -35,7 +37,7 @@ PREFILL_STEPS_AHEAD = 4
 TEST_BACKEND = "PARLEY_TEST_BACKEND"
 TEST_STEP_MS = "PARLEY_TEST_STEP_MS"
 TEST_SEED = "PARLEY_TEST_SEED"
-SCRIPTED_IDS = range(1000, 1256)
+SCRIPTED_VOCABULARY = 256
 
 
 @click.group()
@@ -83,7 +85,7 @@ async def _work(settings: Settings, stop: asyncio.Event, name: str, scripted: bo
     tokenizer = load_tokenizer(record.folder)
     length = min(record.max_model_len, settings.worker_max_model_len or record.max_model_len)
     limits = ModelLimits(stop_ids(record.folder, tokenizer), length)
-    engine = _scripted() if scripted else _vllm(settings, record, length)
+    engine = _scripted(tokenizer) if scripted else _vllm(settings, record, length)
     await engine.start()
     log.info("engine started", worker=name, model=record.name, kv_tokens=engine.kv_tokens)
 
@@ -136,9 +138,16 @@ def _vllm(settings: Settings, record: ModelRecord, length: int) -> Engine:
     return VllmEngine(settings, record.folder, length)
 
 
-def _scripted() -> Engine:
+def _scripted(tokenizer: Tokenizer) -> Engine:
+    """For load and chaos: ids of plain text, chosen by a seed, at a set pace."""
+    plain = (id for id in range(tokenizer.get_vocab_size()) if _is_plain(tokenizer.decode([id])))
+    vocabulary = list(islice(plain, SCRIPTED_VOCABULARY))
     seed, step_ms = int(os.environ.get(TEST_SEED, "1")), float(os.environ.get(TEST_STEP_MS, "10"))
-    return ScriptedEngine(seeded(seed, SCRIPTED_IDS), step_ms / 1000)
+    return ScriptedEngine(seeded(seed, vocabulary), step_ms / 1000)
+
+
+def _is_plain(text: str) -> bool:
+    return bool(text) and text.isascii() and text.isprintable()
 
 
 def _with_engine_environment(settings: Settings) -> None:

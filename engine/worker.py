@@ -7,11 +7,12 @@ one call at a time for all answers.
 
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from billing.api import Quota, UsageEvent
 from core.clock import now_ms
@@ -37,6 +38,7 @@ RECONCILE_SECONDS = 5.0
 IDLE_WAIT_SECONDS = 0.05
 REDIS_RETRY_SECONDS = 0.1
 DRAIN_SECONDS_MAX = 10.0
+CANCEL_SECONDS = 0.2
 STEP_AGE_MS_ALIVE = 3_000
 STEP_AGE_MS_MAX = 24_000
 
@@ -64,6 +66,7 @@ class Worker:
             "model": record.name,
             "version": record.version,
             "node": settings.node,
+            "pid": os.getpid(),
             "slots": settings.worker_slots,
             "kv_tokens": engine.kv_tokens,
         }
@@ -75,6 +78,7 @@ class Worker:
         self._grants: list[tuple[str, int, bool]] = []
         self._asides: set[asyncio.Task[None]] = set()
         self._unknown: set[tuple[str, str]] = set()
+        self._hopeless: set[tuple[str, str]] = set()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, then give everything back. Raises EngineDeadError when the engine is
@@ -87,15 +91,12 @@ class Worker:
         stopping = asyncio.create_task(stop.wait())
         try:
             await self._until_done([*tasks, claiming, stopping])
-            claiming.cancel()
+            await _end([claiming])
             draining = asyncio.create_task(self._drain())
             tasks.append(draining)
             await self._until_done(tasks)
         finally:
-            tasks += [claiming, stopping, *self._asides]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await _end([*tasks, claiming, stopping, *self._asides])
             await self._wakes.close()
 
     async def _until_done(self, tasks: Sequence[asyncio.Task[Any]]) -> None:
@@ -134,7 +135,11 @@ class Worker:
         self._room.set()
 
     async def _append(self, sent: list[tuple[Answer, Append]]) -> None:
-        answers = await self._queue.append(self.name, [append for _, append in sent])
+        try:
+            answers = await self._queue.append(self.name, [append for _, append in sent])
+        except ResponseError as error:
+            await self._append_singly(sent, error)
+            return
         instruments.flush_seconds.record(time.monotonic() - self._last_flush)
         work = self._workload.appended(sent, answers)
         for (answer, _), result in zip(sent, answers, strict=True):
@@ -142,6 +147,15 @@ class Worker:
                 log.warning("append not taken", code=result.code.value, **_names(answer))
                 self._changed.set()
         await self._do(work)
+
+    async def _append_singly(self, sent: list[tuple[Answer, Append]], error: ResponseError) -> None:
+        """One request's broken keys fail the whole call: find it, give it up, and let the others through."""
+        if len(sent) == 1:
+            log.error("append failed", error=str(error), **_names(sent[0][0]))
+            await self._do(self._workload.given_up(sent[0][0]))
+            return
+        for pair in sent:
+            await self._append([pair])
 
     async def _claim_loop(self) -> None:
         call = 0
@@ -212,10 +226,11 @@ class Worker:
         before = self._workload.held
         queue = await self._queue.claimed(self.name)
         held = self._workload.held
-        unknown = queue - held - before
+        unknown = queue - held - before - self._hopeless
         if unknown & self._unknown:
             # Claims that nobody here works on, twice in a row: their replies were lost for good.
             log.error("claims without an answer", count=len(unknown))
+            self._hopeless |= unknown  # once: where it does not help, the others must not suffer again
             await self._start_over()
             return
         self._unknown = unknown
@@ -266,7 +281,11 @@ class Worker:
             await self._engine.abort([generation.id])
 
     async def _release(self, tenant: str, id: str, ck: str, why: ReleaseWhy) -> None:
-        released = await self._insist(lambda: self._queue.release(self.name, tenant, id, ck, why))
+        try:
+            released = await self._insist(lambda: self._queue.release(self.name, tenant, id, ck, why))
+        except ResponseError as error:
+            log.error("release failed", tenant=tenant, id=id, error=str(error))
+            return
         instruments.released_requests.add(1, {"why": why})
         log.info("request released", tenant=tenant, id=id, why=why, released=released)
 
@@ -298,10 +317,13 @@ class Worker:
             await asyncio.sleep(answer.wait_ms / 1000)
 
     async def _insist(self, call: Callable[[], Awaitable[T]]) -> T:
-        """An idempotent call to Redis, until it is answered."""
+        """An idempotent call to Redis, until it is answered. Raises ResponseError where the answer is an
+        error."""
         while True:
             try:
                 return await call()
+            except ResponseError:
+                raise
             except (RedisError, OSError) as error:
                 log.warning("call failed", error=type(error).__name__)
                 await asyncio.sleep(REDIS_RETRY_SECONDS)
@@ -315,6 +337,15 @@ class Worker:
         task = asyncio.create_task(work)
         self._asides.add(task)
         task.add_done_callback(self._asides.discard)
+
+
+async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """Cancel, again where it was lost: redis-py swallows a cancellation while it connects."""
+    pending = set(tasks)
+    while pending:
+        for task in pending:
+            task.cancel()
+        _, pending = await asyncio.wait(pending, timeout=CANCEL_SECONDS)
 
 
 def _names(answer: Answer) -> dict[str, str]:

@@ -158,6 +158,13 @@ class Workload:
                 answer.end(EndReason.BUDGET)
         return work
 
+    def given_up(self, answer: Answer) -> Work:
+        """Its log takes nothing: back to the queue, which counts the attempt."""
+        claim = answer.claim
+        work = Work(release=[(claim.tenant, claim.id, claim.ck, "error")])
+        self._forget(answer, work)
+        return work
+
     def leave(self, why: ReleaseWhy) -> Work:
         """Give everything back, once it is logged."""
         work = Work()

@@ -1,0 +1,164 @@
+"""Workers in this process, with a scripted engine that says what a test wants, on a real Valkey."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from redis.asyncio import Redis
+
+from core.ids import uuid7
+from core.settings import Settings
+from engine.answer import Answer
+from engine.api import Claim, Enqueued, Entry, EntryKind, LogReader, PoolQueue, Sampling, Status, visible_text
+from engine.backends.scripted import NextToken, ScriptedEngine
+from engine.continuation import ModelLimits
+from engine.models.registry import ModelRecord
+from engine.worker import Worker
+from engine.workload import Capacity, Workload
+from tests.engine.builders import FINGERPRINT, TENANT, request, request_input, tokens
+from tests.engine.tokens import EOS, byte_tokenizer, ids_of
+from tests.helpers.wait import wait_until
+
+TOKENIZER = byte_tokenizer()
+LIMITS = ModelLimits(stop_ids=(EOS,), max_model_len=8192)
+PROMPT = ids_of("prompt: ")
+
+
+def saying(text: str, prompt: Sequence[int] = PROMPT) -> NextToken:
+    """Answers the prompt with this text, then end-of-sequence, wherever it starts."""
+    script = [*ids_of(text), EOS]
+    return lambda context: script[min(len(context) - len(prompt), len(script) - 1)]
+
+
+def open_answer(claim: Claim) -> Answer:
+    """As the worker opens it."""
+    return Answer(claim, TOKENIZER, LIMITS, entry_bytes_max=16 * 1024)
+
+
+@dataclass
+class Crew:
+    """Workers of one pool and what clients would see."""
+
+    redis: Redis
+    settings: Settings
+    pool: str = "default"
+    names: Any = field(default_factory=count)
+
+    def __post_init__(self) -> None:
+        self.queue = PoolQueue(self.redis, self.pool, self.settings)
+        self.log = LogReader(self.redis, self.pool)
+
+    @asynccontextmanager
+    async def worker(self, engine: ScriptedEngine) -> AsyncGenerator["Running"]:
+        """A worker at work. Leaving the block kills it: nothing is given back."""
+        name = f"w{next(self.names)}"
+        record = ModelRecord("tiny", "1", FINGERPRINT, Path("/nonexistent"), self.pool, LIMITS.max_model_len)
+        capacity = Capacity(self.settings.worker_slots, engine.kv_tokens, 1024)
+        chunk = self.settings.chunk_tokens
+        workload = Workload(self.pool, FINGERPRINT, capacity, open_answer, TOKENIZER, LIMITS, chunk)
+        await engine.start()
+        stop = asyncio.Event()
+        worker = Worker(self.settings, self.redis, engine, record, workload, name)
+        task = asyncio.create_task(worker.run(stop))
+        running = Running(name, engine, stop, task)
+        try:
+            yield running
+        finally:
+            while not task.done():
+                task.cancel()
+                await asyncio.wait([task], timeout=0.1)
+
+    async def send(self, *, prompt: Sequence[int] = PROMPT, **sampling: Any) -> str:
+        """Enqueue a request; its id."""
+        now = int(time.time() * 1000)
+        deadline = now + sampling.pop("deadline_ms", 600_000)
+        options: dict[str, Any] = {"max_tokens": 256, **sampling}
+        sampled = Sampling(**options)
+        packed = request_input(
+            prompt=tokens(*prompt), sampling=sampled, accepted_ms=now, deadline_ms=deadline
+        )
+        asked = request(
+            id=uuid7(now),
+            input=packed,
+            prompt_tokens=len(prompt),
+            max_tokens=sampled.max_tokens,
+            accepted_ms=now,
+            deadline_ms=deadline,
+        )
+        assert isinstance(await self.queue.enqueue(asked), Enqueued)
+        return asked.id
+
+    async def lose(self, worker: str) -> None:
+        """What the supervisor does when it sees a worker's exit."""
+        await self.queue.deregister(worker, "lost")
+
+    async def entries(self, id: str) -> list[Entry]:
+        """The whole log."""
+        return await self.log.read(TENANT, id, 0, 10_000)
+
+    async def text(self, id: str) -> str:
+        """All visible text so far."""
+        return visible_text(await self.entries(id))
+
+    async def ended(self, id: str, seconds: float = 10.0) -> dict[str, Any]:
+        """The END entry's value, once there is one."""
+
+        async def last() -> Entry | None:
+            entries = await self.entries(id)
+            return entries[-1] if entries and entries[-1].k is EntryKind.END else None
+
+        found = await wait_until(last, seconds)
+        assert found is not None
+        return json.loads(found.v)
+
+    async def reaches(self, id: str, n: int) -> None:
+        """Until that many ids are committed."""
+
+        async def enough() -> bool:
+            return len(await self.queue.tokens(TENANT, id)) // 4 >= n
+
+        await wait_until(enough)
+
+    async def is_parked(self, id: str) -> bool:
+        """Nobody works on it, nobody may claim it."""
+        view = await self.queue.view(TENANT, id)
+        return view is not None and view.status is Status.PARKED
+
+    async def kinds(self, id: str) -> list[str]:
+        """What happened, text left out."""
+        events = [entry for entry in await self.entries(id) if entry.k is not EntryKind.TEXT]
+        whys = [json.loads(e.v).get("why") if e.k is EntryKind.MOVED else None for e in events]
+        return [f"{e.k}:{why}" if why else e.k.value for e, why in zip(events, whys, strict=True)]
+
+
+@dataclass
+class Running:
+    """One worker of a test."""
+
+    name: str
+    engine: ScriptedEngine
+    stop: asyncio.Event
+    task: "asyncio.Task[None]"
+
+
+def pausing(script: NextToken, at: int, engine: Callable[[], ScriptedEngine]) -> NextToken:
+    """Hangs the engine after the answer's first `at` ids."""
+
+    def next_token(context: Sequence[int]) -> int:
+        if len(context) - len(PROMPT) == at - 1:
+            engine().hang()
+        return script(context)
+
+    return next_token
+
+
+def paused_at(n: int, text: str) -> ScriptedEngine:
+    """An engine that says this text and hangs after `n` ids."""
+    engine: ScriptedEngine = ScriptedEngine(pausing(saying(text), n, lambda: engine), step_seconds=0)
+    return engine
