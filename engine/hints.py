@@ -1,11 +1,11 @@
-"""News from the pool over sharded channels. Hints only: what they say is in Redis, and readers poll for
-what is lost."""
+"""News from the pool over sharded channels. Hints only: what they say is in Redis, and readers poll."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
+from redis.asyncio import RedisCluster
 from redis.exceptions import RedisError
 
 from core.redis import Client
@@ -17,89 +17,105 @@ from engine.request import Control
 
 POLL_SECONDS = 1.0
 RETRY_SECONDS = 0.2
+OPEN_SECONDS_MAX = 5.0
+WAITING_HINTS_MAX = 4096
 
 log = logger(__name__)
 
 
-class ShardChannels:
-    """Messages of some sharded channels; subscribes again after a lost connection, and loses what came
-    meanwhile."""
+class ShardChannel:
+    """One sharded channel on a connection of its own, so that no other node's silence holds its messages up.
 
-    def __init__(self, redis: Client) -> None:
-        client: Any = redis
-        self._pubsub: Any = client.pubsub(ignore_subscribe_messages=False)
-        self._channels: set[str] = set()
-        self._changed = asyncio.Event()
+    A lost connection is opened again; what was published meanwhile is lost.
+    """
 
-    async def subscribe(self, channel: str) -> None:
-        """Messages published after this returns arrive, while the connection holds."""
-        if channel not in self._channels:
-            self._channels.add(channel)
-            await self._pubsub.ssubscribe(channel)
-            self._changed.set()
+    def __init__(self, redis: Client, name: str) -> None:
+        client: Any = redis  # redis-py types replies as unions of its sync and async forms
+        self.name = name
+        self._pubsub: Any = client.pubsub()
+        cluster = isinstance(redis, RedisCluster)
+        self._get: Any = self._pubsub.get_sharded_message if cluster else self._pubsub.get_message
 
-    async def messages(self) -> AsyncIterator[tuple[str, bytes]]:
-        """(channel, message), for ever."""
+    async def open(self) -> None:
+        """Subscribe. Whatever is published after this returns arrives, while the connection holds."""
+        async with asyncio.timeout(OPEN_SECONDS_MAX):
+            await self._pubsub.ssubscribe(self.name)
+            while True:
+                message = await self._get(timeout=POLL_SECONDS)
+                if message and message["type"] == "ssubscribe":
+                    return
+
+    async def messages(self) -> AsyncIterator[bytes]:
+        """Every message, for ever."""
         while True:
-            if not self._channels:
-                await self._changed.wait()
             try:
-                message = await self._next()
+                message = await self._get(timeout=POLL_SECONDS)
             except (RedisError, OSError) as error:
-                log.warning("hints interrupted", error=type(error).__name__)
+                log.warning("channel interrupted", error=type(error).__name__)
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
-            if message is not None and message["type"] == "smessage":
-                yield message["channel"].decode(), message["data"]
+            if message and message["type"] == "smessage":
+                yield message["data"]
 
     async def close(self) -> None:
-        """Give the connections back."""
+        """Give the connection back."""
         await self._pubsub.aclose()
-
-    async def _next(self) -> Any:
-        return await self._pubsub.get_message(timeout=POLL_SECONDS)
 
 
 class Hints:
-    """One gateway's hints from all the pools it follows. Iterate it in one task."""
+    """One gateway's hints from all the pools it follows, in one stream; at its limit the oldest go."""
 
     def __init__(self, redis: Client, gateway: str) -> None:
-        self._channels = ShardChannels(redis)
+        self._redis = redis
         self._gateway = gateway
-        self._pools: dict[str, str] = {}
+        self._waiting: asyncio.Queue[Hint] = asyncio.Queue(WAITING_HINTS_MAX)
+        self._channels: dict[str, tuple[ShardChannel, asyncio.Task[None]]] = {}
+        self._following = asyncio.Lock()
 
     async def follow(self, pool: str) -> None:
-        """Start listening to a pool. Do it before registering as a reader there."""
-        channel = keys.gateway_channel(pool, self._gateway)
-        self._pools[channel] = pool
-        await self._channels.subscribe(channel)
+        """Listen to a pool, from now on. Do it before registering as a reader there; again is harmless."""
+        async with self._following:
+            if pool in self._channels:
+                return
+            channel = ShardChannel(self._redis, keys.gateway_channel(pool, self._gateway))
+            await channel.open()
+            self._channels[pool] = channel, asyncio.create_task(self._listen(pool, channel))
 
     async def __aiter__(self) -> AsyncIterator[Hint]:
-        async for channel, message in self._channels.messages():
-            for tenant, id, head, packed in msgspec.msgpack.decode(message):
-                yield Hint(self._pools[channel], tenant, id, unpack_entries(head, packed), head)
+        while True:
+            yield await self._waiting.get()
 
     async def close(self) -> None:
         """Stop listening."""
-        await self._channels.close()
+        for channel, task in self._channels.values():
+            task.cancel()
+            await asyncio.wait([task])
+            await channel.close()
+        self._channels.clear()
+
+    async def _listen(self, pool: str, channel: ShardChannel) -> None:
+        async for message in channel.messages():
+            for tenant, id, head, packed in msgspec.msgpack.decode(message):
+                if self._waiting.full():
+                    self._waiting.get_nowait()
+                self._waiting.put_nowait(Hint(pool, tenant, id, unpack_entries(head, packed), head))
 
 
 class WorkerWakes:
-    """Control flags of one worker's requests, as they are set. `renew` repeats those that get lost."""
+    """Control flags of one worker's requests as they are set; `renew` and `append` repeat them."""
 
     def __init__(self, redis: Client, pool: str, worker: str) -> None:
-        self._channels = ShardChannels(redis)
-        self._channel = keys.worker_channel(pool, worker)
+        self._channel = ShardChannel(redis, keys.worker_channel(pool, worker))
 
     async def start(self) -> None:
         """Start listening."""
-        await self._channels.subscribe(self._channel)
+        await self._channel.open()
 
     async def __aiter__(self) -> AsyncIterator[tuple[str, str, Control]]:
-        async for _, message in self._channels.messages():
+        async for message in self._channel.messages():
             tenant, id, flags = msgspec.msgpack.decode(message)
             yield tenant, id, Control(flags)
 
     async def close(self) -> None:
         """Stop listening."""
-        await self._channels.close()
+        await self._channel.close()

@@ -5,14 +5,18 @@
 local budget, deaths_max = tonumber(ARGV[2]), tonumber(ARGV[3])
 local no_worker_ms, park_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
 local OVERDUE_MS, SCAN = 2000, 64
-local requeued, expired, dropped = 0, {}, 0
+local requeued, expired, named, dropped = 0, {}, {}, 0
 
 local function due(name, until_)
   return call('ZRANGE', P .. name, '-inf', int(until_), 'BYSCORE', 'LIMIT', 0, budget)
 end
 
 local function expire(t, id, reason, code)
-  expired[#expired + 1] = { t, id, reason, code }
+  local member = member_of(t, id)
+  if not named[member] then
+    named[member] = true
+    expired[#expired + 1] = { t, id, reason, code }
+  end
 end
 
 for _, name in ipairs(due('workers', NOW)) do

@@ -78,7 +78,7 @@ def request(**changes: Any) -> Enqueue:
         "priority": PriorityClass.INTERACTIVE,
         "fingerprint": FINGERPRINT,
         "prompt_tokens": prompt_tokens,
-        "max_tokens": 64,
+        "max_tokens": 512,
         "deadline_ms": START_MS + 600_000,
         "accepted_ms": START_MS,
         "granted": 256,
@@ -135,7 +135,7 @@ class Pool:
     async def claim(self, worker: str = "w1", **room: Any) -> list[Claim]:
         """The worker's next claim call."""
         self.calls[worker] = self.calls.get(worker, 0) + 1
-        offer = {
+        offer: dict[str, Any] = {
             "fingerprint": FINGERPRINT,
             "slots": 16,
             "kv_tokens": 100_000,

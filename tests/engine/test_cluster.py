@@ -1,0 +1,167 @@
+"""Every script on a two-node cluster with split slots: one that left its pool's slot would fail here."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Generator
+from typing import Any
+
+import pytest
+from redis.crc import key_slot
+from redis.exceptions import ResponseError
+
+from core.redis import Client, connect_url
+from engine import keys, scripts
+from engine.api import (
+    AppendCode,
+    Control,
+    Enqueued,
+    Entry,
+    EntryKind,
+    Hints,
+    LogReader,
+    Status,
+    WorkerWakes,
+)
+from tests.engine.builders import Pool, append_to, end_entry, request, text, usage_event
+from tests.helpers.cluster import SLOTS, running_cluster
+from tests.helpers.home import short_folder
+
+
+def pool_on(node: int) -> str:
+    """A pool's name whose slot is on that node."""
+    names = (f"pool{at}" for at in range(100))
+    return next(name for name in names if key_slot(keys.system(name).encode()) // (SLOTS // 2) == node)
+
+
+POOLS = [pool_on(0), pool_on(1)]
+
+
+@pytest.fixture(scope="module")
+def cluster_url() -> Generator[str]:
+    """A running two-node cluster."""
+    with short_folder("cluster") as folder, running_cluster(folder) as url:
+        yield url
+
+
+@pytest.fixture
+async def cluster(cluster_url: str) -> AsyncGenerator[Client]:
+    """A client of an empty cluster."""
+    client: Any = connect_url(cluster_url)
+    await client.flushall(target_nodes="primaries")
+    yield client
+    await client.aclose()
+
+
+async def test_the_pools_are_on_different_nodes(cluster: Client):
+    """Else the tests here would prove nothing."""
+    client: Any = cluster
+    ports = {client.get_node_from_key(keys.system(pool)).port for pool in POOLS}
+    assert len(ports) == 2
+
+
+@pytest.mark.parametrize("pool", POOLS)
+async def test_every_script_runs_in_one_slot(cluster: Client, pool: str):
+    """Each operation once, on either node, with hints and wakes heard; and no script is left out."""
+    ran = set[str]()
+    with recorded(ran):
+        await everything(Pool(cluster, name=pool))
+    assert ran == {script.name for script in vars(scripts).values() if isinstance(script, scripts.Script)}
+
+
+@contextlib.contextmanager
+def recorded(ran: set[str]) -> Generator[None]:
+    """Notes the names of the scripts that run."""
+    original = scripts.Script.__call__
+
+    async def noted(self: scripts.Script, *arguments: Any) -> Any:
+        ran.add(self.name)
+        return await original(self, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scripts.Script, "__call__", noted)
+        yield
+
+
+async def everything(p: Pool) -> None:
+    """A pool's day."""
+    queue = p.queue
+    hints, wakes = Hints(p.redis, "g1"), WorkerWakes(p.redis, p.name, "w1")
+    await hints.follow(p.name)
+    await wakes.start()
+    await queue.starting("smollm2@1")
+    await queue.now_ms()
+    queue._clock = None
+    await queue.now_ms()
+    queue._clock = p.clock
+    claim = await p.running(gateway="g1")
+    at = (claim.tenant, claim.id)
+    assert (await asyncio.wait_for(anext(aiter(hints)), 5)).id == claim.id
+    assert await queue.renew_gateway("g1")
+    (answer,) = await queue.append("w1", [append_to(claim, ids=(1, 2), x="ab")])
+    assert answer.code is AppendCode.OK
+    await queue.control(*at, Control.PREEMPT)
+    assert await asyncio.wait_for(anext(aiter(wakes)), 5) == (*at, Control.PREEMPT)
+    assert (await queue.renew("w1", 0, {})).alive
+    assert await queue.release("w1", *at, claim.ck, "preempt")
+    await park_and_unpark(p, *at)
+    (claim,) = await p.claim()
+    retract = Entry(o=claim.o + 1, k=EntryKind.RETRACT, p=1)
+    item = append_to(claim, entries=[retract, text(claim.o + 2, "c", 1, 2)], raw=2, visible=2)
+    assert (await queue.rewrite("w1", 1, item)).code is AppendCode.OK
+    assert await LogReader(p.redis, p.name).text_through(*at, claim.o + 2) == "ac"
+    assert await queue.claimed("w1") == {at}
+    assert [view.claims for view in await queue.workers()] == [1]
+    await queue.deregister("w1", "lost")
+    await endings(p, *at)
+    await wakes.close()
+    await hints.close()
+
+
+async def park_and_unpark(p: Pool, tenant: str, id: str) -> None:
+    """By its readers and by name."""
+    await p.queue.reader(tenant, id, "g1", "stuck")
+    assert await p.places(tenant, id) == {"parked"}
+    await p.queue.reader(tenant, id, "g1", "reading")
+    assert await p.queue.park(tenant, id) is Status.QUEUED
+    assert await p.queue.unpark(tenant, id) is Status.PARKED
+
+
+async def endings(p: Pool, tenant: str, id: str) -> None:
+    """Finished by hand, by its worker, and reaped."""
+    view = await p.queue.view(tenant, id)
+    assert view is not None
+    end = end_entry(view.head + 1, 2)
+    assert await p.queue.finish(tenant, id, view.head, [end], usage_event(tenant, id))
+    assert await p.queue.expire_log(tenant, id, 600)
+    claim = await p.running("w2")
+    last = append_to(claim, ids=(1,), entries=[end_entry(3, 1)], end=usage_event(claim.tenant, claim.id))
+    assert (await p.queue.append("w2", [last]))[0].code is AppendCode.ENDED
+    left = await p.running("w3", gateway="g2")
+    p.clock.advance(10_000)
+    reaped = await p.queue.reap()
+    assert (reaped.requeued, reaped.dead_readers) == (1, 1)
+    assert await p.places(left.tenant, left.id) == {"line:interactive", "ids:interactive"}
+
+
+async def test_one_client_serves_pools_on_both_nodes(cluster: Client):
+    """A gateway follows both; neither node's silence holds up the other's hints."""
+    hints = Hints(cluster, "g1")
+    pools = [Pool(cluster, name=name) for name in POOLS]
+    for p in pools:
+        await hints.follow(p.name)
+    stream = aiter(hints)
+    for p in [*pools, *pools]:
+        e = request(gateway="g1")
+        assert isinstance(await p.queue.enqueue(e), Enqueued)
+        heard = await asyncio.wait_for(anext(stream), 0.5)
+        assert (heard.pool, heard.id) == (p.name, e.id)
+    await hints.close()
+
+
+async def test_a_key_of_another_slot_is_refused(cluster: Client):
+    """Even by a script whose own keys are on the same node: `#!lua` checks each access."""
+    client: Any = cluster
+    stranger = next(f"k{at}" for at in range(1000) if key_slot(f"k{at}".encode()) < SLOTS // 2)
+    source = f"#!lua\nreturn redis.call('GET', '{stranger}')"
+    with pytest.raises(ResponseError, match=r"(?i)slot"):
+        await client.eval(source, 1, keys.system(POOLS[0]))

@@ -1,0 +1,101 @@
+"""A real Valkey cluster for tests: two nodes on loopback ports, half of the slots each."""
+
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from core.embedded import valkey_binary
+
+START_SECONDS_MAX = 15.0
+SLOTS = 16_384
+
+
+@contextmanager
+def running_cluster(folder: Path) -> Generator[str]:
+    """Its redis+cluster:// URL, for as long as the block runs."""
+    ports = _free_ports(4)
+    nodes = list(zip(ports[:2], ports[2:], strict=True))
+    processes = [_start(folder, port, bus) for port, bus in nodes]
+    try:
+        clients = [redis.Redis(port=port) for port, _ in nodes]
+        _join(clients, nodes, processes)
+        for client in clients:
+            client.close()
+        yield f"redis+cluster://127.0.0.1:{ports[0]}"
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait(START_SECONDS_MAX)
+
+
+def _start(folder: Path, port: int, bus: int) -> "subprocess.Popen[bytes]":
+    home = folder / str(port)
+    home.mkdir()
+    options = {
+        "--bind": "127.0.0.1",
+        "--port": str(port),
+        "--cluster-enabled": "yes",
+        "--cluster-port": str(bus),
+        "--cluster-config-file": str(home / "nodes.conf"),
+        "--cluster-node-timeout": "5000",
+        "--dir": str(home),
+        "--save": "",
+        "--appendonly": "no",
+    }
+    arguments = [part for pair in options.items() for part in pair]
+    with (home / "valkey.log").open("wb") as log:
+        return subprocess.Popen([str(valkey_binary()), *arguments], stdout=log, stderr=log)
+
+
+def _join(
+    clients: "list[redis.Redis]", nodes: list[tuple[int, int]], processes: "list[subprocess.Popen[bytes]]"
+) -> None:
+    for client, process in zip(clients, processes, strict=True):
+        _until(partial(_answers, client), process)
+    half = SLOTS // len(clients)
+    for at, client in enumerate(clients):
+        client.execute_command("CLUSTER", "SET-CONFIG-EPOCH", at + 1)
+        client.execute_command("CLUSTER", "ADDSLOTSRANGE", at * half, (at + 1) * half - 1)
+    port, bus = nodes[1]
+    clients[0].execute_command("CLUSTER", "MEET", "127.0.0.1", port, bus)
+    for client, process in zip(clients, processes, strict=True):
+        _until(partial(_is_whole, client), process)
+
+
+def _answers(client: redis.Redis) -> bool:
+    return bool(client.ping())
+
+
+def _is_whole(client: redis.Redis) -> bool:
+    info: Any = client.execute_command("CLUSTER", "INFO")
+    return b"cluster_state:ok" in info and b"cluster_known_nodes:2" in info
+
+
+def _until(check: Callable[[], bool], process: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while True:
+        try:
+            if check():
+                return
+        except (redis.ConnectionError, redis.BusyLoadingError):
+            pass
+        assert process.poll() is None, "a Valkey node ended at its start"
+        assert time.monotonic() < deadline, "the Valkey cluster does not form"
+        time.sleep(0.02)
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that were free a moment ago, all at once so that they differ."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
