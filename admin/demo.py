@@ -1,0 +1,71 @@
+"""The demo tenant that `parley up` makes once, and the key it keeps in up.json."""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from billing.api import (
+    DEFAULT_PROJECT,
+    Principal,
+    authenticate_key,
+    create_key,
+    create_tenant,
+    find_project,
+    find_tenant,
+)
+from core.database import Database
+
+TENANT = "demo"
+KEY_NAME = "parley up"
+
+
+@dataclass(frozen=True)
+class UpFile:
+    """PARLEY_HOME/up.json: what scripts need to talk to this platform. Mode 0600: it holds a key."""
+
+    url: str
+    console: str
+    tenant: str
+    key: str
+
+    def write(self, path: Path) -> None:
+        """Replace the file at once, so that nobody reads half of it."""
+        draft = path.with_name(path.name + ".new")
+        draft.unlink(missing_ok=True)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(asdict(self), file, indent=2)
+            file.write("\n")
+        draft.replace(path)
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Who the demo key belongs to, and its secret."""
+
+    principal: Principal
+    secret: str
+
+
+async def demo_key(db: Database, up_file: Path) -> Demo:
+    """The key of the last start where it still works, else a new one; the tenant is made once."""
+    kept = _kept_key(up_file)
+    principal = await authenticate_key(db, kept) if kept else None
+    if principal is not None and kept is not None:
+        return Demo(principal, kept)
+    tenant = await find_tenant(db, TENANT) or await create_tenant(db, TENANT)
+    project = await find_project(db, tenant.tenant_id, DEFAULT_PROJECT)
+    assert project is not None, "a tenant is made with its default project"
+    _, secret = await create_key(db, tenant.tenant_id, project.id, name=KEY_NAME)
+    made = await authenticate_key(db, secret)
+    assert made is not None, "a new key is good"
+    return Demo(made, secret)
+
+
+def _kept_key(up_file: Path) -> str | None:
+    try:
+        key = json.loads(up_file.read_text())["key"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return key if isinstance(key, str) else None

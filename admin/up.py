@@ -1,0 +1,233 @@
+"""`parley up`: the whole platform on this machine, started, watched and stopped together."""
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import time
+from collections.abc import AsyncGenerator, Coroutine, Generator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import httpx
+from redis.exceptions import RedisError
+from rich.console import Console
+
+from admin.children import Child, rotate_logs
+from admin.demo import Demo, UpFile, demo_key
+from admin.operators import make_operator_code
+from core import exclusive, service
+from core.database import Database, migrate
+from core.embedded import EmbeddedValkey, ensure_home
+from core.errors import StartupError
+from core.redis import Client, connect
+from core.settings import Settings
+from engine.models.provision import prepare, register
+from server.api import make_login_code
+
+T = TypeVar("T")
+
+READY_POLL_SECONDS = 0.2
+PATIENCE_SECONDS = 120.0
+
+
+@click.command()
+@click.option(
+    "--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Engine workers to run."
+)
+@click.option("--model", help="smollm2 (default), a model folder, or a hub id.")
+@click.option("--host", help="Address to listen on (PARLEY_HOST).")
+@click.option("--port", type=click.IntRange(1, 65535), help="Port of the chat page and API (PARLEY_PORT).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON line when ready instead of text.")
+def command(workers: int, model: str | None, host: str | None, port: int | None, as_json: bool) -> None:
+    """Start the whole platform on this machine and stay until Ctrl-C.
+
+    All it needs lives in PARLEY_HOME (default ~/.parley). It is stopped together, however this ends.
+    """
+    given = {"PARLEY_HOST": host, "PARLEY_PORT": None if port is None else str(port)}
+    os.environ.update({name: value for name, value in given.items() if value is not None})
+    settings = Settings()
+    # Children find the same folder wherever they run.
+    os.environ["PARLEY_HOME"] = str(settings.home)
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    service.run(settings, "up", lambda s, stop: Up(s, workers, model or s.model, as_json, console).run(stop))
+
+
+class Up:
+    """One start of the platform."""
+
+    def __init__(self, settings: Settings, workers: int, model: str, as_json: bool, console: Console) -> None:
+        self._settings = settings
+        self._workers = workers
+        self._model = model
+        self._as_json = as_json
+        self._console = console
+        self._began = time.monotonic()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Start everything, say so, and stay until `stop`."""
+        await asyncio.to_thread(ensure_home, self._settings)
+        with self._locked():
+            for port in (self._settings.port, self._settings.console_endpoint_port):
+                _require_free(self._settings.host, port)
+            async with self._redis() as redis:
+                await self._serve(redis, stop)
+        self._say("stopped")
+
+    async def _serve(self, redis: Client, stop: asyncio.Event) -> None:
+        prepared = await _unless(stop, self._prepare())
+        if prepared is None:
+            return
+        name, demo = prepared
+        children = self._children(name)
+        running = [asyncio.create_task(child.run()) for child in children]
+        running.append(asyncio.create_task(rotate_logs(self._settings.home / "logs")))
+        try:
+            await self._announce(redis, demo, stop)
+            await stop.wait()
+            self._say("stopping")
+        finally:
+            await asyncio.gather(*(child.stop() for child in children))
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def _prepare(self) -> tuple[str, Demo]:
+        """Schema, model, demo tenant. Answers the model's name."""
+        await migrate(self._settings.database_endpoint)
+        folder = await prepare(self._model, self._settings.home, self._say)
+        db = Database(self._settings.database_endpoint)
+        try:
+            record = await register(db, folder, self._settings)
+            return record.name, await demo_key(db, self._up_file)
+        finally:
+            await db.close()
+
+    def _children(self, model: str) -> list[Child]:
+        commands = {
+            "gateway": ["gateway"],
+            "console": ["console"],
+            "biller": ["biller"],
+            "supervisor": ["supervisor", "--workers", str(self._workers)],
+        }
+        env = {"PARLEY_MODEL": model}
+        home = self._settings.home
+        return [Child(name, arguments, home, env, self._say) for name, arguments in commands.items()]
+
+    async def _announce(self, redis: Client, demo: Demo, stop: asyncio.Event) -> None:
+        host = "127.0.0.1" if self._settings.host in ("0.0.0.0", "::") else self._settings.host
+        url = f"http://{host}:{self._settings.port}"
+        console = f"http://{host}:{self._settings.console_endpoint_port}"
+        up = UpFile(url, console, "demo", demo.secret)
+        up.write(self._up_file)
+        if not await self._ready(url, stop):
+            return
+        chat = f"{url}/#c={await make_login_code(redis, demo.principal.tenant, demo.principal.key)}"
+        operator = f"{console}/#o={await make_operator_code(redis)}"
+        if self._as_json:
+            click.echo(json.dumps(asdict(up) | {"chat": chat, "operator": operator}))
+            return
+        click.echo(
+            f"\n  Parley is ready after {time.monotonic() - self._began:.0f} s.\n\n"
+            f"  Chat      {chat}\n"
+            f"  Console   {operator}\n"
+            f"  Tenant    {up.tenant}\n"
+            f"  API key   {up.key}\n\n"
+            "  The links sign one browser in, once; the key works until revoked (kept in "
+            f"{self._up_file}).\n"
+            "  Terminal  parley chat\n"
+            f"  Logs      {self._settings.home / 'logs'}\n"
+            "  Stop      Ctrl-C\n"
+        )
+
+    async def _ready(self, url: str, stop: asyncio.Event) -> bool:
+        """Wait for /readyz, saying what is missing whenever that changes. False: stopped before."""
+        said, warned = "", False
+        async with httpx.AsyncClient(timeout=5.0, trust_env=False) as client:
+            while not stop.is_set():
+                missing = await _missing(client, url)
+                if missing is None:
+                    return True
+                if missing != said:
+                    self._say(f"waiting: {missing}")
+                    said = missing
+                if not warned and time.monotonic() - self._began > PATIENCE_SECONDS:
+                    self._say(f"this takes long; {self._settings.home / 'logs'} may say why")
+                    warned = True
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), READY_POLL_SECONDS)
+        return False
+
+    @contextlib.asynccontextmanager
+    async def _redis(self) -> AsyncGenerator[Client]:
+        """A client of the embedded Valkey, which ends with the block, or of the one that is configured."""
+        valkey = None if self._settings.redis_url else EmbeddedValkey(self._settings)
+        try:
+            if valkey is not None:
+                await valkey.start()
+            client = connect(self._settings)
+            try:
+                await client.ping()
+                yield client
+            except (RedisError, OSError) as error:
+                raise StartupError(f"Redis does not answer ({type(error).__name__}): {error}") from error
+            finally:
+                await client.aclose()
+        finally:
+            if valkey is not None:
+                await valkey.stop()
+
+    @contextlib.contextmanager
+    def _locked(self) -> Generator[None]:
+        """One `parley up` a data folder."""
+        lock = exclusive.take(self._settings.home / "up.lock", 0)
+        if lock is None:
+            raise StartupError(
+                f"another `parley up` runs on {self._settings.home}: stop it, or choose another PARLEY_HOME"
+            )
+        try:
+            yield
+        finally:
+            os.close(lock)
+
+    @property
+    def _up_file(self) -> Path:
+        return self._settings.home / "up.json"
+
+    def _say(self, line: str) -> None:
+        self._console.print(f"[dim]{time.monotonic() - self._began:6.1f} s[/dim]  {line}", markup=True)
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """The work's result; None where `stop` came first, and the work was cancelled."""
+    task, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        for each in (task, stopping):
+            each.cancel()
+        await asyncio.gather(task, stopping, return_exceptions=True)
+
+
+async def _missing(client: httpx.AsyncClient, url: str) -> str | None:
+    """What /readyz misses; None: nothing."""
+    try:
+        reply = await client.get(f"{url}/readyz")
+    except httpx.TransportError:
+        return "the gateway is starting"
+    return None if reply.status_code == 200 else "; ".join(reply.json()["missing"])
+
+
+def _require_free(host: str, port: int) -> None:
+    """Raises StartupError where somebody listens on the port already."""
+    try:
+        socket.create_server((host, port)).close()
+    except OSError as error:
+        raise StartupError(
+            f"cannot listen on {host}:{port}: {error.strerror}. Choose another port: "
+            "PARLEY_PORT=18080 (the console takes the next one, or PARLEY_CONSOLE_PORT)"
+        ) from error
