@@ -5,10 +5,13 @@ import logging
 import os
 import secrets
 import sys
+from contextlib import suppress
 from importlib.util import find_spec
 from itertools import islice
+from typing import NoReturn
 
 import click
+import psutil
 from tokenizers import Tokenizer
 
 from core.database import Database
@@ -60,7 +63,7 @@ def worker_command(name: str | None) -> None:
         outcome.append(await _work(settings, stop, name, scripted))
 
     run(settings, "worker", main)
-    sys.exit(outcome[0] if outcome else 1)
+    _leave(outcome[0] if outcome else 1)
 
 
 @engine.command("supervisor")
@@ -98,12 +101,13 @@ async def _work(settings: Settings, stop: asyncio.Event, name: str, scripted: bo
         record.pool, record.fingerprint, capacity, open_answer, tokenizer, limits, settings.chunk_tokens
     )
     redis = connect(settings)
+    worker = Worker(settings, redis, engine, record, workload, name)
     try:
-        await Worker(settings, redis, engine, record, workload, name).run(stop)
-        await engine.stop()
+        await worker.run(stop)
         return 0
     except EngineDeadError as error:
         log.error("engine died", worker=name, error=str(error))
+        await worker.abandon()
         return ENGINE_DEAD
     finally:
         await redis.aclose()
@@ -155,6 +159,17 @@ def _with_engine_environment(settings: Settings) -> None:
     wanted = engine_environment(settings, os.environ, cpu=find_spec("vllm") is not None and not _has_gpu())
     if any(os.environ.get(key) != value for key, value in wanted.items()):
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], wanted)
+
+
+def _leave(code: int) -> NoReturn:
+    """End at once, the engine's processes with us: an engine that died or hangs would not be shut down in
+    order, and one that is drained has nothing to save."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with suppress(psutil.Error):
+        for child in psutil.Process().children(recursive=True):
+            child.kill()
+    os._exit(code)
 
 
 def _has_gpu() -> bool:

@@ -99,6 +99,11 @@ class Worker:
             await _end([*tasks, claiming, stopping, *self._asides])
             await self._wakes.close()
 
+    async def abandon(self) -> None:
+        """The engine is dead: give its work back now, before this process ends."""
+        with contextlib.suppress(RedisError, OSError):
+            await self._queue.deregister(self.name, "lost")
+
     async def _until_done(self, tasks: Sequence[asyncio.Task[Any]]) -> None:
         """Until the first of them ends or fails."""
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

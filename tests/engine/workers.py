@@ -74,18 +74,25 @@ class Crew:
                 task.cancel()
                 await asyncio.wait([task], timeout=0.1)
 
-    async def send(self, *, prompt: Sequence[int] = PROMPT, **sampling: Any) -> str:
+    async def send(
+        self, *, prompt: Sequence[int] = PROMPT, fingerprint: str = FINGERPRINT, **sampling: Any
+    ) -> str:
         """Enqueue a request; its id."""
         now = int(time.time() * 1000)
         deadline = now + sampling.pop("deadline_ms", 600_000)
         options: dict[str, Any] = {"max_tokens": 256, **sampling}
         sampled = Sampling(**options)
         packed = request_input(
-            prompt=tokens(*prompt), sampling=sampled, accepted_ms=now, deadline_ms=deadline
+            prompt=tokens(*prompt),
+            fingerprint=fingerprint,
+            sampling=sampled,
+            accepted_ms=now,
+            deadline_ms=deadline,
         )
         asked = request(
             id=uuid7(now),
             input=packed,
+            fingerprint=fingerprint,
             prompt_tokens=len(prompt),
             max_tokens=sampled.max_tokens,
             accepted_ms=now,

@@ -1,0 +1,213 @@
+"""A real worker process with vLLM on CPU in float32, fed through the queue. One engine start for all."""
+
+import asyncio
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from redis.asyncio import Redis
+
+from core.database import Database
+from core.settings import Settings
+from engine.api import Control, EntryKind
+from engine.main import ENGINE_DEAD
+from engine.models.provision import register
+from engine.models.registry import ModelRecord
+from engine.models.vocabulary import load_tokenizer
+from tests.engine.builders import TENANT
+from tests.engine.workers import Crew
+from tests.helpers.home import settings_in, short_folder
+from tests.helpers.valkey import running_valkey
+from tests.helpers.wait import wait_until
+
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(240)]
+
+START_SECONDS_MAX = 120.0
+CHAT = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
+
+
+@dataclass
+class VllmWorker:
+    """The process, and what it takes to send it work."""
+
+    process: "subprocess.Popen[bytes]"
+    settings: Settings
+    record: ModelRecord
+    log: Path
+
+
+@pytest.fixture(scope="module")
+def vllm_worker(model_folder: Path, sqlite_template: Path) -> Generator[VllmWorker]:
+    """`parley worker` in float32, where a greedy answer does not depend on how it was batched."""
+    with short_folder("vllm") as home, running_valkey(home) as redis_url:
+        shutil.copy(sqlite_template, home / "parley.db")
+        settings = settings_in(home, redis_url=redis_url, worker_dtype="float32", worker_max_model_len=2048)
+        record = asyncio.run(_registered(settings, model_folder))
+        environment = os.environ | {
+            "PARLEY_HOME": str(home),
+            "PARLEY_REDIS_URL": redis_url,
+            "PARLEY_WORKER_DTYPE": "float32",
+        }
+        log = home / "worker.log"
+        with log.open("wb") as out:
+            argv = [sys.executable, "-m", "engine.main", "worker"]
+            process = subprocess.Popen(argv, env=environment, stdout=out, stderr=out, start_new_session=True)
+        yield VllmWorker(process, settings, record, log)
+        process.terminate()
+        process.wait(20)
+
+
+async def _registered(settings: Settings, folder: Path) -> ModelRecord:
+    db = Database(settings.database_endpoint)
+    try:
+        return await register(db, folder, settings)
+    finally:
+        await db.close()
+
+
+@dataclass
+class Client:
+    """Sends chat turns to the worker's pool."""
+
+    crew: Crew
+    worker: VllmWorker
+
+    def __post_init__(self) -> None:
+        self.tokenizer = load_tokenizer(self.worker.record.folder)
+
+    async def ask(self, question: str, **sampling: Any) -> str:
+        """One greedy turn; its id."""
+        prompt = self.tokenizer.encode(CHAT.format(question), add_special_tokens=False).ids
+        options: dict[str, Any] = {"temperature": 0.0, "max_tokens": 40, **sampling}
+        return await self.crew.send(prompt=prompt, fingerprint=self.worker.record.fingerprint, **options)
+
+    async def answer(self, question: str, **sampling: Any) -> tuple[str, dict[str, Any]]:
+        """The visible text and the END entry's value."""
+        id = await self.ask(question, **sampling)
+        end = await self.crew.ended(id, 60)
+        return await self.crew.text(id), end
+
+
+@pytest.fixture
+async def client(vllm_worker: VllmWorker) -> AsyncGenerator[Client]:
+    """Ready when the worker is."""
+    assert vllm_worker.settings.redis_url
+    redis = Redis.from_url(vllm_worker.settings.redis_url)
+    crew = Crew(redis, vllm_worker.settings)
+
+    async def registered() -> bool:
+        assert vllm_worker.process.poll() is None, vllm_worker.log.read_text()[-4000:]
+        return bool(await crew.queue.workers())
+
+    await wait_until(registered, START_SECONDS_MAX)
+    yield Client(crew, vllm_worker)
+    await redis.aclose()
+
+
+async def test_an_answer_streams(client: Client):
+    """Text comes in many entries while it is decoded; the end's hash, usage and times fit."""
+    id = await client.ask("What is the capital of France?", max_tokens=32, min_tokens=16)
+    end = await client.crew.ended(id, 60)
+    entries = [entry for entry in await client.crew.entries(id) if entry.k is EntryKind.TEXT]
+    text = "".join(entry.x for entry in entries)
+    assert len(entries) > 5
+    assert "Paris" in text
+    assert end["h"] == hashlib.sha256(text.encode()).hexdigest()
+    assert 16 <= end["usage"]["output"] <= 32
+    assert 0 < end["timing"]["ttft_ms"] < end["timing"]["total_ms"]
+
+
+async def test_a_seam_does_not_show_in_float32(client: Client):
+    """Preempted at any token and continued from its log, a greedy answer is the uninterrupted one."""
+    question = "Write two sentences about the sea."
+    whole, end = await client.answer(question)
+    for at in (1, 7, 20):
+        id = await client.ask(question)
+        await client.crew.reaches(id, at)
+        await client.crew.queue.control(TENANT, id, Control.PREEMPT)
+        again = await client.crew.ended(id, 60)
+        assert await client.crew.text(id) == whole
+        assert again["usage"]["output"] == end["usage"]["output"]
+        assert "moved:preempt" in await client.crew.kinds(id)
+
+
+async def test_a_cancel_reaches_the_engine(client: Client):
+    """The answer ends with what it has, and the engine has nothing left to do."""
+    id = await client.ask("Tell me a very long story.", max_tokens=1500, min_tokens=1500)
+    await client.crew.reaches(id, 4)
+    cancelled = time.monotonic()
+    await client.crew.queue.control(TENANT, id, Control.CANCEL)
+    end = await client.crew.ended(id)
+    assert time.monotonic() - cancelled < 1.0
+    assert end["reason"] == "cancelled"
+    assert 4 <= end["usage"]["output"] < 200
+
+    async def idle() -> bool:
+        return (await client.crew.queue.workers())[0].info.get("running") == 0
+
+    await wait_until(idle)
+
+
+async def test_min_and_max_tokens_and_stop_strings(client: Client):
+    """min = max is exactly that many; a stop string is cut off and ends the answer."""
+    _, exact = await client.answer("Say hi.", min_tokens=25, max_tokens=25)
+    assert (exact["reason"], exact["usage"]["output"]) == ("length", 25)
+    whole, _ = await client.answer("Count from one to nine.", min_tokens=30, max_tokens=30)
+    stop = whole[12:17]
+    text, end = await client.answer("Count from one to nine.", min_tokens=0, max_tokens=30, stop=(stop,))
+    assert text == whole[: whole.index(stop)]
+    assert end["reason"] == "stop"
+
+
+async def test_a_seeded_answer_repeats(client: Client):
+    """Same seed, same answer; another seed, another one."""
+    options = {"temperature": 1.0, "max_tokens": 24, "min_tokens": 24}
+    first, _ = await client.answer("Name some colours.", seed=11, **options)
+    assert (await client.answer("Name some colours.", seed=11, **options))[0] == first
+    assert (await client.answer("Name some colours.", seed=12, **options))[0] != first
+
+
+async def test_many_at_once(client: Client):
+    """More than the worker has slots for: all end."""
+    asked = [client.answer(f"What is {n} plus {n}?", max_tokens=16) for n in range(40)]
+    answers = await asyncio.gather(*asked)
+    assert all(end["reason"] in ("stop", "length") for _, end in answers)
+
+
+async def test_a_repeated_prompt_is_cached(client: Client):
+    """Whole blocks of it (128 ids on CPU) are not computed again, and the usage says so."""
+    long = "Repeat after me: " + "all work and no play " * 60
+    _, first = await client.answer(long, max_tokens=2)
+    _, again = await client.answer(long, max_tokens=2)
+    assert first["usage"]["cached_input"] == 0
+    assert again["usage"]["cached_input"] >= 128
+    assert again["usage"]["input"] == first["usage"]["input"]
+
+
+async def test_the_log_says_nothing_of_prompts(client: Client):
+    """Neither vLLM's lines nor ours hold what was asked or answered."""
+    await client.answer("My password is xyzzy-plugh.", max_tokens=8)
+    log = client.worker.log.read_text()
+    assert "request ended" in log
+    assert "xyzzy" not in log
+
+
+async def test_a_dead_engine_core_ends_the_worker(client: Client):
+    """It says so and exits non-zero, and leaves no process behind. Last: the worker is gone after it."""
+    process = client.worker.process
+    id = await client.ask("Tell me a very long story.", max_tokens=1500, min_tokens=1500)
+    await client.crew.reaches(id, 4)
+    children = psutil.Process(process.pid).children(recursive=True)
+    core = next(child for child in children if "EngineCore" in " ".join(child.cmdline()))
+    core.kill()
+    assert await asyncio.to_thread(process.wait, 10) == ENGINE_DEAD
+    await wait_until(lambda: not any(child.is_running() for child in children))
