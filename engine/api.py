@@ -3,6 +3,10 @@
 from engine.ending import EndFacts, Ending, end_payload, end_unclaimed, text_hash
 from engine.hints import Hints, WorkerWakes
 from engine.log import LogReader, visible_text
+from engine.models.provision import prepare as prepare_model
+from engine.models.provision import register as register_model
+from engine.models.registry import ModelRecord, list_models
+from engine.models.registry import resolve as resolve_model
 from engine.queue import PoolQueue
 from engine.queue_types import (
     Append,
@@ -51,6 +55,7 @@ __all__ = [
     "Hint",
     "Hints",
     "LogReader",
+    "ModelRecord",
     "Offer",
     "PoolQueue",
     "PriorityClass",
@@ -66,6 +71,10 @@ __all__ = [
     "end_unclaimed",
     "input_decoder",
     "input_encoder",
+    "list_models",
+    "prepare_model",
+    "register_model",
+    "resolve_model",
     "text_hash",
     "visible_text",
 ]
