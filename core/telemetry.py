@@ -63,7 +63,7 @@ def configure_logs(settings: Settings, service: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(settings.log_level.upper())
-    for chatty in ("uvicorn.access", "httpx", "httpcore", "asyncio", "aiosqlite"):
+    for chatty in ("alembic", "uvicorn", "httpx", "httpcore", "asyncio", "aiosqlite"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     structlog.contextvars.bind_contextvars(service=service)
 
