@@ -7,13 +7,11 @@ static; its script asks /api/status and builds the DOM, under the same policy as
 import asyncio
 import contextlib
 import json
-import socket
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import click
 import msgspec
-import uvicorn
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.applications import Starlette
@@ -24,10 +22,11 @@ from starlette.staticfiles import StaticFiles
 
 from admin import operators
 from admin.status import read_status
-from core import service
+from core import http, service
 from core.clock import now_ms
 from core.database import Database, require_schema
 from core.errors import StartupError
+from core.http import listen
 from core.redis import Client, connect
 from core.settings import Settings
 from core.telemetry import prometheus_page
@@ -118,32 +117,11 @@ async def _opened(settings: Settings) -> AsyncGenerator[Console]:
         await redis.aclose()
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        listener = socket.create_server((host, port), backlog=128)
-    except OSError as error:
-        raise StartupError(
-            f"cannot listen on {host}:{port}: {error.strerror} (set PARLEY_CONSOLE_PORT to another port)"
-        ) from error
-    listener.setblocking(False)
-    return listener
-
-
 async def serve(settings: Settings, stop: asyncio.Event) -> None:
     """Serve until `stop`."""
-    listener = _listen(settings.host, settings.console_endpoint_port)
+    listener = listen(settings.host, settings.console_endpoint_port, "PARLEY_CONSOLE_PORT")
     async with _opened(settings) as console:
-        config = uvicorn.Config(
-            SecurityHeaders(console.app()), access_log=False, log_config=None, lifespan="off", ws="none"
-        )
-        server = uvicorn.Server(config)
-        server.install_signal_handlers = lambda: None  # pyright: ignore[reportAttributeAccessIssue]
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
-        stopping = asyncio.create_task(stop.wait())
-        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        server.should_exit = True
-        await serving
+        await http.serve(SecurityHeaders(console.app()), listener, stop, ws="none")
 
 
 async def _print_link(settings: Settings) -> None:

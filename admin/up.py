@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import os
-import socket
 import time
 from collections.abc import AsyncGenerator, Coroutine, Generator
 from dataclasses import asdict
@@ -23,6 +22,7 @@ from core import exclusive, service
 from core.database import Database, migrate
 from core.embedded import EmbeddedValkey, ensure_home
 from core.errors import StartupError
+from core.http import listen
 from core.redis import Client, connect
 from core.settings import Settings
 from engine.models.provision import prepare, register
@@ -71,8 +71,12 @@ class Up:
         """Start everything, say so, and stay until `stop`."""
         await asyncio.to_thread(ensure_home, self._settings)
         with self._locked():
-            for port in (self._settings.port, self._settings.console_endpoint_port):
-                _require_free(self._settings.host, port)
+            ports = {
+                "PARLEY_PORT": self._settings.port,
+                "PARLEY_CONSOLE_PORT": self._settings.console_endpoint_port,
+            }
+            for variable, port in ports.items():
+                listen(self._settings.host, port, variable).close()
             async with self._redis() as redis:
                 await self._serve(redis, stop)
         self._say("stopped")
@@ -220,14 +224,3 @@ async def _missing(client: httpx.AsyncClient, url: str) -> str | None:
     except httpx.TransportError:
         return "the gateway is starting"
     return None if reply.status_code == 200 else "; ".join(reply.json()["missing"])
-
-
-def _require_free(host: str, port: int) -> None:
-    """Raises StartupError where somebody listens on the port already."""
-    try:
-        socket.create_server((host, port)).close()
-    except OSError as error:
-        raise StartupError(
-            f"cannot listen on {host}:{port}: {error.strerror}. Choose another port: "
-            "PARLEY_PORT=18080 (the console takes the next one, or PARLEY_CONSOLE_PORT)"
-        ) from error
