@@ -61,7 +61,7 @@ class RoleMessage(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Turn:
-    """A checked send. `messages` is the whole prompt of a stateless turn, the new user message of a stored one."""
+    """A checked send. `messages`: the whole prompt of a stateless turn, the new message of a stored one."""
 
     id: str
     model: str | None

@@ -70,16 +70,13 @@ class HelloRefused:
 
 @dataclass(frozen=True)
 class TurnAccepted:
-    """A send is durable."""
+    """A send is durable and may be read."""
 
-    id: str
-    epoch: int
-    head: int
-    state: str
+    reading: Reading
     dup: bool
     priority: str
-    position: int
-    wait_ms: int
+    position: int = 0
+    wait_ms: int = 0
 
 
 @dataclass(frozen=True)

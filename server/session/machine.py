@@ -247,22 +247,23 @@ class Session:
         return [fx.StartTurn(message)]
 
     def _turn(self, event: ev.TurnAccepted | ev.TurnRefused, now: float) -> list[fx.Effect]:
-        pending = self._pending[event.id]
+        id = event.id if isinstance(event, ev.TurnRefused) else event.reading.id
+        pending = self._pending[id]
         pending.count -= 1
         if not pending.count:
-            del self._pending[event.id]
+            del self._pending[id]
         if isinstance(event, ev.TurnRefused):
-            return [_error(event.refusal, "send", event.id)]
-        reading = ev.Reading(event.id, event.epoch, 0, event.head, event.state)
-        fresh = event.id not in self._readings
+            return [_error(event.refusal, "send", id)]
+        reading = event.reading
+        fresh = id not in self._readings
         stream = self._readings.open(reading)
         place = m.QueuePlace(event.position, event.wait_ms)
-        accepted = m.Accepted(event.id, stream.g, event.epoch, event.dup, event.priority, place)
+        accepted = m.Accepted(id, stream.g, reading.epoch, event.dup, event.priority, place)
         out: list[fx.Effect] = [fx.Emit(accepted)]
         if fresh:
             out.extend(self._readings.begin(reading, now))
         if pending.cancelled:
-            out.append(fx.StartCancel(event.id, answer=False))
+            out.append(fx.StartCancel(id, answer=False))
         return out
 
     def _attach(self, message: m.Attach) -> list[fx.Effect]:

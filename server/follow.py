@@ -1,0 +1,187 @@
+"""Where a request's text comes from for a reader, and from which offset: its live log, or its stored answer.
+
+The gateway holds cursors, not queues: a source is asked for the entries after an offset.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from billing.api import Principal
+from core.errors import Refusal, Refused
+from engine.api import Entry, EntryKind, LogReader, PriorityClass, View, text_hash
+from server.access import owns, read_refusal
+from server.edge import Edge
+from server.hub import Followed, Hub, Listener, Name
+from server.protocol.codes import ErrorCode, refusal
+from server.protocol.messages import Cost, EndPayload, Timing, Usage
+from server.session.events import Reading
+from server.session.limits import DELTA_BYTES_MAX
+from server.tables import Message, MessageStatus
+
+CURRENCY = "usd"
+
+
+class Source(Protocol):
+    """One reader's view of one request."""
+
+    async def read(self, after: int, entries_max: int, bytes_max: int) -> list[Entry]:
+        """The entries after an offset, within limits; one at least where there is any."""
+        ...
+
+    def listen(self, listener: Listener, known_head: int) -> None:
+        """Call back on news, and now if there is more than `known_head` already."""
+        ...
+
+    def close(self) -> None:
+        """Nobody reads here any more."""
+        ...
+
+
+class LiveSource:
+    """A log in Redis."""
+
+    def __init__(self, hub: Hub, log: LogReader, name: Name) -> None:
+        self._hub = hub
+        self._log = log
+        self._name = name
+        self._followed: Followed = hub.join(name, self)
+
+    async def read(self, after: int, entries_max: int, bytes_max: int) -> list[Entry]:
+        """See Source."""
+        return await self._log.read(self._name.tenant, self._name.id, after, entries_max, bytes_max)
+
+    def listen(self, listener: Listener, known_head: int) -> None:
+        """See Source."""
+        self._followed.listeners[self] = listener
+        if self._followed.head > known_head:
+            listener([], self._followed.head)
+
+    def close(self) -> None:
+        """See Source."""
+        self._hub.leave(self._name, self)
+
+
+class StoredSource:
+    """A stored answer as the last entries of the log it came from: text in pieces, then the end."""
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self._entries = entries
+
+    async def read(self, after: int, entries_max: int, bytes_max: int) -> list[Entry]:
+        """See Source. The window checks sizes again; a piece is at most one message."""
+        del bytes_max
+        return [entry for entry in self._entries if entry.o > after][:entries_max]
+
+    def listen(self, listener: Listener, known_head: int) -> None:
+        """See Source: nothing is added to a stored answer."""
+
+    def close(self) -> None:
+        """See Source."""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """A request that may be read, and where from. `priority` is the class it runs in."""
+
+    reading: Reading
+    source: Source
+    priority: PriorityClass = PriorityClass.INTERACTIVE
+
+
+class Readers:
+    """Opens requests for reading."""
+
+    def __init__(self, edge: Edge, hub: Hub) -> None:
+        self._edge = edge
+        self._hub = hub
+
+    async def open(self, principal: Principal, id: str, epoch: int | None, o: int) -> Opening:
+        """A request for a reader who applied `o` of that epoch. Raises Refused: forbidden, not_resumable."""
+        found = await self._edge.quota.directory(principal.tenant, id)
+        if found is not None:
+            refused = read_refusal(principal, found)
+            if refused is not None:
+                raise Refused(refused)
+            opening = await self.open_log(Name(found.pool, principal.tenant, id), epoch, o)
+            if opening is not None:
+                return opening
+        return await self._stored(principal, id)
+
+    async def open_log(self, name: Name, epoch: int | None, o: int) -> Opening | None:
+        """A log that is still there; None where it is gone."""
+        source = LiveSource(self._hub, self._edge.logs[name.pool], name)
+        try:
+            queue = self._edge.queues[name.pool]
+            view = await queue.reader(name.tenant, name.id, self._edge.gateway, "reading")
+        except BaseException:
+            source.close()
+            raise
+        if view is None or view.first != 1:
+            source.close()
+            return None
+        return Opening(reading_of(name.id, view, epoch, o), source, view.priority)
+
+    async def _stored(self, principal: Principal, id: str) -> Opening:
+        found = await self._edge.conversations.answer_row(principal.tenant, id)
+        if found is None:
+            raise Refused(not_resumable())
+        row, owner = found
+        if not owns(principal, *owner) and "requests:read" not in principal.scopes:
+            raise Refused(refusal(ErrorCode.FORBIDDEN, "this request is another's"))
+        if row.status != MessageStatus.ENDED:
+            raise Refused(not_resumable())
+        return stored_opening(id, row)
+
+
+def reading_of(id: str, view: View, epoch: int | None, o: int) -> Reading:
+    """Where a reader goes on: after `o`, or from the start where it has what this log has not."""
+    known = (epoch is None or epoch == view.epoch) and o <= view.head
+    state = "running" if view.status in ("moving", "moved") else view.status.value
+    return Reading(id, view.epoch, o if known else 0, view.head, state, None if known else "")
+
+
+def stored_opening(id: str, row: Message) -> Opening:
+    """A stored answer: a snap with its first piece, then the rest and the end as the log's last offsets."""
+    pieces = pieces_of(row.content)
+    head = max(row.head, len(pieces) + 1)
+    base = head - len(pieces)
+    entries: list[Entry] = []
+    position = len(pieces[0])
+    tokens = int((row.usage or {}).get("output", 0))
+    for at, piece in enumerate(pieces[1:], start=base + 1):
+        entries.append(Entry(o=at, k=EntryKind.TEXT, x=piece, p=position, i=tokens))
+        position += len(piece)
+    entries.append(Entry(o=head, k=EntryKind.END, v=_stored_end(row)))
+    return Opening(Reading(id, row.epoch, base, head, "ended", pieces[0]), StoredSource(entries))
+
+
+def pieces_of(text: str) -> list[str]:
+    """The text in pieces of at most one message each; one empty piece for an empty text."""
+    pieces: list[str] = []
+    rest = text.encode()
+    while rest:
+        cut = rest[:DELTA_BYTES_MAX].decode(errors="ignore")
+        pieces.append(cut)
+        rest = rest[len(cut.encode()) :]
+    return pieces or [""]
+
+
+def not_resumable() -> Refusal:
+    """For a request that nobody knows."""
+    problem = "nobody knows this request: send it again with a new id"
+    return refusal(ErrorCode.NOT_RESUMABLE, problem)
+
+
+def _stored_end(row: Message) -> bytes:
+    usage, timing = row.usage or {}, row.timing or {}
+    payload = EndPayload(
+        reason=row.reason,
+        usage=Usage(*(int(usage.get(name, 0)) for name in Usage.__struct_fields__)),
+        cost=Cost(row.cost_nano, CURRENCY),
+        timing=Timing(*(int(timing.get(name, 0)) for name in Timing.__struct_fields__)),
+        h=text_hash(row.content),
+        code=row.code or None,
+    )
+    return msgspec.json.encode(payload)

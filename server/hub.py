@@ -1,0 +1,149 @@
+"""What this gateway follows: hints of the pools fanned in and handed to whoever reads the request here.
+
+Hints are news, never the truth: a request that is quiet is looked up once a second, which also registers this
+gateway as its reader again, should the pool have dropped it.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from redis.exceptions import RedisError
+
+from core.telemetry import logger
+from engine.api import Entry, EntryKind, Hint, Hints
+from server.edge import Edge
+
+RENEW_SECONDS = 1.0
+POLLS_AT_ONCE_MAX = 32
+
+log = logger(__name__)
+
+Listener = Callable[[list[Entry], int], None]
+"""Takes entries (perhaps not all there are) and the log's head."""
+
+
+class Name(NamedTuple):
+    """A request in its pool."""
+
+    pool: str
+    tenant: str
+    id: str
+
+
+class Followed:
+    """One request that somebody reads here."""
+
+    def __init__(self, name: Name) -> None:
+        self.name = name
+        self.head = 0
+        self.ended = False
+        self.heard_at = time.monotonic()
+        self.listeners: dict[object, Listener] = {}
+        self.holders: set[object] = set()
+
+    def news(self, entries: list[Entry], head: int) -> None:
+        """Tell the listeners."""
+        self.heard_at = time.monotonic()
+        self.head = max(self.head, head)
+        self.ended = self.ended or any(entry.k is EntryKind.END for entry in entries)
+        for listener in list(self.listeners.values()):
+            listener(entries, self.head)
+
+
+class Hub:
+    """All requests that are followed here. One task runs it."""
+
+    def __init__(self, edge: Edge) -> None:
+        self._edge = edge
+        self._hints = Hints(edge.redis, edge.gateway)
+        self._followed: dict[Name, Followed] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Listen to every pool: before any request registers this gateway as its reader."""
+        for pool, queue in self._edge.queues.items():
+            await self._hints.follow(pool)
+            await queue.renew_gateway(self._edge.gateway)
+
+    async def run(self) -> None:
+        """Take hints, poll, and keep the gateway's leases, for ever."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._listen())
+                group.create_task(self._every(self._edge.settings.poll_interval_seconds, self._poll))
+                group.create_task(self._every(RENEW_SECONDS, self._renew))
+        finally:
+            await self._hints.close()
+
+    def join(self, name: Name, holder: object) -> Followed:
+        """Start to hold a request's news for a reader; do it before registering with the pool."""
+        followed = self._followed.get(name)
+        if followed is None:
+            followed = self._followed[name] = Followed(name)
+        followed.holders.add(holder)
+        return followed
+
+    def leave(self, name: Name, holder: object) -> None:
+        """A reader is gone; with the last one the pool is told."""
+        followed = self._followed.get(name)
+        if followed is None:
+            return
+        followed.holders.discard(holder)
+        followed.listeners.pop(holder, None)
+        if not followed.holders:
+            del self._followed[name]
+            if not followed.ended:
+                task = asyncio.create_task(self._tell_gone(name))
+                self._leaving.add(task)
+                task.add_done_callback(self._leaving.discard)
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    async def _listen(self) -> None:
+        async for hint in self._hints:
+            self._take(hint)
+
+    def _take(self, hint: Hint) -> None:
+        followed = self._followed.get(Name(hint.pool, hint.tenant, hint.id))
+        if followed is not None:
+            followed.news(hint.entries, hint.head)
+
+    async def _tell_gone(self, name: Name) -> None:
+        if name in self._followed:
+            return
+        try:
+            await self._edge.queues[name.pool].reader(name.tenant, name.id, self._edge.gateway, "gone")
+        except (RedisError, OSError) as error:
+            log.warning("reader not taken back", error=type(error).__name__)
+
+    async def _every(self, seconds: float, step: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                await step()
+            except (RedisError, OSError) as error:
+                log.warning("hub interrupted", error=type(error).__name__)
+            await asyncio.sleep(seconds)
+
+    async def _poll(self) -> None:
+        quiet_since = time.monotonic() - self._edge.settings.poll_interval_seconds
+        due = [f for f in self._followed.values() if not f.ended and f.heard_at <= quiet_since]
+        for at in range(0, len(due), POLLS_AT_ONCE_MAX):
+            await asyncio.gather(*(self._look(followed) for followed in due[at : at + POLLS_AT_ONCE_MAX]))
+
+    async def _look(self, followed: Followed) -> None:
+        name = followed.name
+        view = await self._edge.queues[name.pool].reader(name.tenant, name.id, self._edge.gateway, "reading")
+        if view is not None and name in self._followed:
+            followed.ended = followed.ended or view.ended
+            followed.news([], view.head)
+
+    async def _renew(self) -> None:
+        for pool, queue in self._edge.queues.items():
+            if not await queue.renew_gateway(self._edge.gateway):
+                log.warning("gateway lease had lapsed", pool=pool)
+                mine = [f for f in self._followed.values() if f.name.pool == pool and not f.ended]
+                for followed in mine:
+                    await self._look(followed)
