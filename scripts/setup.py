@@ -1,0 +1,129 @@
+"""Makes .venv and installs locks into it: `python3 scripts/setup.py cpu test`.
+
+Needs nothing but Python. A lock that is installed already costs nothing: .venv/.parley/ remembers its hash. Written
+for any Python 3, so that an old one gets a clear line instead of a syntax error.
+"""
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import time
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+STAMPS = VENV / ".parley"
+PYTHON = VENV / "bin" / "python"
+LOG = STAMPS / "setup.log"
+OLDEST = (3, 11)
+# Plain pip finds torch's CPU build only where an index or a folder offers it; PyTorch's own index always does.
+TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+PACKAGE_LINE = re.compile(
+    r"(?:Collecting|Processing|Requirement already satisfied:) \S*?([\w.-]+)(?:==|-\d|$)"
+)
+SHOWN_SECONDS = 2.0
+
+
+def main(stacks):
+    """Bring .venv up to date with base, build, the named locks and the project itself."""
+    if sys.version_info < OLDEST:
+        sys.exit(
+            "Parley needs Python {}.{} or newer, and {} is {}.{}: make PYTHON=python3.12 …".format(
+                *OLDEST, sys.executable, *sys.version_info[:2]
+            )
+        )
+    make_environment()
+    for stack in ["base", "build", *stacks]:
+        lock = ROOT / "requirements" / (stack + ".txt")
+        if not lock.is_file():
+            sys.exit("there is no lock {}".format(lock))
+        install_lock(stack, lock)
+    install_project()
+
+
+def make_environment():
+    """.venv, where there is none or it lost its Python."""
+    if (
+        PYTHON.exists()
+        and subprocess.run([str(PYTHON), "-m", "pip", "--version"], stdout=-3, stderr=-3).returncode == 0
+    ):
+        STAMPS.mkdir(exist_ok=True)
+        return
+    say("making .venv with " + sys.executable)
+    try:
+        venv.create(VENV, with_pip=True, clear=VENV.is_dir() and not VENV.is_symlink())
+    except (OSError, subprocess.CalledProcessError) as error:
+        sys.exit("cannot make {}: {} (on Debian and Ubuntu: install python3-venv)".format(VENV, error))
+    STAMPS.mkdir(exist_ok=True)
+
+
+def install_lock(stack, lock):
+    """Install one lock, unless it was installed before."""
+    lines = [line.strip() for line in lock.read_text().splitlines() if "==" in line]
+    stamp, wanted = STAMPS / stack, digest("\n".join(lines))
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    torch = [line for line in lines if line.startswith("torch==") and line.endswith("+cpu")]
+    say("installing {} ({} packages)".format(lock.relative_to(ROOT), len(lines)))
+    for line in torch:
+        if not pip([line], 1):
+            say("no CPU build of torch there: taking it from PyTorch's own index")
+            pip(["--index-url", TORCH_CPU_INDEX, line], 1) or fail()
+    pip([line for line in lines if line not in torch], len(lines) - len(torch)) or fail()
+    stamp.write_text(wanted)
+
+
+def install_project():
+    """The project itself, editable: its code is run from this folder, its command is .venv/bin/parley."""
+    stamp = STAMPS / "project"
+    wanted = digest(str(ROOT) + (ROOT / "pyproject.toml").read_text())
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    say("installing parley itself")
+    pip(["--no-build-isolation", "--editable", str(ROOT)], 1) or fail()
+    stamp.write_text(wanted)
+
+
+def pip(arguments, count):
+    """Run `pip install --no-deps`, with a line of progress now and then. True where it worked."""
+    argv = [str(PYTHON), "-m", "pip", "install", "--no-deps", "--disable-pip-version-check", "--no-input"]
+    argv += ["--progress-bar", "off", *arguments]
+    seen, shown = 0, time.monotonic()
+    with LOG.open("a") as log:
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, universal_newlines=True)
+        for line in process.stdout:
+            log.write(line)
+            match = PACKAGE_LINE.match(line)
+            seen += bool(match)
+            if match and time.monotonic() - shown > SHOWN_SECONDS:
+                say("  {}/{} {}".format(seen, count, match.group(1)))
+                shown = time.monotonic()
+            elif line.startswith("Installing collected packages"):
+                say("  unpacking")
+        return process.wait() == 0
+
+
+def digest(text):
+    """What a stamp holds: the hash of what was installed, for this Python."""
+    return hashlib.sha256((sys.version + text).encode()).hexdigest()
+
+
+def fail():
+    """End with the last lines that pip wrote."""
+    sys.stderr.write("\n".join(LOG.read_text().splitlines()[-15:]) + "\n")
+    sys.exit("setup failed; all of it is in {}".format(LOG))
+
+
+def say(line):
+    """One line of progress, at once."""
+    print("parley setup: " + line, flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except KeyboardInterrupt:
+        sys.exit(130)
