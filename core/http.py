@@ -12,6 +12,8 @@ from core.errors import StartupError
 
 BACKLOG = 2048
 
+Listener = socket.socket
+
 
 class _Server(uvicorn.Server):
     """uvicorn without its signal handlers: it would take SIGTERM from us and raise it again at its end."""

@@ -1,0 +1,282 @@
+"""Takes a turn in: checked, rendered, admitted, stored, in line. And cancels one, wherever it is.
+
+The order makes every step repeatable: a gateway that dies between two of them leaves what the same send, sent
+again, completes.
+"""
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+import msgspec
+from opentelemetry import trace
+from opentelemetry.propagate import inject
+
+from billing.api import Admission, AdmissionState, Admitted, Directory, Principal, UsageOwner, find_project
+from core.clock import now_ms
+from core.errors import Refusal, Refused
+from core.telemetry import logger, tracer
+from engine.api import (
+    Control,
+    EndReason,
+    Enqueue,
+    ModelRecord,
+    PriorityClass,
+    RequestInput,
+    Sampling,
+    Status,
+    end_unclaimed,
+    input_encoder,
+)
+from server import conversations, instruments, turns
+from server.access import cancel_refusal, owner_of, owns, user_of
+from server.edge import Edge
+from server.follow import LiveSource, Opening, Readers, Source
+from server.hub import Hub, Name
+from server.prompts import ChatMessage
+from server.protocol.codes import ErrorCode, of_queue, refusal
+from server.protocol.messages import Send
+from server.session.events import Reading, TurnAccepted
+from server.turns import Turn
+
+TEMPERATURE_DEFAULT = 1.0
+CANCEL_TRIES = 20
+CANCEL_RETRY_SECONDS = 0.05
+
+log = logger(__name__)
+spans = tracer("server")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A turn that may be admitted."""
+
+    turn: Turn
+    record: ModelRecord
+    prompt: list[int]
+    sampling: Sampling
+    priority: PriorityClass
+    user: str
+    accepted_ms: int
+    deadline_ms: int
+
+
+class Intake:
+    """Takes and cancels turns for all connections of a gateway."""
+
+    def __init__(self, edge: Edge, hub: Hub, readers: Readers) -> None:
+        self._edge = edge
+        self._hub = hub
+        self._readers = readers
+
+    async def take(self, principal: Principal, send: Send) -> tuple[TurnAccepted, Source]:
+        """Take a send; the source reads its log from the start. Raises Refused, and then nothing remains."""
+        began = time.monotonic()
+        outcome = "accepted"
+        with spans.start_as_current_span("gateway.send"):
+            try:
+                accepted, source = await self._take(principal, send)
+                outcome = "dup" if accepted.dup else outcome
+                return accepted, source
+            except Refused as refused:
+                outcome = refused.refusal.code
+                raise
+            finally:
+                seconds = time.monotonic() - began
+                instruments.TURNS.add(1, {"outcome": outcome})
+                instruments.ACCEPT_SECONDS.record(seconds)
+                log.info(
+                    "send",
+                    request=send.id,
+                    tenant=principal.tenant,
+                    outcome=outcome,
+                    ms=round(seconds * 1000, 1),
+                )
+
+    async def _take(self, principal: Principal, send: Send) -> tuple[TurnAccepted, Source]:
+        turn = turns.parse_turn(send, now_ms(), self._edge.settings)
+        known = await self._edge.quota.directory(principal.tenant, turn.id)
+        if known is not None and known.state is not AdmissionState.RELEASED:
+            again = await self._again(principal, turn, known)
+            if again is not None:
+                accepted = TurnAccepted(again.reading, True, again.priority.value)
+                return accepted, again.source
+        prepared = await self._prepare(principal, turn)
+        with spans.start_as_current_span("reserve"):
+            admitted = await self._admit(principal, prepared)
+        with spans.start_as_current_span("enqueue"):
+            return await self._enqueue(principal, prepared, admitted)
+
+    async def _again(self, principal: Principal, turn: Turn, known: Directory) -> Opening | None:
+        """A send that was taken before; None where its gateway died before the queue knew it."""
+        mine = owns(principal, known.project, known.key, known.user)
+        if known.body_hash != turn.body_hash or not mine:
+            problem = "this id was used for another send: make a new one"
+            raise Refused(refusal(ErrorCode.ID_CONFLICT, problem))
+        if known.state is AdmissionState.ENDED:
+            return await self._readers.open(principal, turn.id, None, 0)
+        return await self._readers.open_log(Name(known.pool, principal.tenant, turn.id), None, 0)
+
+    async def _prepare(self, principal: Principal, turn: Turn) -> Prepared:
+        edge = self._edge
+        record = await edge.catalogue.resolve(turn.model)
+        user = user_of(principal, turn.metadata, await self._project(principal, turn))
+        messages = await self._messages(principal, turn)
+        with spans.start_as_current_span("validate"):
+            prompt = await edge.prompts.render(record.folder, messages)
+        context = min(record.max_model_len, edge.settings.worker_max_model_len or record.max_model_len)
+        sampling = turns.sampling(turn.options, len(prompt), context, TEMPERATURE_DEFAULT)
+        priority = turns.lowered(turn.options.priority, principal.priority_max)
+        accepted_ms = now_ms()
+        deadline_ms = turns.deadline_ms(turn.options, priority, accepted_ms, edge.settings)
+        return Prepared(turn, record, prompt, sampling, priority, user, accepted_ms, deadline_ms)
+
+    async def _project(self, principal: Principal, turn: Turn) -> str | None:
+        named = turn.metadata.get("project")
+        if not isinstance(named, str) or named == principal.project:
+            return principal.project if named else None
+        found = await find_project(self._edge.db, principal.tenant, named)
+        return found.id if found else None
+
+    async def _messages(self, principal: Principal, turn: Turn) -> list[ChatMessage]:
+        if turn.conversation is None:
+            return list(turn.messages)
+        owner = owner_of(principal)
+        stored = self._edge.conversations
+        try:
+            history = await stored.history(principal.tenant, owner, turn.conversation)
+        except Refused as refused:
+            if refused.refusal.code != ErrorCode.CONVERSATION_BUSY:
+                raise
+            for recorder in self._edge.recorders.values():
+                await recorder.catch_up(principal.tenant, turn.conversation)
+            history = await stored.history(principal.tenant, owner, turn.conversation)
+        if len(history) >= self._edge.settings.prompt_messages_max:
+            raise turns.bad_request("this conversation has too many messages: start a new one")
+        return [*history, *turn.messages]
+
+    async def _admit(self, principal: Principal, prepared: Prepared) -> Admitted:
+        turn, record, edge = prepared.turn, prepared.record, self._edge
+        admission = Admission(
+            tenant=principal.tenant,
+            id=turn.id,
+            body_hash=turn.body_hash,
+            owner_key=principal.key,
+            project=principal.project,
+            user=prepared.user,
+            model=record.name,
+            pool=record.pool,
+            fingerprint=record.fingerprint,
+            input_tokens=len(prepared.prompt),
+            chunk_tokens=edge.settings.chunk_tokens,
+            deadline_ms=prepared.deadline_ms,
+            prices=await edge.catalogue.prices(principal.tenant, record.name),
+        )
+        admitted = await edge.quota.admit(admission)
+        if isinstance(admitted, Refusal):
+            raise Refused(of_queue(admitted))
+        return admitted
+
+    async def _enqueue(
+        self, principal: Principal, prepared: Prepared, admitted: Admitted
+    ) -> tuple[TurnAccepted, Source]:
+        turn, tenant = prepared.turn, principal.tenant
+        try:
+            await self._store(principal, prepared)
+        except Refused:
+            await self._edge.quota.release(tenant, turn.id)
+            raise
+        source = LiveSource(self._hub, self._edge.logs[admitted.pool], Name(admitted.pool, tenant, turn.id))
+        try:
+            queue = self._edge.queues[admitted.pool]
+            placed = await queue.enqueue(self._item(principal, prepared, admitted))
+            if isinstance(placed, Refusal):
+                await self._edge.quota.release(tenant, turn.id)
+                if turn.conversation is not None:
+                    await self._edge.conversations.abandon(tenant, turn.id)
+                raise Refused(of_queue(placed))
+            if admitted.cancelled:
+                await self._cancel_placed(admitted.pool, tenant, turn.id)
+        except BaseException:
+            source.close()
+            raise
+        instruments.PROMPT_TOKENS.record(len(prepared.prompt))
+        reading = Reading(turn.id, placed.epoch, 0, placed.head, placed.status.value)
+        dup = admitted.dup and not placed.created
+        accepted = TurnAccepted(reading, dup, prepared.priority.value, placed.position, placed.wait_ms)
+        return accepted, source
+
+    async def _store(self, principal: Principal, prepared: Prepared) -> None:
+        turn = prepared.turn
+        if turn.conversation is None:
+            return
+        text = turn.messages[-1]["content"]
+        row = conversations.Turn(turn.conversation, turn.id, text, prepared.record.name, prepared.accepted_ms)
+        await self._edge.conversations.open_turn(principal.tenant, owner_of(principal), row)
+
+    def _item(self, principal: Principal, prepared: Prepared, admitted: Admitted) -> Enqueue:
+        turn = prepared.turn
+        carrier: dict[str, str] = {}
+        inject(carrier, trace.set_span_in_context(trace.get_current_span()))
+        request = RequestInput(
+            prompt=b"".join(id.to_bytes(4, "little") for id in prepared.prompt),
+            sampling=prepared.sampling,
+            owner=UsageOwner(
+                project=principal.project,
+                key=principal.key,
+                user=prepared.user,
+                conversation=turn.conversation or "",
+                metadata=msgspec.json.encode(turn.metadata),
+            ),
+            prices=admitted.prices,
+            model=prepared.record.name,
+            fingerprint=admitted.fingerprint,
+            accepted_ms=prepared.accepted_ms,
+            deadline_ms=prepared.deadline_ms,
+            trace=carrier.get("traceparent", ""),
+        )
+        return Enqueue(
+            tenant=principal.tenant,
+            id=turn.id,
+            body_hash=turn.body_hash,
+            input=input_encoder.encode(request),
+            fingerprint=admitted.fingerprint,
+            prompt_tokens=len(prepared.prompt),
+            max_tokens=prepared.sampling.max_tokens,
+            deadline_ms=prepared.deadline_ms,
+            accepted_ms=prepared.accepted_ms,
+            granted=admitted.granted,
+            model=prepared.record.name,
+            priority=prepared.priority,
+            gateway=self._edge.gateway,
+        )
+
+    async def cancel(self, principal: Principal, id: str) -> str:
+        """Cancel a request; the state it was in. Raises Refused (cancel_denied) where it is another's."""
+        state = await self._cancel(principal, id)
+        instruments.CANCELS.add(1, {"state": state})
+        return state
+
+    async def _cancel(self, principal: Principal, id: str) -> str:
+        found = await self._edge.quota.mark_cancel(principal.tenant, id)
+        if found is None:
+            stored = await self._edge.conversations.answer_row(principal.tenant, id)
+            return "pending" if stored is None else "ended"
+        refused = cancel_refusal(principal, found)
+        if refused is not None:
+            raise Refused(refused)
+        if found.state is AdmissionState.ENDED:
+            return "ended"
+        for _ in range(CANCEL_TRIES):  # its gateway may be between admitting and putting it in line
+            status = await self._cancel_placed(found.pool, principal.tenant, id)
+            if status is not None:
+                return "running" if status in (Status.MOVING, Status.MOVED) else status.value
+            await asyncio.sleep(CANCEL_RETRY_SECONDS)
+        return "pending"
+
+    async def _cancel_placed(self, pool: str, tenant: str, id: str) -> Status | None:
+        queue = self._edge.queues[pool]
+        status = await queue.control(tenant, id, Control.CANCEL)
+        if status in (Status.QUEUED, Status.PARKED):
+            await end_unclaimed(queue, self._edge.quota, tenant, id, EndReason.CANCELLED)
+        return status

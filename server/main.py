@@ -1,0 +1,151 @@
+"""`parley gateway`: the WebSocket and HTTP edge of the platform. Holds sockets and cursors, nothing else."""
+
+import asyncio
+import os
+import secrets
+
+import click
+from redis.exceptions import RedisError
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import WebSocketRoute
+from starlette.websockets import WebSocket
+
+from core import http, service
+from core.clock import now_ms
+from core.database import Database, require_schema
+from core.errors import Refused, StartupError
+from core.ids import uuid7
+from core.redis import connect
+from core.settings import Settings
+from core.telemetry import logger
+from server.auth import origin_allowed
+from server.connection import Connection
+from server.door import Door
+from server.edge import Edge, make_edge
+from server.http.app import SecurityHeaders, routes
+from server.http.health import Health
+from server.http.replies import on_refused
+from server.hub import Hub
+from server.protocol.codec import Subprotocol, choose_subprotocol
+from server.session.events import DrainStarted
+
+DRAIN_SECONDS_MAX = 5.0
+# uvicorn itself cuts larger frames (1009); below that the client gets a typed error and 4509.
+FRAME_BYTES_CUT = 4
+
+log = logger(__name__)
+
+
+@click.command()
+def command() -> None:
+    """Run a gateway: the WebSocket, the HTTP routes and the chat page.
+
+    Listens on PARLEY_HOST and PARLEY_PORT. Any number of gateways may run; each serves any session.
+    """
+    service.run(Settings(), "gateway", serve)
+
+
+async def serve(settings: Settings, stop: asyncio.Event) -> None:
+    """Serve until `stop`, then tell every client to go on elsewhere, and end."""
+    listener = http.listen(settings.host, settings.port, "PARLEY_PORT")
+    redis, db = connect(settings), Database(settings.database_endpoint)
+    try:
+        await require_schema(db)
+        edge = make_edge(settings, _gateway_name(settings), db, redis)
+        hub = Hub(edge)
+        try:
+            await hub.start()
+        except (RedisError, OSError) as error:
+            raise StartupError(
+                f"Redis does not answer at {_shown(settings)}: {type(error).__name__}"
+            ) from error
+        await _serve(edge, hub, listener, stop)
+    finally:
+        await db.close()
+        await redis.aclose()
+
+
+async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Event) -> None:
+    door, health = Door(edge, hub), Health(edge)
+    background = [hub.run(), door.listen(), *(recorder.run() for recorder in edge.recorders.values())]
+    tasks = [asyncio.create_task(work) for work in background]
+    closed = asyncio.Event()
+    serving = asyncio.create_task(
+        http.serve(
+            SecurityHeaders(application(edge, door, health)),
+            listener,
+            closed,
+            ws="websockets-sansio",
+            ws_max_size=FRAME_BYTES_CUT * edge.settings.frame_bytes_max,
+            ws_ping_interval=None,
+            ws_per_message_deflate=False,
+            timeout_graceful_shutdown=2,
+        )
+    )
+    stopping = asyncio.create_task(stop.wait())
+    log.info("gateway serves", gateway=edge.gateway, host=edge.settings.host, port=edge.settings.port)
+    try:
+        await asyncio.wait([serving, stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        await drain(door, health)
+    finally:
+        closed.set()
+        await serving
+        for task in (stopping, *tasks):
+            task.cancel()
+        ended = await asyncio.gather(stopping, *tasks, return_exceptions=True)
+        for error in ended:
+            if isinstance(error, Exception):
+                raise error
+
+
+def application(edge: Edge, door: Door, health: Health) -> Starlette:
+    """The gateway's ASGI application, without the security headers."""
+
+    async def websocket(socket: WebSocket) -> None:
+        subprotocol = choose_subprotocol(socket.scope["subprotocols"])
+        problem = _upgrade_problem(socket, edge, subprotocol)
+        if problem is not None or subprotocol is None:
+            status, text = problem or (400, "")
+            await socket.send_denial_response(PlainTextResponse(text + "\n", status))
+            return
+        await socket.accept(subprotocol)
+        await Connection(door, socket, subprotocol, uuid7(now_ms())).run()
+
+    return Starlette(
+        routes=[WebSocketRoute("/v1/ws", websocket), *routes(edge, health)],
+        exception_handlers={Refused: on_refused},
+    )
+
+
+async def drain(door: Door, health: Health) -> None:
+    """Readiness off, every client told to go on elsewhere, then a moment for their sockets to close."""
+    health.draining = True
+    for connection in door.connections:
+        if isinstance(connection, Connection):
+            connection.handle(DrainStarted(0))
+    try:
+        async with asyncio.timeout(DRAIN_SECONDS_MAX):
+            while door.connections:
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        log.warning("connections cut", left=len(door.connections))
+
+
+def _upgrade_problem(
+    socket: WebSocket, edge: Edge, subprotocol: Subprotocol | None
+) -> tuple[int, str] | None:
+    if subprotocol is None:
+        return 400, f"offer one of the subprotocols {', '.join(Subprotocol)}"
+    if not origin_allowed(socket.headers, edge.settings):
+        return 403, "this Origin is not allowed (PARLEY_PUBLIC_ORIGINS)"
+    return None
+
+
+def _gateway_name(settings: Settings) -> str:
+    return f"{settings.node}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def _shown(settings: Settings) -> str:
+    """Where Redis is, without a password."""
+    return settings.redis_endpoint.rpartition("@")[2]
