@@ -1,7 +1,7 @@
 """Writes requirements/*.txt: exact pins of one resolution, without hashes, hosts or indexes.
 
-Run it by `make lock` after a change to pyproject.toml. base, cpu, build and test come out of one resolution by
-pip; gpu is resolved with base's pins and never installed. The locks are installed with --no-deps, so what
+Run it by `make lock` after a change to pyproject.toml. base, cpu, build and test come out of one resolution
+by pip; gpu is resolved with base's pins and never installed. The locks are installed with --no-deps, so what
 `LEFT_OUT` and `ALONE` name is really absent.
 """
 

@@ -23,9 +23,8 @@ LOG = STAMPS / "setup.log"
 OLDEST = (3, 11)
 # Plain pip finds torch's CPU build only where an index or a folder offers it; PyTorch's own index has it.
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-PACKAGE_LINE = re.compile(
-    r"(?:Collecting|Processing|Requirement already satisfied:) \S*?([\w.-]+)(?:==|-\d|$)"
-)
+PACKAGE_LINE = re.compile(r"(?:Collecting|Processing|Requirement already satisfied:) (\S+)")
+PACKAGE_NAME = re.compile(r"([A-Za-z0-9_.-]+?)(?:==|-\d|$)")
 SHOWN_SECONDS = 2.0
 
 
@@ -99,7 +98,8 @@ def pip(arguments: list[str], count: int) -> bool:
             match = PACKAGE_LINE.match(line)
             seen += bool(match)
             if match and time.monotonic() - shown > SHOWN_SECONDS:
-                say(f"  {seen}/{count} {match.group(1)}")
+                name = PACKAGE_NAME.match(match.group(1).rpartition("/")[2])
+                say(f"  {seen}/{count} {name.group(1) if name else ''}")
                 shown = time.monotonic()
             elif line.startswith("Installing collected packages"):
                 say("  unpacking")
