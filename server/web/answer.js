@@ -1,0 +1,228 @@
+// What a reader knows of one request, and what one more frame does to it. Pure: no socket, no clock.
+
+import { sha256 } from "./sha256.js";
+
+/** @typedef {Record<string, any> & {t: string}} Frame a message of protocol parley.v1 */
+/** @typedef {"sending" | "queued" | "running" | "parked" | "ended" | "failed"} Status */
+/** @typedef {{input: number, cached_input: number, output: number, total: number}} Usage */
+/** @typedef {{nano: number, currency: string}} Cost */
+/** @typedef {{queue_ms: number, ttft_ms: number | null, total_ms: number}} Timing */
+/**
+ * What `apply` did. "stale" was ignored; "gap" and "diverged" ask the caller to attach again at `applied`.
+ * @typedef {"text" | "reset" | "status" | "end" | "stale" | "gap" | "diverged"} Outcome
+ */
+
+/** A refusal or a failure that the server named with a code of docs/protocol.md. */
+export class ProtocolError extends Error {
+  /**
+   * @param {{code: string, message: string, retry?: boolean, after_ms?: number, scope?: string,
+   *   limit?: number}} frame an `error`
+   */
+  constructor(frame) {
+    super(frame.message);
+    this.name = "ProtocolError";
+    this.code = frame.code;
+    /** The same message may work later. */
+    this.retry = frame.retry ?? false;
+    this.afterMs = frame.after_ms ?? null;
+    this.scope = frame.scope ?? null;
+    this.limit = frame.limit ?? null;
+  }
+}
+
+/** One request and the text of its answer so far: always a prefix of the server's log. */
+export class Answer {
+  /**
+   * @param {string} id the request's id
+   * @param {Frame | null} message the `send` that starts it; null for a reader of somebody's request
+   */
+  constructor(id, message) {
+    this.id = id;
+    this.message = message;
+    this.accepted = message === null;
+    /** @type {number | null} */
+    this.epoch = null;
+    /** The highest log offset that is part of `text`. */
+    this.applied = 0;
+    this.text = "";
+    /** Tokens that `text` covers. */
+    this.tokens = 0;
+    /** @type {Status} */
+    this.status = "sending";
+    /** @type {{position: number, wait_ms: number} | null} */
+    this.queue = null;
+    /** The server holds text back because this reader is slow. */
+    this.paused = false;
+    /** A cancel was asked for and not answered yet. */
+    this.cancelling = false;
+    /** @type {string | null} */
+    this.reason = null;
+    /** @type {string | null} */
+    this.code = null;
+    /** @type {Usage | null} */
+    this.usage = null;
+    /** @type {Cost | null} */
+    this.cost = null;
+    /** @type {Timing | null} */
+    this.timing = null;
+    /** Whether `end.h` was the hash of `text`; null before the end. @type {boolean | null} */
+    this.verified = null;
+    /** @type {ProtocolError | null} */
+    this.error = null;
+    this.#points = 0;
+    this.#repaired = false;
+    /** Resolves with this answer at its end; rejects with a ProtocolError where it was refused or lost. */
+    this.done = new Promise((resolve, reject) => (this.#settle = { resolve, reject }));
+    this.done.catch(() => {}); // not everybody waits for it
+  }
+
+  /** @type {number} code points in `text` */
+  #points;
+  /** @type {boolean} one repair from offset 0 was used up */
+  #repaired;
+  /** @type {{resolve: (answer: Answer) => void, reject: (error: Error) => void}} */
+  #settle = { resolve() {}, reject() {} };
+
+  /** No more frames will change it. */
+  get finished() {
+    return this.status === "ended" || this.status === "failed";
+  }
+
+  /**
+   * Apply one frame of this request's `g`.
+   * @param {Frame} frame
+   * @returns {Outcome}
+   */
+  apply(frame) {
+    if (this.finished) return "stale";
+    switch (frame.t) {
+      case "snap":
+        this.epoch = frame.epoch;
+        this.#replace(frame.x);
+        this.applied = frame.o;
+        return "reset";
+      case "retract":
+        this.#replace(Array.from(this.text).slice(0, frame.p).join(""));
+        this.applied = frame.o;
+        return "reset";
+      case "event":
+        if (frame.o === undefined) return this.#connectionEvent(frame);
+        return this.#inOrder(frame.o, frame.o) ?? this.#event(frame);
+      case "delta":
+        return this.#inOrder(frame.a, frame.b) ?? this.#delta(frame);
+      case "end":
+        return this.#inOrder(frame.o, frame.o) ?? this.#end(frame);
+      default:
+        return "stale";
+    }
+  }
+
+  /**
+   * It will never end: the server refused it or does not know it.
+   * @param {ProtocolError} error
+   */
+  fail(error) {
+    if (this.finished) return;
+    this.status = "failed";
+    this.error = error;
+    this.#settle.reject(error);
+  }
+
+  /** Forget what was applied, to read the log from its start. */
+  rewind() {
+    this.#replace("");
+    this.applied = 0;
+    this.tokens = 0;
+  }
+
+  /**
+   * null where offsets a..b come next.
+   * @param {number} a
+   * @param {number} b
+   * @returns {Outcome | null}
+   */
+  #inOrder(a, b) {
+    if (a === this.applied + 1) return null;
+    return b <= this.applied ? "stale" : "gap";
+  }
+
+  /**
+   * @param {Frame} frame
+   * @returns {Outcome}
+   */
+  #delta(frame) {
+    if (frame.p !== this.#points && this.#mayRepair()) return "diverged";
+    this.text += frame.x;
+    this.#points += countPoints(frame.x);
+    this.tokens = frame.i ?? this.tokens;
+    this.applied = frame.b;
+    this.status = "running";
+    return "text";
+  }
+
+  /**
+   * @param {Frame} frame
+   * @returns {Outcome}
+   */
+  #event(frame) {
+    this.applied = frame.o;
+    if (frame.k === "queued" || frame.k === "moved") this.status = "queued";
+    if (frame.k === "running" || frame.k === "resumed") this.status = "running";
+    if (frame.k === "parked") this.status = "parked";
+    return "status";
+  }
+
+  /**
+   * @param {Frame} frame
+   * @returns {Outcome}
+   */
+  #connectionEvent(frame) {
+    if (frame.k === "paused") this.paused = true;
+    if (frame.k === "unpaused") this.paused = false;
+    return "status";
+  }
+
+  /**
+   * @param {Frame} frame
+   * @returns {Outcome}
+   */
+  #end(frame) {
+    const verified = sha256(this.text) === frame.h;
+    if (!verified && this.#mayRepair()) return "diverged";
+    this.applied = frame.o;
+    this.status = "ended";
+    this.reason = frame.reason;
+    this.code = frame.code ?? null;
+    this.usage = frame.usage;
+    this.cost = frame.cost;
+    this.timing = frame.timing;
+    this.verified = verified;
+    this.paused = this.cancelling = false;
+    this.#settle.resolve(this);
+    return "end";
+  }
+
+  /** The first divergence is repaired from offset 0, a second one is reported. */
+  #mayRepair() {
+    const may = !this.#repaired;
+    this.#repaired = true;
+    if (may) this.rewind();
+    return may;
+  }
+
+  /** @param {string} text */
+  #replace(text) {
+    this.text = text;
+    this.#points = countPoints(text);
+  }
+}
+
+/** @param {string} text */
+function countPoints(text) {
+  let points = text.length;
+  for (let i = 0; i < text.length; i++) {
+    const unit = text.charCodeAt(i);
+    if (unit >= 0xd800 && unit < 0xdc00) points--; // the first half of a surrogate pair
+  }
+  return points;
+}

@@ -1,0 +1,116 @@
+// One answer on the page: its text while it arrives, what it cost, and what can be done with it.
+
+import { button, copyText, el, icon } from "./dom.js";
+import { MarkdownView } from "./markdown.js";
+import { costText, errorText, reasonText, usageText } from "./words.js";
+
+/** @typedef {import("./answer.js").Answer} Answer */
+/**
+ * What an answer is to its reader: a live one, or one the server stored.
+ * @typedef {Pick<Answer, "text" | "status" | "reason" | "usage" | "cost">
+ *   & Partial<Pick<Answer, "queue" | "error" | "cancelling" | "verified" | "paused">>} Shown
+ */
+
+const COPIED_MS = 1500;
+
+export class AnswerView {
+  /** @param {() => void} onRetry */
+  constructor(onRetry) {
+    this.#text = el("div", { class: "prose", dir: "auto" });
+    this.#state = el("p", { class: "state" });
+    this.#note = el("p", { class: "note", hidden: "" });
+    this.#facts = el("span", { class: "facts" });
+    this.#copy = button({ class: "quiet" }, [icon("copy"), "Copy"], () => this.#copied());
+    this.#retry = button({ class: "quiet retry" }, [icon("retry"), "Retry"], onRetry);
+    this.#foot = el("div", { class: "foot", hidden: "" }, this.#facts, this.#copy, this.#retry);
+    this.#markdown = new MarkdownView(this.#text);
+    this.element = el(
+      "article",
+      { class: "answer", "aria-busy": "true" },
+      el("h2", { class: "unseen" }, "Answer"),
+      this.#text,
+      this.#state,
+      this.#note,
+      this.#foot,
+    );
+  }
+
+  #text;
+  #state;
+  #note;
+  #facts;
+  #copy;
+  #retry;
+  #foot;
+  #markdown;
+  /** What the markdown view was given. */
+  #shown = "";
+
+  /**
+   * Show an answer as it is now. Called at most once a frame.
+   * @param {Shown} answer
+   */
+  show(answer) {
+    this.#showText(answer.text);
+    const finished = answer.status === "ended" || answer.status === "failed";
+    this.element.classList.toggle("growing", !finished && answer.text !== "");
+    this.element.setAttribute("aria-busy", String(!finished));
+    this.#state.textContent = finished ? "" : waitingText(answer);
+    this.#state.classList.toggle("waiting", !finished && answer.text === "");
+    if (finished) this.#finish(answer);
+  }
+
+  /** @param {string} text */
+  #showText(text) {
+    if (text === this.#shown) return;
+    if (text.startsWith(this.#shown)) this.#markdown.push(text.slice(this.#shown.length));
+    else this.#markdown.reset(text);
+    this.#shown = text;
+  }
+
+  /** @param {Shown} answer */
+  #finish(answer) {
+    this.#markdown.finish();
+    const note = answer.error ? errorText(answer.error) : reasonText(answer.reason);
+    const bad = Boolean(answer.error) || answer.reason === "error" || answer.verified === false;
+    this.#note.textContent = answer.verified === false ? "This answer may be incomplete. Reload to check it." : note;
+    this.#note.hidden = this.#note.textContent === "";
+    this.#note.classList.toggle("error", bad);
+    const facts = [];
+    if (answer.usage) facts.push(usageText(answer.usage));
+    if (answer.cost) facts.push(costText(answer.cost));
+    this.#facts.textContent = facts.join(" · ");
+    this.#copy.hidden = answer.text === "";
+    this.#foot.hidden = false;
+  }
+
+  #copied() {
+    void copyText(this.#shown).then(() => flash(this.#copy, "Copied"));
+  }
+}
+
+/**
+ * Say for a moment that something was copied.
+ * @param {HTMLButtonElement} from
+ * @param {string} text
+ */
+export function flash(from, text) {
+  if (from.classList.contains("done")) return;
+  const before = [...from.childNodes];
+  from.classList.add("done");
+  from.replaceChildren(...(before.some((node) => node instanceof SVGElement) ? [icon("done")] : []), text);
+  setTimeout(() => {
+    from.classList.remove("done");
+    from.replaceChildren(...before);
+  }, COPIED_MS);
+}
+
+/** @param {Shown} answer */
+function waitingText({ status, queue, cancelling, paused, text }) {
+  if (cancelling) return "Stopping…";
+  if (paused) return "Catching up…";
+  if (status === "queued" && queue && queue.position > 0) return `Waiting, number ${queue.position} in line…`;
+  if (status === "queued" && text !== "") return "Moving to another worker, the answer goes on in a moment…";
+  if (text !== "") return "";
+  return status === "sending" ? "Sending…" : "Thinking…";
+}

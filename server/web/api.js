@@ -1,0 +1,105 @@
+// The HTTP routes beside the socket (docs/protocol.md). The sign-in cookie travels by itself.
+
+/** @typedef {{tenant: string, project: string, user: string}} Me */
+/** @typedef {{name: string, version: string, default: boolean, max_model_len: number}} Model */
+/** @typedef {{id: string, title: string, updated_ms: number, running: boolean}} Conversation */
+/**
+ * @typedef {object} Message
+ * @property {string} id
+ * @property {"user" | "assistant" | "system"} role
+ * @property {string} content
+ * @property {"running" | "ended"} status
+ * @property {string} request_id
+ * @property {string} reason
+ * @property {string} code
+ * @property {string} model
+ * @property {import("./answer.js").Usage | null} usage
+ * @property {import("./answer.js").Cost | null} cost
+ */
+
+const PAGES_MAX = 40; // of one conversation; the server's pages hold 50 messages
+
+/** An error answer: `code` is one of docs/protocol.md, or "offline". */
+export class HttpError extends Error {
+  /**
+   * @param {number} status
+   * @param {string} code
+   * @param {string} message
+   */
+  constructor(status, code, message) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+/** @returns {Promise<Me>} */
+export const me = () => call("GET", "/v1/me");
+
+/**
+ * @param {{code: string} | {key: string}} proof
+ * @returns {Promise<Me>}
+ */
+export const login = (proof) => call("POST", "/v1/login", proof);
+
+/** @returns {Promise<object>} */
+export const logout = () => call("POST", "/v1/logout");
+
+/** @returns {Promise<string>} a single-use ticket for `hello.token` */
+export const ticket = async () => (await call("POST", "/v1/tickets", {})).ticket;
+
+/** @returns {Promise<Model[]>} */
+export const models = async () => (await call("GET", "/v1/models")).models;
+
+/**
+ * @param {string | null} cursor
+ * @returns {Promise<{conversations: Conversation[], cursor: string | null}>}
+ */
+export const conversations = (cursor) => call("GET", "/v1/conversations" + query(cursor));
+
+/**
+ * @param {string} id
+ * @returns {Promise<object>}
+ */
+export const deleteConversation = (id) => call("DELETE", `/v1/conversations/${encodeURIComponent(id)}`);
+
+/**
+ * All messages of a conversation, oldest first.
+ * @param {string} id
+ * @returns {Promise<Message[]>}
+ */
+export async function messages(id) {
+  const path = `/v1/conversations/${encodeURIComponent(id)}/messages`;
+  const found = [];
+  for (let cursor = null, page = 0; page < PAGES_MAX && (page === 0 || cursor); page++) {
+    const reply = await call("GET", path + query(cursor));
+    found.push(...reply.messages);
+    cursor = reply.cursor;
+  }
+  return found;
+}
+
+/** @param {string | null} cursor */
+function query(cursor) {
+  return cursor ? `?cursor=${encodeURIComponent(cursor)}` : "";
+}
+
+/**
+ * @param {string} method
+ * @param {string} path
+ * @param {object} [body]
+ * @returns {Promise<any>}
+ */
+async function call(method, path, body) {
+  const headers = body ? { "content-type": "application/json" } : undefined;
+  let reply;
+  try {
+    reply = await fetch(path, { method, headers, body: body && JSON.stringify(body) });
+  } catch {
+    throw new HttpError(0, "offline", "The server cannot be reached.");
+  }
+  const answer = await reply.json().catch(() => ({}));
+  if (reply.ok) return answer;
+  const error = answer.error ?? { code: "internal", message: `The server answered ${reply.status}.` };
+  throw new HttpError(reply.status, error.code, error.message);
+}

@@ -1,0 +1,302 @@
+// The chat page: signs in, then puts the client, the list of chats and the transcript together.
+
+import * as api from "./api.js";
+import { Client, ProtocolError, SignedOut } from "./client.js";
+import { Composer } from "./composer.js";
+import { button, byId, el } from "./dom.js";
+import { Notice } from "./notice.js";
+import { Sidebar } from "./sidebar.js";
+import { signIn } from "./sign_in.js";
+import { themeSwitch } from "./theme.js";
+import { Transcript } from "./transcript.js";
+import { titleOf } from "./words.js";
+
+/** @typedef {import("./answer.js").Answer} Answer */
+/** @typedef {import("./answer_view.js").AnswerView} AnswerView */
+/** @typedef {{answer: Answer, conversation: string, view: AnswerView | null}} Live an answer on its way */
+
+const SUGGESTIONS = [
+  "Explain how rainbows form, in simple words",
+  "Plan a weekend in Lisbon for two",
+  "Write a polite reminder about an unpaid invoice",
+  "Compare three ways to learn a language",
+];
+
+class Chat {
+  constructor() {
+    this.client = new Client({
+      token: () => this.#token(),
+      onState: () => this.#linked(),
+      onChange: (answer, change) => this.#changed(answer, change),
+      onError: (error) => console.info(`parley: ${error.code}: ${error.message}`),
+    });
+    this.#transcript = new Transcript((content) => this.#retry(content));
+    this.#composer = new Composer(
+      (content) => void this.#send(content),
+      () => this.#stop(),
+    );
+    this.#sidebar = new Sidebar((id) => {
+      if (id === this.#current) location.hash = "#/";
+    });
+    this.#notice = new Notice(() => {
+      if (this.client.state.state === "stopped") location.reload();
+      else this.client.reconnect();
+    });
+  }
+
+  #transcript;
+  #composer;
+  #sidebar;
+  #notice;
+  /** @type {Map<string, Live>} by request id */
+  #live = new Map();
+  /** @type {string | null} the open chat; null: one that has no message yet */
+  #current = null;
+  /** Counts the chats opened, so that what comes late for an earlier one is told apart. */
+  #opened = 0;
+  /** A turn of this opening is on its way to get an id. */
+  #sending = 0;
+  #lost = false;
+
+  /** Start, once signed in. */
+  async start() {
+    themeSwitch(byId("theme"));
+    byId("sign-out").addEventListener("click", () => void this.#signOut());
+    addEventListener("hashchange", () => {
+      if (location.hash.startsWith("#c=")) location.reload();
+      else void this.#open(chatInAddress());
+    });
+    document.addEventListener("keydown", (event) => this.#key(event));
+    byId("suggestions").replaceChildren(...SUGGESTIONS.map((text) => this.#suggestion(text)));
+    this.client.connect();
+    await Promise.all([this.#load(), this.#open(chatInAddress())]);
+  }
+
+  /** Chats and models. Where it fails the notice tells why, and the next connection loads again. */
+  async #load() {
+    const models = api.models().then((found) => this.#composer.setModels(found));
+    await Promise.allSettled([this.#sidebar.load(), models]);
+    this.#frame();
+  }
+
+  async #token() {
+    try {
+      return await api.ticket();
+    } catch (error) {
+      if (error instanceof api.HttpError && error.status === 401) throw new SignedOut(error.message);
+      throw error;
+    }
+  }
+
+  async #signOut() {
+    this.client.close();
+    await api.logout().catch(() => {});
+    location.replace("/");
+  }
+
+  /**
+   * Show a chat, and go on with the answer that runs in it.
+   * @param {string | null} id
+   */
+  async #open(id) {
+    if (id !== null && id === this.#current) return;
+    const opened = ++this.#opened;
+    this.#current = id;
+    for (const live of this.#live.values()) live.view = null;
+    this.#transcript.clear();
+    this.#sidebar.setCurrent(id);
+    this.#frame();
+    this.#composer.focus();
+    if (id === null) return;
+    try {
+      const messages = await api.messages(id);
+      if (opened !== this.#opened) return; // another one was opened meanwhile
+      this.#history(id, messages);
+    } catch (error) {
+      if (opened === this.#opened) this.#openFailed(error);
+    }
+    this.#frame();
+  }
+
+  /**
+   * @param {string} conversation
+   * @param {api.Message[]} messages
+   */
+  #history(conversation, messages) {
+    let question = "";
+    for (const message of messages) {
+      if (message.role === "user") {
+        question = message.content;
+        this.#transcript.addQuestion(question);
+      } else if (message.role === "assistant") {
+        const view = this.#transcript.addAnswer(question);
+        if (message.status === "running") this.#follow(this.client.attach(message.request_id), conversation, view);
+        else view.show({ ...message, text: message.content, status: "ended" });
+      }
+    }
+    this.#transcript.toEnd();
+  }
+
+  /** @param {unknown} error */
+  #openFailed(error) {
+    const gone = error instanceof api.HttpError && error.status === 404;
+    const text = gone ? "There is no such chat." : "This chat could not be loaded.";
+    this.#transcript.addAnswer("").show(failed(new Error(text)));
+  }
+
+  /**
+   * @param {Answer} answer
+   * @param {string} conversation
+   * @param {AnswerView | null} view
+   */
+  #follow(answer, conversation, view) {
+    this.#live.set(answer.id, { answer, conversation, view });
+    this.#sidebar.setRunning(conversation, true);
+    if (answer.finished) this.#ended(answer);
+    if (view) this.#transcript.changed(view, answer);
+    this.#frame();
+  }
+
+  /** @param {string} content */
+  async #send(content) {
+    this.#transcript.addQuestion(content);
+    const view = this.#transcript.addAnswer(content);
+    this.#transcript.changed(view, { text: "", status: "sending", reason: null, usage: null, cost: null });
+    const opened = (this.#sending = this.#opened);
+    byId("announcer").textContent = "";
+    this.#frame();
+    this.#transcript.toEnd();
+    try {
+      const conversation = this.#current ?? (await this.client.newId());
+      if (opened === this.#opened && this.#current === null) this.#begin(conversation);
+      this.#sidebar.touch(conversation, titleOf(content));
+      const answer = await this.client.send({ content, conversation, model: this.#composer.model });
+      this.#sending = 0;
+      this.#follow(answer, conversation, opened === this.#opened ? view : null);
+    } catch (error) {
+      this.#sending = 0;
+      view.element.classList.add("refused");
+      view.show(failed(error));
+      this.#frame();
+    }
+  }
+
+  /**
+   * The new chat has an id now: give it an address.
+   * @param {string} conversation
+   */
+  #begin(conversation) {
+    this.#current = conversation;
+    history.pushState(null, "", `#/${conversation}`);
+    this.#sidebar.setCurrent(conversation);
+  }
+
+  /**
+   * Ask the same again. A turn that was refused left nothing behind on the server and is taken back here too.
+   * @param {string} content
+   */
+  #retry(content) {
+    if (this.#running()) return;
+    if (content === "") return location.reload();
+    if (byId("log").lastElementChild?.classList.contains("refused")) this.#transcript.dropLastTurn();
+    void this.#send(content);
+  }
+
+  #stop() {
+    const live = this.#running();
+    if (!live) return;
+    this.client.cancel(live.answer);
+    this.#composer.stopping();
+    if (live.view) this.#transcript.changed(live.view, live.answer);
+  }
+
+  /**
+   * @param {Answer} answer
+   * @param {import("./client.js").Change} change
+   */
+  #changed(answer, change) {
+    const live = this.#live.get(answer.id);
+    if (!live) return;
+    if (live.view) this.#transcript.changed(live.view, answer);
+    if (change === "end" || change === "failed") this.#ended(answer);
+  }
+
+  /** @param {Answer} answer */
+  #ended(answer) {
+    const live = this.#live.get(answer.id);
+    if (!live) return;
+    this.#live.delete(answer.id);
+    if (answer.status === "failed" && answer.message) live.view?.element.classList.add("refused");
+    this.#sidebar.setRunning(live.conversation, false);
+    if (live.conversation === this.#current) this.#announce(answer);
+    this.#frame();
+  }
+
+  /** @param {Answer} answer */
+  #announce(answer) {
+    const said = answer.status === "failed" ? "The answer failed" : "Answer complete";
+    byId("announcer").textContent = answer.reason === "cancelled" ? "Answer stopped" : said;
+  }
+
+  /** The answer on its way in the open chat. */
+  #running() {
+    for (const live of this.#live.values()) if (live.conversation === this.#current) return live;
+    return null;
+  }
+
+  /** What follows from the state: title, empty page, buttons. */
+  #frame() {
+    const title = (this.#current && this.#sidebar.titleOf(this.#current)) || "New chat";
+    byId("title").textContent = title;
+    document.title = this.#current ? `${title} · Parley` : "Parley";
+    byId("empty").hidden = this.#current !== null || !this.#transcript.empty;
+    this.#composer.setRunning(this.#running() !== null || this.#sending === this.#opened);
+  }
+
+  #linked() {
+    const { state } = this.client;
+    if (state.state === "stopped" && state.code === "closed") return; // by us: the page is about to go
+    this.#notice.show(state, this.#live.size > 0);
+    if (state.state === "waiting") this.#lost = true;
+    if (state.state === "open" && this.#lost) {
+      this.#lost = false;
+      void this.#load();
+    }
+    if (state.state === "stopped" && state.code === "unauthorized") {
+      void api.me().catch(() => location.reload()); // signed out elsewhere: the form comes back
+    }
+  }
+
+  /** @param {KeyboardEvent} event */
+  #key(event) {
+    if (event.key !== "Escape" || event.defaultPrevented || document.querySelector("dialog[open]")) return;
+    if (this.#sidebar.open) this.#sidebar.close();
+    else this.#stop();
+  }
+
+  /** @param {string} text */
+  #suggestion(text) {
+    return el("li", {}, button({ class: "suggestion" }, [text], () => void this.#send(text)));
+  }
+}
+
+/**
+ * What a view shows of a turn that failed.
+ * @param {unknown} error
+ * @returns {import("./answer_view.js").Shown}
+ */
+function failed(error) {
+  const message = error instanceof Error ? error.message : String(error);
+  const typed = error instanceof ProtocolError ? error : new ProtocolError({ code: "internal", message });
+  return { text: "", status: "failed", reason: null, usage: null, cost: null, error: typed };
+}
+
+/** The chat that the address names. */
+function chatInAddress() {
+  return /^#\/([0-9a-f-]{36})$/.exec(location.hash)?.[1] ?? null;
+}
+
+await signIn();
+byId("app").hidden = false;
+document.body.dataset.view = "chat";
+await new Chat().start();

@@ -1,0 +1,91 @@
+// Where the user writes: Enter sends, Shift+Enter starts a line; while an answer runs, the button stops it.
+
+import { byId, el } from "./dom.js";
+
+/** @typedef {import("./api.js").Model} Model */
+
+const GROWS_BY_ITSELF = CSS.supports("field-sizing", "content");
+
+// Half of a pair is no character: the server refuses it.
+const LONE_SURROGATE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+
+export class Composer {
+  /**
+   * @param {(content: string) => void} onSend
+   * @param {() => void} onStop
+   */
+  constructor(onSend, onStop) {
+    this.#onSend = onSend;
+    byId("composer").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.#submit();
+    });
+    this.#prompt.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      this.#submit();
+    });
+    this.#prompt.addEventListener("input", () => this.#changed());
+    this.#stop.addEventListener("click", onStop);
+    this.#model.addEventListener("change", () => localStorage.setItem("model", this.#model.value));
+  }
+
+  #onSend;
+  #prompt = /** @type {HTMLTextAreaElement} */ (byId("prompt"));
+  #model = /** @type {HTMLSelectElement} */ (byId("model"));
+  #send = /** @type {HTMLButtonElement} */ (byId("send"));
+  #stop = /** @type {HTMLButtonElement} */ (byId("stop"));
+  #running = false;
+
+  /** The model to ask; undefined: the server's default. */
+  get model() {
+    return this.#model.value || undefined;
+  }
+
+  /** @param {Model[]} models */
+  setModels(models) {
+    const wanted = localStorage.getItem("model") ?? models.find((model) => model.default)?.name;
+    this.#model.replaceChildren(...models.map(({ name }) => el("option", { value: name }, name)));
+    this.#model.hidden = models.length === 0;
+    if (models.some(({ name }) => name === wanted)) this.#model.value = wanted ?? "";
+  }
+
+  /**
+   * Whether an answer runs in the open chat: stop takes the place of send.
+   * @param {boolean} running
+   */
+  setRunning(running) {
+    const held = document.activeElement === this.#stop || document.activeElement === this.#send;
+    this.#running = running;
+    this.#send.hidden = running;
+    this.#stop.hidden = !running;
+    this.#stop.disabled = false;
+    if (held) this.focus();
+    this.#changed();
+  }
+
+  /** A stop was asked for. */
+  stopping() {
+    this.#stop.disabled = true;
+    this.focus();
+  }
+
+  focus() {
+    if (matchMedia("(hover: hover)").matches) this.#prompt.focus(); // a touch keyboard would cover the answer
+  }
+
+  #submit() {
+    const content = this.#prompt.value.trim().replace(LONE_SURROGATE, "\ufffd");
+    if (content === "" || this.#running) return;
+    this.#prompt.value = "";
+    this.#changed();
+    this.#onSend(content);
+  }
+
+  #changed() {
+    this.#send.disabled = this.#running || this.#prompt.value.trim() === "";
+    if (GROWS_BY_ITSELF) return;
+    this.#prompt.style.height = "auto";
+    this.#prompt.style.height = `${this.#prompt.scrollHeight}px`;
+  }
+}

@@ -1,0 +1,110 @@
+// One WebSocket: frames in, frames out, and whether it still lives. It knows nothing of requests.
+
+/** @typedef {import("./answer.js").Frame} Frame */
+/**
+ * @typedef {object} Listener
+ * @property {() => void} onOpen the socket is open: the first frame must be `hello`
+ * @property {(frame: Frame) => void} onFrame
+ * @property {(code: number, reason: string) => void} onClose called once, also where the peer went silent
+ */
+
+export const SUBPROTOCOL = "parley.v1.json";
+export const SUPERSEDED = 4003;
+const ABNORMAL = 1006;
+const WELCOME_MS_MAX = 15_000;
+const RETRYABLE = new Set([1001, 1005, ABNORMAL, 1011, 1012, 1013]);
+
+/**
+ * Whether a client may connect again after this close code. The number range is the policy.
+ * @param {number} code
+ */
+export function mayReconnect(code) {
+  return RETRYABLE.has(code) || (code >= 4000 && code < 4500 && code !== SUPERSEDED);
+}
+
+export class Connection {
+  /**
+   * @param {string} url ws:// or wss://
+   * @param {Listener} listener
+   */
+  constructor(url, listener) {
+    this.#listener = listener;
+    this.#socket = new WebSocket(url, SUBPROTOCOL);
+    this.#socket.onopen = () => listener.onOpen();
+    this.#socket.onmessage = (event) => this.#receive(event.data);
+    this.#socket.onclose = (event) => this.#lost(event.code, event.reason);
+    this.#watch();
+  }
+
+  #listener;
+  #socket;
+  #silenceMs = WELCOME_MS_MAX;
+  #closed = false;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #timer;
+
+  /**
+   * After `welcome`: how long silence may last before the socket counts as dead.
+   * @param {number} silenceMs
+   */
+  expectEvery(silenceMs) {
+    this.#silenceMs = silenceMs;
+    this.#watch();
+  }
+
+  /**
+   * Find out within `ms` whether the peer is still there (after sleep or a change of network).
+   * @param {number} ms
+   */
+  probe(ms) {
+    if (!this.tell({ t: "ping", ts: Date.now() })) return;
+    this.#watch(ms);
+  }
+
+  /**
+   * Send one frame.
+   * @param {Frame} frame
+   * @returns {boolean} false where the socket is not open
+   */
+  tell(frame) {
+    if (this.#closed || this.#socket.readyState !== WebSocket.OPEN) return false;
+    this.#socket.send(JSON.stringify(frame));
+    return true;
+  }
+
+  /** Close without telling the listener: whoever closes knows. */
+  close() {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    this.#socket.close(1000);
+  }
+
+  /** @param {unknown} data */
+  #receive(data) {
+    if (this.#closed) return;
+    this.#watch();
+    /** @type {unknown} */
+    const frame = JSON.parse(String(data));
+    if (typeof frame === "object" && frame !== null) this.#listener.onFrame(/** @type {Frame} */ (frame));
+  }
+
+  /** @param {number} [ms] */
+  #watch(ms = this.#silenceMs) {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.#socket.close();
+      this.#lost(ABNORMAL, "silence"); // a close handshake with a dead peer takes minutes
+    }, ms);
+  }
+
+  /**
+   * @param {number} code
+   * @param {string} reason
+   */
+  #lost(code, reason) {
+    if (this.#closed) return;
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    this.#listener.onClose(code, reason);
+  }
+}

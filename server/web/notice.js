@@ -1,0 +1,65 @@
+// The strip above the composer: what is wrong with the connection, in words, and what can be done.
+
+import { byId } from "./dom.js";
+import { errorText, seconds } from "./words.js";
+
+/** @typedef {import("./link.js").LinkState} LinkState */
+
+const QUIET_MS = 700; // a blip shorter than this is not worth a word
+const TICK_MS = 1000;
+
+export class Notice {
+  /** @param {() => void} onAct connect again, now */
+  constructor(onAct) {
+    this.#action.addEventListener("click", onAct);
+  }
+
+  #box = byId("notice");
+  #text = byId("notice-text");
+  #action = byId("notice-action");
+  #wasOpen = false;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #timer;
+
+  /**
+   * @param {LinkState} link
+   * @param {boolean} answering an answer is on its way
+   */
+  show(link, answering) {
+    clearTimeout(this.#timer);
+    if (link.state === "open") {
+      this.#wasOpen = true;
+      this.#box.hidden = true;
+    } else if (link.state === "stopped") {
+      this.#say(errorText(link), "Connect");
+    } else {
+      const until = Date.now() + (link.state === "waiting" ? link.inMs : 0);
+      const wait = this.#box.hidden ? QUIET_MS : 0;
+      this.#timer = setTimeout(() => this.#count(until, answering), wait);
+    }
+  }
+
+  /**
+   * @param {number} until
+   * @param {boolean} answering
+   */
+  #count(until, answering) {
+    const left = until - Date.now();
+    const what = this.#wasOpen ? "The connection was lost." : "The server cannot be reached yet.";
+    const goesOn = answering ? " Your answer goes on meanwhile." : "";
+    const when = left > 0 ? ` Trying again in ${seconds(left)}.` : " Connecting…";
+    this.#say(what + goesOn + when, left > 0 ? "Try now" : "");
+    if (left > 0) this.#timer = setTimeout(() => this.#count(until, answering), Math.min(TICK_MS, left));
+  }
+
+  /**
+   * @param {string} text
+   * @param {string} action
+   */
+  #say(text, action) {
+    this.#text.textContent = text;
+    this.#action.textContent = action;
+    this.#action.hidden = action === "";
+    this.#box.hidden = false;
+  }
+}

@@ -1,0 +1,173 @@
+// Which elements show a block of Markdown. Pure: plain objects, made into DOM by markdown.js.
+
+import { parseInline, plain } from "./inline.js";
+
+/** @typedef {import("./blocks.js").Block} Block */
+/** @typedef {string | Shape} Child */
+/** @typedef {{tag: string, attributes?: Record<string, string>, children: Child[]}} Shape */
+/** @typedef {{level: number}} Outline the level of the last heading */
+
+const REL = "noopener noreferrer nofollow";
+
+/**
+ * The elements that show one block.
+ * @param {Block} block
+ * @param {boolean} growing more text may follow
+ * @param {Outline} outline of what stands before it; a heading changes it
+ * @returns {Shape}
+ */
+export function shape(block, growing, outline) {
+  switch (block.kind) {
+    case "heading":
+      return headingShape(block, growing, outline);
+    case "rule":
+      return { tag: "hr", children: [] };
+    case "code":
+      return codeShape(block);
+    case "quote":
+      return { tag: "blockquote", children: shapes(block.blocks ?? [], growing, outline) };
+    case "list":
+      return listShape(block, growing, outline);
+    case "table":
+      return tableShape(block, growing);
+    case "paragraph":
+      return { tag: "p", children: inline(block.text, growing) };
+  }
+}
+
+/**
+ * @param {Block[]} blocks
+ * @param {boolean} growing
+ * @param {Outline} outline
+ * @returns {Shape[]}
+ */
+function shapes(blocks, growing, outline) {
+  return blocks.map((block, i) => shape(block, growing && i === blocks.length - 1, outline));
+}
+
+/**
+ * Below the page's own h1 and h2, and never more than one level below the heading before it.
+ * @param {Block} block
+ * @param {boolean} growing
+ * @param {Outline} outline
+ * @returns {Shape}
+ */
+function headingShape({ level = 1, text }, growing, outline) {
+  outline.level = Math.min(level + 2, outline.level + 1, 6);
+  return { tag: `h${outline.level}`, attributes: { class: `level-${level}` }, children: inline(text, growing) };
+}
+
+/**
+ * @param {Block} block
+ * @returns {Shape}
+ */
+function codeShape({ language = "", text = "" }) {
+  const label = language || "text";
+  const copy = { type: "button", class: "quiet copy-code", "aria-label": `Copy ${label} code` };
+  const scroll = { tabindex: "0", role: "group", "aria-label": `${label} code` };
+  return {
+    tag: "div",
+    attributes: { class: "code" },
+    children: [
+      {
+        tag: "div",
+        attributes: { class: "code-head" },
+        children: [
+          { tag: "span", children: [label] },
+          { tag: "button", attributes: copy, children: ["Copy"] },
+        ],
+      },
+      { tag: "pre", attributes: scroll, children: [{ tag: "code", children: text === "" ? [] : [text] }] },
+    ],
+  };
+}
+
+/**
+ * @param {Block} block
+ * @param {boolean} growing
+ * @param {Outline} outline
+ * @returns {Shape}
+ */
+function listShape({ ordered, first, loose, items = [] }, growing, outline) {
+  /** @type {Record<string, string>} */
+  const attributes = {};
+  if (loose) attributes.class = "loose";
+  if (ordered && first !== 1) attributes.start = String(first);
+  const children = items.map((blocks, i) => {
+    const open = growing && i === items.length - 1;
+    const [head, ...rest] = shapes(blocks, open, outline);
+    if (head?.tag !== "p") return { tag: "li", children: head ? [head, ...rest] : [] };
+    return { tag: "li", children: [...tasked(head.children), ...rest] };
+  });
+  return { tag: ordered ? "ol" : "ul", attributes, children };
+}
+
+/**
+ * "[x] done" as a ticked box.
+ * @param {Child[]} children
+ * @returns {Child[]}
+ */
+function tasked(children) {
+  const [first, ...rest] = children;
+  if (typeof first !== "string") return children;
+  return [first.replace(/^\[ \] /, "☐ ").replace(/^\[[xX]\] /, "☑ "), ...rest];
+}
+
+/**
+ * @param {Block} block
+ * @param {boolean} growing
+ * @returns {Shape}
+ */
+function tableShape({ align = [], rows = [] }, growing) {
+  const [head = [], ...body] = rows;
+  /**
+   * @param {string[]} cells
+   * @param {string} tag
+   * @param {boolean} open
+   * @returns {Shape}
+   */
+  const row = (cells, tag, open) => {
+    const children = head.map((_, i) => cell(tag, align[i], inline(cells[i], open && i === cells.length - 1)));
+    return { tag: "tr", children };
+  };
+  const rest = body.map((cells, i) => row(cells, "td", growing && i === body.length - 1));
+  /** @type {Shape[]} */
+  const table = [{ tag: "thead", children: [row(head, "th", false)] }];
+  if (rest.length > 0) table.push({ tag: "tbody", children: rest });
+  const attributes = { class: "table", tabindex: "0", role: "group", "aria-label": "Table" };
+  return { tag: "div", attributes, children: [{ tag: "table", children: table }] };
+}
+
+/**
+ * @param {string} tag
+ * @param {string | undefined} align
+ * @param {Child[]} children
+ * @returns {Shape}
+ */
+function cell(tag, align, children) {
+  return { tag, attributes: align ? { class: `align-${align}` } : {}, children };
+}
+
+/**
+ * @param {string | undefined} text
+ * @param {boolean} growing
+ * @returns {Child[]}
+ */
+function inline(text, growing) {
+  return parseInline(text ?? "", growing).map(linked);
+}
+
+/**
+ * @param {import("./inline.js").Node} node
+ * @returns {Child}
+ */
+function linked(node) {
+  if (typeof node === "string") return node;
+  const children = node.children.map(linked);
+  if (node.href === undefined) return { tag: node.tag, children };
+  const shown = plain(node.children);
+  /** @type {Record<string, string>} */
+  const attributes = { href: node.href, rel: REL, target: "_blank" };
+  if (shown !== node.href) attributes.title = node.href; // where it really goes
+  return { tag: "a", attributes, children: shown === "" ? [node.href] : children };
+}

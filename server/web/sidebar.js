@@ -1,0 +1,164 @@
+// The list of chats, newest first under headings of days, and on a phone the drawer that holds it.
+
+import * as api from "./api.js";
+import { button, byId, el, icon } from "./dom.js";
+import { dayText } from "./words.js";
+
+/** @typedef {import("./api.js").Conversation} Conversation */
+
+const NARROW = matchMedia("(max-width: 760px)");
+
+export class Sidebar {
+  /** @param {(id: string) => void} onDeleted */
+  constructor(onDeleted) {
+    this.#onDeleted = onDeleted;
+    this.#menu.addEventListener("click", () => this.#drawer(true));
+    this.#backdrop.addEventListener("click", () => this.close());
+    this.#sidebar.addEventListener("click", (event) => {
+      if (event.target instanceof Element && event.target.closest("a")) this.close();
+    });
+    NARROW.addEventListener("change", () => this.#drawer(false));
+    this.#drawer(false);
+  }
+
+  #onDeleted;
+  #sidebar = byId("sidebar");
+  #list = byId("conversations");
+  #menu = byId("menu");
+  #backdrop = byId("backdrop");
+  #main = byId("main");
+  #confirm = /** @type {HTMLDialogElement} */ (byId("confirm"));
+  /** @type {Conversation[]} */
+  #conversations = [];
+  /** @type {string | null} */
+  #cursor = null;
+  /** @type {string | null} */
+  #current = null;
+
+  /** The drawer covers the page. */
+  get open() {
+    return this.#menu.getAttribute("aria-expanded") === "true";
+  }
+
+  /** Read the newest chats again. */
+  async load() {
+    const { conversations, cursor } = await api.conversations(null);
+    const known = new Set(conversations.map(({ id }) => id));
+    const older = this.#cursor ? this.#conversations.filter(({ id }) => !known.has(id)) : [];
+    this.#conversations = [...conversations, ...older];
+    this.#cursor = older.length > 0 ? this.#cursor : cursor;
+    this.#draw();
+  }
+
+  /**
+   * A chat was just used: it stands first.
+   * @param {string} id
+   * @param {string} title of a new chat
+   */
+  touch(id, title) {
+    const known = this.#conversations.find((each) => each.id === id);
+    const first = { id, title: known?.title ?? title, updated_ms: Date.now(), running: true };
+    this.#conversations = [first, ...this.#conversations.filter((each) => each.id !== id)];
+    this.#draw();
+  }
+
+  /**
+   * @param {string} id
+   * @param {boolean} running
+   */
+  setRunning(id, running) {
+    const known = this.#conversations.find((each) => each.id === id);
+    if (!known || known.running === running) return;
+    known.running = running;
+    this.#draw();
+  }
+
+  /** @param {string | null} id */
+  setCurrent(id) {
+    this.#current = id;
+    this.#draw();
+  }
+
+  /** @param {string} id */
+  titleOf(id) {
+    return this.#conversations.find((each) => each.id === id)?.title;
+  }
+
+  /** Close the drawer. */
+  close() {
+    if (!this.open) return;
+    this.#drawer(false);
+    this.#menu.focus();
+  }
+
+  /** @param {boolean} open */
+  #drawer(open) {
+    this.#menu.setAttribute("aria-expanded", String(open));
+    document.body.classList.toggle("drawer", open);
+    this.#backdrop.hidden = !open;
+    this.#sidebar.inert = NARROW.matches && !open;
+    this.#main.inert = open;
+    if (open) this.#sidebar.querySelector("a")?.focus();
+  }
+
+  #draw() {
+    const focused = document.activeElement instanceof HTMLElement ? document.activeElement.dataset.focus : null;
+    const now = new Date();
+    /** @type {Map<string, HTMLElement[]>} */
+    const days = new Map();
+    for (const conversation of this.#conversations) {
+      const day = dayText(conversation.updated_ms, now);
+      days.set(day, [...(days.get(day) ?? []), this.#item(conversation)]);
+    }
+    const sections = Array.from(days, ([day, items]) =>
+      el("section", {}, el("h2", {}, day), el("ul", {}, ...items)),
+    );
+    const older = button({ class: "quiet older" }, ["Show older chats"], () => void this.#older());
+    this.#list.replaceChildren(...sections, ...(this.#cursor ? [older] : []));
+    if (focused) this.#refocus(focused);
+  }
+
+  /** @param {string} key */
+  #refocus(key) {
+    const again = this.#list.querySelector(`[data-focus="${CSS.escape(key)}"]`);
+    if (again instanceof HTMLElement) again.focus();
+  }
+
+  /** @param {Conversation} conversation */
+  #item({ id, title, running }) {
+    const link = el("a", { href: `#/${id}`, "data-focus": id, title }, el("span", { class: "name" }, title));
+    if (id === this.#current) link.setAttribute("aria-current", "page");
+    if (running) link.append(el("span", { class: "running", role: "img", "aria-label": "answering" }));
+    const label = { class: "icon remove", "aria-label": `Delete “${title}”`, "data-focus": `${id} delete` };
+    return el("li", {}, link, button(label, [icon("delete")], () => this.#ask(id, title)));
+  }
+
+  async #older() {
+    const { conversations, cursor } = await api.conversations(this.#cursor);
+    const known = new Set(this.#conversations.map(({ id }) => id));
+    this.#conversations.push(...conversations.filter(({ id }) => !known.has(id)));
+    this.#cursor = cursor;
+    this.#draw();
+  }
+
+  /**
+   * @param {string} id
+   * @param {string} title
+   */
+  #ask(id, title) {
+    byId("confirm-text").textContent = `“${title}” will be gone for good.`;
+    this.#confirm.returnValue = "";
+    this.#confirm.onclose = () => {
+      if (this.#confirm.returnValue === "delete") void this.#delete(id);
+    };
+    this.#confirm.showModal();
+  }
+
+  /** @param {string} id */
+  async #delete(id) {
+    await api.deleteConversation(id);
+    this.#conversations = this.#conversations.filter((each) => each.id !== id);
+    this.#draw();
+    this.#onDeleted(id);
+  }
+}

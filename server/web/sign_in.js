@@ -1,0 +1,58 @@
+// Signing in: by the one-time code in the address, by the cookie of an earlier time, or by a key that is pasted.
+
+import * as api from "./api.js";
+import { byId } from "./dom.js";
+
+/** Resolves once the browser is signed in. The code is dropped from the address before anything else happens. */
+export async function signIn() {
+  const code = /^#c=([\w-]+)$/.exec(location.hash)?.[1];
+  if (code) history.replaceState(null, "", location.pathname);
+  const problem = code ? await attempt(() => api.login({ code })) : "";
+  if (code && problem === "") return;
+  if ((await attempt(() => api.me())) === "") return;
+  await byForm(problem);
+}
+
+/**
+ * "" where it worked, else what is wrong.
+ * @param {() => Promise<unknown>} call
+ */
+async function attempt(call) {
+  try {
+    await call();
+    return "";
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+/** @param {string} problem */
+function byForm(problem) {
+  const view = byId("sign-in");
+  const form = byId("sign-in-form");
+  const key = /** @type {HTMLInputElement} */ (byId("key"));
+  view.hidden = false;
+  document.body.dataset.view = "sign-in";
+  complain(problem);
+  key.focus();
+  return /** @type {Promise<void>} */ (
+    new Promise((resolve) => {
+      form.addEventListener("submit", async (event) => {
+        event.preventDefault();
+        const wrong = await attempt(() => api.login({ key: key.value.trim() }));
+        complain(wrong);
+        if (wrong !== "") return key.select();
+        key.value = "";
+        view.hidden = true;
+        resolve();
+      });
+    })
+  );
+}
+
+/** @param {string} problem */
+function complain(problem) {
+  const error = byId("sign-in-error");
+  error.textContent = problem;
+  error.hidden = problem === "";
+}

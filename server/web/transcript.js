@@ -1,0 +1,110 @@
+// The messages of the open chat: drawn at most once a frame, scrolled along while the reader is at the end.
+
+import { AnswerView, flash } from "./answer_view.js";
+import { byId, copyText, el } from "./dom.js";
+
+/** @typedef {import("./answer_view.js").Shown} Shown */
+
+const NEAR_END_PX = 80;
+
+export class Transcript {
+  /** @param {(content: string) => void} onRetry ask again what an answer was the answer to */
+  constructor(onRetry) {
+    this.#onRetry = onRetry;
+    this.#scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    this.#toLatest.addEventListener("click", () => this.toEnd(true));
+    this.#log.addEventListener("click", (event) => copyCode(event));
+  }
+
+  #onRetry;
+  #scroller = byId("scroller");
+  #log = byId("log");
+  #toLatest = byId("to-latest");
+  #following = true;
+  /** @type {Map<AnswerView, Shown>} answers that changed since the last frame */
+  #changed = new Map();
+
+  /** Show nothing. */
+  clear() {
+    this.#changed.clear();
+    this.#log.replaceChildren();
+    this.#following = true;
+    this.#toLatest.hidden = true;
+  }
+
+  get empty() {
+    return this.#log.childElementCount === 0;
+  }
+
+  /**
+   * What the user said.
+   * @param {string} content
+   */
+  addQuestion(content) {
+    const bubble = el("div", { class: "bubble", dir: "auto" }, content);
+    this.#log.append(el("article", { class: "question" }, el("h2", { class: "unseen" }, "You said"), bubble));
+  }
+
+  /**
+   * An answer to `content`; the answers before it lose their retry.
+   * @param {string} content
+   * @returns {AnswerView}
+   */
+  addAnswer(content) {
+    const view = new AnswerView(() => this.#onRetry(content));
+    this.#log.append(view.element);
+    return view;
+  }
+
+  /** Take back the last question and its answer. */
+  dropLastTurn() {
+    this.#log.lastElementChild?.remove();
+    this.#log.lastElementChild?.remove();
+  }
+
+  /**
+   * An answer changed: draw it in the next frame.
+   * @param {AnswerView} view
+   * @param {Shown} answer
+   */
+  changed(view, answer) {
+    if (this.#changed.size === 0) requestAnimationFrame(() => this.#draw());
+    this.#changed.set(view, answer);
+  }
+
+  /**
+   * Go to the end and stay there while text arrives.
+   * @param {boolean} [smoothly]
+   */
+  toEnd(smoothly = false) {
+    this.#following = true;
+    this.#toLatest.hidden = true;
+    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.#scroller.scrollTo({ top: this.#scroller.scrollHeight, behavior: smoothly && !calm ? "smooth" : "instant" });
+  }
+
+  #draw() {
+    for (const [view, answer] of this.#changed) view.show(answer);
+    this.#changed.clear();
+    if (this.#following) this.toEnd();
+    else this.#toLatest.hidden = this.#distance() < NEAR_END_PX;
+  }
+
+  #scrolled() {
+    this.#following = this.#distance() < NEAR_END_PX;
+    this.#toLatest.hidden = this.#following;
+  }
+
+  #distance() {
+    const { scrollHeight, scrollTop, clientHeight } = this.#scroller;
+    return scrollHeight - scrollTop - clientHeight;
+  }
+}
+
+/** @param {Event} event */
+function copyCode({ target }) {
+  const pressed = target instanceof Element ? target.closest("button.copy-code") : null;
+  if (!(pressed instanceof HTMLButtonElement)) return;
+  const code = pressed.closest(".code")?.querySelector("pre")?.textContent ?? "";
+  void copyText(code).then(() => flash(pressed, "Copied"));
+}

@@ -1,0 +1,107 @@
+// What the page says: numbers, times and errors in words. Pure.
+
+/** @typedef {import("./answer.js").Usage} Usage */
+/** @typedef {import("./answer.js").Cost} Cost */
+
+const NANO_DIGITS = 9;
+const SYMBOLS = new Map([
+  ["usd", "$"],
+  ["eur", "€"],
+  ["gbp", "£"],
+]);
+
+/**
+ * "$0.0000061": integer digits only, no float touches money.
+ * @param {Cost} cost
+ */
+export function costText({ nano, currency }) {
+  const digits = String(nano).padStart(NANO_DIGITS + 1, "0");
+  const fraction = digits.slice(-NANO_DIGITS).replace(/0+$/, "").padEnd(2, "0");
+  const amount = `${digits.slice(0, -NANO_DIGITS)}.${fraction}`;
+  const symbol = SYMBOLS.get(currency.toLowerCase());
+  return symbol ? symbol + amount : `${amount} ${currency.toUpperCase()}`;
+}
+
+/** @param {Usage} usage */
+export function usageText({ input, output, total }) {
+  return `${number(total)} tokens (${number(input)} in, ${number(output)} out)`;
+}
+
+/** @param {number} value */
+function number(value) {
+  return value.toLocaleString("en");
+}
+
+const REASONS = new Map([
+  ["cancelled", "You stopped this answer."],
+  ["length", "Cut off: the answer reached its length limit."],
+  ["blocked", "Stopped by the safety policy."],
+  ["deadline", "Stopped: it took longer than its time limit."],
+  ["budget", "Stopped: the budget is used up."],
+  ["slow_reader", "Stopped: nobody was reading."],
+  ["error", "The answer broke off because of a fault on our side."],
+]);
+
+/**
+ * Why an answer ended, where that is worth saying.
+ * @param {string | null} reason
+ */
+export function reasonText(reason) {
+  return REASONS.get(reason ?? "") ?? "";
+}
+
+const ERRORS = new Map([
+  ["overloaded", "All workers are busy."],
+  ["rate_limited", "Too many requests."],
+  ["insufficient_quota", "Your quota is used up."],
+  ["budget_exceeded", "The budget is used up."],
+  ["account_suspended", "This account is suspended."],
+  ["conversation_busy", "An answer in this chat is still running."],
+  ["not_resumable", "The server no longer has this answer."],
+  ["superseded", "This chat was taken over by another connection."],
+  ["closed", "The connection is closed."],
+]);
+
+/**
+ * A refusal, for people.
+ * @param {{code: string, message: string, afterMs?: number | null}} error
+ */
+export function errorText({ code, message, afterMs }) {
+  const text = ERRORS.get(code) ?? sentence(message);
+  return afterMs ? `${text} Try again in ${seconds(afterMs)}.` : text;
+}
+
+/** @param {string} message */
+function sentence(message) {
+  const trimmed = message.trim() || "Something went wrong";
+  return trimmed.charAt(0).toUpperCase() + trimmed.slice(1) + (/[.!?]$/.test(trimmed) ? "" : ".");
+}
+
+/** @param {number} ms */
+export function seconds(ms) {
+  const whole = Math.max(1, Math.ceil(ms / 1000));
+  return whole === 1 ? "1 second" : `${whole} seconds`;
+}
+
+const DAY_MS = 24 * 3600 * 1000;
+
+/**
+ * The heading a chat stands under.
+ * @param {number} updatedMs
+ * @param {Date} now
+ */
+export function dayText(updatedMs, now) {
+  const midnight = new Date(now.getFullYear(), now.getMonth(), now.getDate()).getTime();
+  if (updatedMs >= midnight) return "Today";
+  if (updatedMs >= midnight - DAY_MS) return "Yesterday";
+  if (updatedMs >= midnight - 7 * DAY_MS) return "Last 7 days";
+  return "Earlier";
+}
+
+/**
+ * A chat's title, as the server will make it from its first message.
+ * @param {string} content
+ */
+export function titleOf(content) {
+  return Array.from(content.split(/\s+/).filter(Boolean).join(" ")).slice(0, 80).join("");
+}
