@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -27,6 +27,7 @@ SUPERSEDED = "superseded"
 KEY_REVOKED = "key_revoked"
 RETRY_SECONDS = 0.2
 POLL_SECONDS = 1.0
+KEEP_SECONDS = 60.0
 
 log = logger(__name__)
 
@@ -44,12 +45,12 @@ class Occupant(Protocol):
 
 @dataclass(frozen=True)
 class Let:
-    """A hello that is good. `sources`: by request id, with the log's head as it was."""
+    """A hello that is good. `sources` are by request id."""
 
     event: Opened
     principal: Principal
     record: SessionRecord
-    sources: dict[str, tuple[Source, int]] = field(default_factory=dict[str, tuple[Source, int]])
+    sources: dict[str, Source] = field(default_factory=dict[str, Source])
 
 
 class Door:
@@ -62,6 +63,19 @@ class Door:
         self.sessions = Sessions(edge)
         self._inside: dict[str, Occupant] = {}
         self._by_key: Counter[tuple[str, str]] = Counter()
+        self._records: dict[str, SessionRecord] = {}
+        self._work: set[asyncio.Task[None]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Work that outlives the connection that asked for it: half a turn helps nobody."""
+        task = asyncio.create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+    @property
+    def busy(self) -> bool:
+        """Whether anyone is inside, or work of theirs is not done."""
+        return bool(self._inside or self._work)
 
     @property
     def connections(self) -> list[Occupant]:
@@ -86,7 +100,7 @@ class Door:
         self._by_key[key] += 1
         who.principal = principal
         shown = hello.resume.token if hello.resume else None
-        record = await self.sessions.open(principal, who.id, shown)
+        record = self._records[who.id] = await self.sessions.open(principal, who.id, shown)
         if record.superseded is not None:
             await self._supersede(record.tenant, record.superseded[0])
         wanted = hello.resume.requests if hello.resume else []
@@ -94,6 +108,7 @@ class Door:
 
     async def left(self, who: Occupant, record: SessionRecord | None) -> None:
         """A connection is gone; its session may be resumed for a while."""
+        self._records.pop(who.id, None)
         if self._inside.pop(who.id, None) is None or who.principal is None:
             return
         key = (who.principal.tenant, who.principal.key)
@@ -101,13 +116,28 @@ class Door:
         if not self._by_key[key]:
             del self._by_key[key]
         if record is not None:
-            try:
-                await self.sessions.keep(record)
-            except (RedisError, OSError) as error:
-                log.warning("session not kept", error=type(error).__name__)
+            await self._keep(record)
 
-    async def listen(self) -> None:
-        """Obey the platform's news, for ever: revoked keys and sessions that went on elsewhere."""
+    async def run(self) -> None:
+        """Keep the records of open sessions, and obey the platform's news, for ever."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._keep_all())
+            group.create_task(self._obey_news())
+
+    async def _keep_all(self) -> None:
+        while True:
+            await asyncio.sleep(KEEP_SECONDS)
+            for record in list(self._records.values()):
+                await self._keep(record)
+
+    async def _keep(self, record: SessionRecord) -> None:
+        try:
+            await self.sessions.keep(record)
+        except (RedisError, OSError) as error:
+            log.warning("session not kept", error=type(error).__name__)
+
+    async def _obey_news(self) -> None:
+        """Revoked keys, and sessions that went on elsewhere."""
         while True:
             try:
                 await self._listen()
@@ -158,7 +188,7 @@ class Door:
         named = {request.id for request in wanted}
         others = [ResumeRequest(id) for id in sorted(record.open_ids - named)]
         requests: list[Reading | Unreadable] = []
-        sources: dict[str, tuple[Source, int]] = {}
+        sources: dict[str, Source] = {}
         for request in [*wanted, *others]:
             try:
                 opening = await self.readers.open(principal, request.id, request.epoch, request.o)
@@ -171,7 +201,7 @@ class Door:
             if request.id in sources:
                 opening.source.close()
                 continue
-            sources[request.id] = (opening.source, opening.reading.head)
+            sources[request.id] = opening.source
             requests.append(opening.reading)
         event = Opened(
             session=record.session,

@@ -3,6 +3,7 @@
 The gateway holds cursors, not queues: a source is asked for the entries after an offset.
 """
 
+import asyncio
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,8 +31,8 @@ class Source(Protocol):
         """The entries after an offset, within limits; one at least where there is any."""
         ...
 
-    def listen(self, listener: Listener, known_head: int) -> None:
-        """Call back on news, and now if there is more than `known_head` already."""
+    def listen(self, listener: Listener) -> None:
+        """Call back on news, and soon on those that came between opening and now."""
         ...
 
     def close(self) -> None:
@@ -52,11 +53,10 @@ class LiveSource:
         """See Source."""
         return await self._log.read(self._name.tenant, self._name.id, after, entries_max, bytes_max)
 
-    def listen(self, listener: Listener, known_head: int) -> None:
+    def listen(self, listener: Listener) -> None:
         """See Source."""
         self._followed.listeners[self] = listener
-        if self._followed.head > known_head:
-            listener([], self._followed.head)
+        asyncio.get_running_loop().call_soon(listener, [], self._followed.head)
 
     def close(self) -> None:
         """See Source."""
@@ -74,7 +74,7 @@ class StoredSource:
         del bytes_max
         return [entry for entry in self._entries if entry.o > after][:entries_max]
 
-    def listen(self, listener: Listener, known_head: int) -> None:
+    def listen(self, listener: Listener) -> None:
         """See Source: nothing is added to a stored answer."""
 
     def close(self) -> None:

@@ -12,9 +12,7 @@ FRAMES_IN = _meter.create_counter("parley_frames_in", description="Frames receiv
 FRAMES_OUT = _meter.create_counter("parley_frames_out", description="Frames sent by type")
 BYTES_OUT = _meter.create_counter("parley_bytes_out", unit="By", description="Payload bytes sent")
 TURNS = _meter.create_counter("parley_turns", description="Sends by outcome: accepted, dup or an error code")
-PROMPT_TOKENS = _meter.create_histogram(
-    "parley_prompt_tokens", description="Token ids of an accepted prompt"
-)
+PROMPT_TOKENS = _meter.create_histogram("parley_prompt_tokens", description="Token ids of an accepted prompt")
 ACCEPT_SECONDS = _meter.create_histogram(
     "parley_accept_seconds", unit="s", description="From a send to its accepted"
 )

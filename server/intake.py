@@ -7,14 +7,17 @@ again, completes.
 import asyncio
 import time
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 
 import msgspec
 from opentelemetry import trace
 from opentelemetry.propagate import inject
 
-from billing.api import Admission, AdmissionState, Admitted, Directory, Principal, UsageOwner, find_project
+from billing.api import Admission, AdmissionState, Admitted, Principal, UsageOwner, find_project
 from core.clock import now_ms
 from core.errors import Refusal, Refused
+from core.ids import uuid7_ms
 from core.telemetry import logger, tracer
 from engine.api import (
     Control,
@@ -29,7 +32,7 @@ from engine.api import (
     input_encoder,
 )
 from server import conversations, instruments, turns
-from server.access import cancel_refusal, owner_of, owns, user_of
+from server.access import CANCEL_SCOPE, cancel_refusal, owner_of, owns, user_of
 from server.edge import Edge
 from server.follow import LiveSource, Opening, Readers, Source
 from server.hub import Hub, Name
@@ -39,7 +42,9 @@ from server.protocol.messages import Send
 from server.session.events import Reading, TurnAccepted
 from server.turns import Turn
 
+CHAT_SCOPE = "chat"
 TEMPERATURE_DEFAULT = 1.0
+DIRECTORY_KEPT_MS = 15 * 60_000
 CANCEL_TRIES = 20
 CANCEL_RETRY_SECONDS = 0.05
 
@@ -72,11 +77,11 @@ class Intake:
     async def take(self, principal: Principal, send: Send) -> tuple[TurnAccepted, Source]:
         """Take a send; the source reads its log from the start. Raises Refused, and then nothing remains."""
         began = time.monotonic()
-        outcome = "accepted"
+        outcome, facts = "failed", dict[str, object]()
         with spans.start_as_current_span("gateway.send"):
             try:
-                accepted, source = await self._take(principal, send)
-                outcome = "dup" if accepted.dup else outcome
+                accepted, source = await self._take(principal, send, facts)
+                outcome = "dup" if accepted.dup else "accepted"
                 return accepted, source
             except Refused as refused:
                 outcome = refused.refusal.code
@@ -87,35 +92,62 @@ class Intake:
                 instruments.ACCEPT_SECONDS.record(seconds)
                 log.info(
                     "send",
-                    request=send.id,
+                    request=send.id if uuid7_ms(send.id) else None,
                     tenant=principal.tenant,
+                    key=principal.key,
                     outcome=outcome,
                     ms=round(seconds * 1000, 1),
+                    **facts,
                 )
 
-    async def _take(self, principal: Principal, send: Send) -> tuple[TurnAccepted, Source]:
+    async def _take(
+        self, principal: Principal, send: Send, facts: dict[str, object]
+    ) -> tuple[TurnAccepted, Source]:
+        if CHAT_SCOPE not in principal.scopes:
+            raise Refused(refusal(ErrorCode.FORBIDDEN, "this key has no scope `chat`"))
         turn = turns.parse_turn(send, now_ms(), self._edge.settings)
-        known = await self._edge.quota.directory(principal.tenant, turn.id)
-        if known is not None and known.state is not AdmissionState.RELEASED:
-            again = await self._again(principal, turn, known)
-            if again is not None:
-                accepted = TurnAccepted(again.reading, True, again.priority.value)
-                return accepted, again.source
+        again = await self._again(principal, turn)
+        if again is not None:
+            return _repeated(again)
         prepared = await self._prepare(principal, turn)
+        facts |= {
+            "model": prepared.record.name,
+            "priority": prepared.priority.value,
+            "prompt_tokens": len(prepared.prompt),
+            "max_tokens": prepared.sampling.max_tokens,
+        }
         with spans.start_as_current_span("reserve"):
             admitted = await self._admit(principal, prepared)
+        if admitted.state is AdmissionState.ENDED:  # another gateway took the same send, and it is over
+            return _repeated(await self._readers.open(principal, turn.id, None, 0))
         with spans.start_as_current_span("enqueue"):
             return await self._enqueue(principal, prepared, admitted)
 
-    async def _again(self, principal: Principal, turn: Turn, known: Directory) -> Opening | None:
-        """A send that was taken before; None where its gateway died before the queue knew it."""
-        mine = owns(principal, known.project, known.key, known.user)
-        if known.body_hash != turn.body_hash or not mine:
+    async def _again(self, principal: Principal, turn: Turn) -> Opening | None:
+        """A send that came before; None for a new one, or where its gateway died before the queue knew."""
+        known = await self._edge.quota.directory(principal.tenant, turn.id)
+        if known is None:
+            return await self._stored(principal, turn)
+        if known.body_hash != turn.body_hash or not owns(principal, known.project, known.key, known.user):
             problem = "this id was used for another send: make a new one"
             raise Refused(refusal(ErrorCode.ID_CONFLICT, problem))
         if known.state is AdmissionState.ENDED:
             return await self._readers.open(principal, turn.id, None, 0)
-        return await self._readers.open_log(Name(known.pool, principal.tenant, turn.id), None, 0)
+        opening = await self._readers.open_log(Name(known.pool, principal.tenant, turn.id), None, 0)
+        if opening is None and turn.conversation is not None:
+            # The rows it left would make its own conversation busy; they are written again.
+            await self._edge.conversations.abandon(principal.tenant, turn.id)
+        return opening
+
+    async def _stored(self, principal: Principal, turn: Turn) -> Opening | None:
+        """An id too old for the directory: its answer may be in SQL."""
+        made_ms = uuid7_ms(turn.id)
+        assert made_ms is not None, "a checked turn has a UUIDv7"
+        if made_ms > now_ms() - DIRECTORY_KEPT_MS:
+            return None
+        if await self._edge.conversations.answer_row(principal.tenant, turn.id) is None:
+            return None
+        return await self._readers.open(principal, turn.id, None, 0)
 
     async def _prepare(self, principal: Principal, turn: Turn) -> Prepared:
         edge = self._edge
@@ -125,7 +157,7 @@ class Intake:
         with spans.start_as_current_span("validate"):
             prompt = await edge.prompts.render(record.folder, messages)
         context = min(record.max_model_len, edge.settings.worker_max_model_len or record.max_model_len)
-        sampling = turns.sampling(turn.options, len(prompt), context, TEMPERATURE_DEFAULT)
+        sampling = turns.sampling(turn.options, len(prompt), context, default_temperature(record.folder))
         priority = turns.lowered(turn.options.priority, principal.priority_max)
         accepted_ms = now_ms()
         deadline_ms = turns.deadline_ms(turn.options, priority, accepted_ms, edge.settings)
@@ -261,7 +293,11 @@ class Intake:
         found = await self._edge.quota.mark_cancel(principal.tenant, id)
         if found is None:
             stored = await self._edge.conversations.answer_row(principal.tenant, id)
-            return "pending" if stored is None else "ended"
+            if stored is None:
+                return "pending"
+            if CANCEL_SCOPE not in principal.scopes and not owns(principal, *stored[1]):
+                raise Refused(refusal(ErrorCode.CANCEL_DENIED, "this request is another's"))
+            return "ended"
         refused = cancel_refusal(principal, found)
         if refused is not None:
             raise Refused(refused)
@@ -280,3 +316,18 @@ class Intake:
         if status in (Status.QUEUED, Status.PARKED):
             await end_unclaimed(queue, self._edge.quota, tenant, id, EndReason.CANCELLED)
         return status
+
+
+@lru_cache(maxsize=64)
+def default_temperature(folder: Path) -> float:
+    """The temperature that a model's own generation_config.json asks for, else 1."""
+    try:
+        config = msgspec.json.decode((folder / "generation_config.json").read_bytes(), type=dict[str, object])
+    except (OSError, msgspec.MsgspecError):
+        return TEMPERATURE_DEFAULT
+    value = config.get("temperature")
+    return float(value) if isinstance(value, int | float) and 0 <= value <= 2 else TEMPERATURE_DEFAULT
+
+
+def _repeated(opening: Opening) -> tuple[TurnAccepted, Source]:
+    return TurnAccepted(opening.reading, True, opening.priority.value), opening.source

@@ -29,10 +29,9 @@ from server.http.replies import on_refused
 from server.hub import Hub
 from server.protocol.codec import Subprotocol, choose_subprotocol
 from server.session.events import DrainStarted
+from server.wire import ParleyWebSocketProtocol
 
 DRAIN_SECONDS_MAX = 5.0
-# uvicorn itself cuts larger frames (1009); below that the client gets a typed error and 4509.
-FRAME_BYTES_CUT = 4
 
 log = logger(__name__)
 
@@ -68,7 +67,7 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
 
 async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Event) -> None:
     door, health = Door(edge, hub), Health(edge)
-    background = [hub.run(), door.listen(), *(recorder.run() for recorder in edge.recorders.values())]
+    background = [hub.run(), door.run(), *(recorder.run() for recorder in edge.recorders.values())]
     tasks = [asyncio.create_task(work) for work in background]
     closed = asyncio.Event()
     serving = asyncio.create_task(
@@ -76,8 +75,8 @@ async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Ev
             SecurityHeaders(application(edge, door, health)),
             listener,
             closed,
-            ws="websockets-sansio",
-            ws_max_size=FRAME_BYTES_CUT * edge.settings.frame_bytes_max,
+            ws=ParleyWebSocketProtocol,
+            ws_max_size=edge.settings.frame_bytes_max,
             ws_ping_interval=None,
             ws_per_message_deflate=False,
             timeout_graceful_shutdown=2,
@@ -123,10 +122,10 @@ async def drain(door: Door, health: Health) -> None:
     health.draining = True
     for connection in door.connections:
         if isinstance(connection, Connection):
-            connection.handle(DrainStarted(0))
+            connection.feed(DrainStarted(0))
     try:
         async with asyncio.timeout(DRAIN_SECONDS_MAX):
-            while door.connections:
+            while door.busy:  # noqa: ASYNC110  (many things make it idle, and this runs once)
                 await asyncio.sleep(0.02)
     except TimeoutError:
         log.warning("connections cut", left=len(door.connections))

@@ -122,9 +122,7 @@ class Sessions:
         expires = now_ms() + self._keep_ms
         token = ResumeToken(session, principal.tenant, _owner(principal), number, expires)
         sealed = seal(token, self._edge.settings.signing_secret)
-        return SessionRecord(
-            session, principal.tenant, connection, sealed, expires, resumed, ids, superseded
-        )
+        return SessionRecord(session, principal.tenant, connection, sealed, expires, resumed, ids, superseded)
 
 
 def _owner(principal: Principal) -> str:

@@ -93,10 +93,16 @@ class Readings:
         if isinstance(event, LogGrew):
             stream.offer(event.entries, event.head)
         else:
-            stream.reading = False
-            # Where the cursor moved while the log was read, these are not the entries that come next.
-            stream.offer(event.entries if event.after == stream.window.sent else [], 0)
+            self._take_read(stream, event)
         return self._deliver(stream, now)
+
+    def _take_read(self, stream: Stream, event: LogRead) -> None:
+        stream.reading = False
+        if event.after != stream.window.sent:
+            return  # the cursor moved while the log was read: these are not the entries that come next
+        if not event.entries:
+            stream.head = event.after  # there is no more until news say so
+        stream.offer(event.entries, 0)
 
     def due(self) -> float | None:
         """When the first delta may go that only the pace holds back."""

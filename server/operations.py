@@ -1,0 +1,128 @@
+"""The awaiting half of one connection: what each effect of the machine asks of Redis and SQL, as an event.
+
+A method raises Refused where the answer is no; the connection turns that into the refusing event.
+"""
+
+from collections.abc import Mapping
+
+from billing.api import Principal
+from core.clock import now_ms
+from core.errors import Refused
+from server import instruments
+from server.door import Door, Occupant
+from server.follow import Opening, Source, StoredSource
+from server.protocol.codes import ErrorCode, refusal
+from server.protocol.messages import Hello, Send
+from server.session import effects as fx
+from server.session import events as ev
+from server.sessions import SessionRecord
+
+
+class Operations:
+    """One connection's. `sources`: what it reads; `staged`: opened, and not yet taken by the machine."""
+
+    def __init__(self, door: Door, headers: Mapping[str, str]) -> None:
+        self.record: SessionRecord | None = None
+        self.sources: dict[str, Source] = {}
+        self.staged: dict[str, Source] = {}
+        self._door = door
+        self._headers = headers
+        self._principal: Principal | None = None
+
+    async def open(self, who: Occupant, hello: Hello) -> ev.Opened | ev.HelloRefused:
+        """Who says hello, and what goes on from an earlier connection."""
+        let = await self._door.open(who, hello, self._headers)
+        if isinstance(let, ev.HelloRefused):
+            return let
+        self._principal, self.record = let.principal, let.record
+        self.staged.update(let.sources)
+        return let.event
+
+    async def turn(self, message: Send) -> ev.TurnAccepted:
+        """Make a send durable."""
+        accepted, source = await self._door.intake.take(self._who(), message)
+        self._stage(accepted.reading.id, source)
+        return accepted
+
+    async def attach(self, effect: fx.StartAttach) -> ev.AttachAllowed:
+        """Open a request for reading."""
+        opening = await self._door.readers.open(self._who(), effect.id, effect.epoch, effect.o)
+        return self._allowed(opening)
+
+    async def cancel(self, effect: fx.StartCancel) -> ev.CancelAnswered | None:
+        """Cancel a request."""
+        state = await self._door.intake.cancel(self._who(), effect.id)
+        return ev.CancelAnswered(effect.id, state) if effect.answer else None
+
+    async def read(self, effect: fx.ReadLog) -> ev.LogRead | ev.AttachAllowed | None:
+        """The next part of a log; where the log has gone meanwhile, its stored answer takes its place."""
+        source = self.sources.get(effect.id)
+        if source is None:
+            return None
+        instruments.LOG_READS.add(1)
+        entries = await source.read(effect.after, effect.entries_max, effect.bytes_max)
+        if not entries and not isinstance(source, StoredSource):
+            opening = await self._door.readers.open(self._who(), effect.id, None, effect.after)
+            if isinstance(opening.source, StoredSource):
+                return self._allowed(opening)
+            opening.source.close()
+        return ev.LogRead(effect.id, effect.after, entries)
+
+    async def reauthenticate(self, who: Occupant, token: str) -> ev.Reauthenticated:
+        """Take a fresh token of the same owner."""
+        fresh, mine = await self._door.edge.auth.principal(token), self._who()
+        if fresh is None or (fresh.tenant, fresh.project, fresh.user) != (
+            mine.tenant,
+            mine.project,
+            mine.user,
+        ):
+            raise Refused(refusal(ErrorCode.UNAUTHORIZED, "this token is not good for this session"))
+        self._principal = who.principal = fresh
+        left = None if fresh.key_expires_ms is None else max(0, fresh.key_expires_ms - now_ms())
+        return ev.Reauthenticated(left)
+
+    async def note(self, id: str) -> None:
+        """Remember that the session reads this request."""
+        if self.record is not None:
+            await self._door.sessions.note(self.record, id)
+
+    async def forget(self, id: str) -> None:
+        """The client has applied the request's end."""
+        if self.record is not None:
+            await self._door.sessions.forget(self.record, id)
+
+    async def confirm(self) -> None:
+        """The client has the newest resume token."""
+        if self.record is not None:
+            await self._door.sessions.confirm(self.record)
+
+    async def end(self) -> None:
+        """The client said bye: the session is over, nobody keeps it."""
+        if self.record is not None:
+            record, self.record = self.record, None
+            await self._door.sessions.end(record)
+
+    def drop_staged(self) -> None:
+        """Close what was opened and then not wanted: a repeated send, or a session that closed meanwhile."""
+        while self.staged:
+            self.staged.popitem()[1].close()
+
+    def close(self) -> None:
+        """Nobody reads here any more."""
+        self.drop_staged()
+        while self.sources:
+            self.sources.popitem()[1].close()
+
+    def _allowed(self, opening: Opening) -> ev.AttachAllowed:
+        self._stage(opening.reading.id, opening.source)
+        return ev.AttachAllowed(opening.reading)
+
+    def _stage(self, id: str, source: Source) -> None:
+        before = self.staged.pop(id, None)
+        if before is not None:
+            before.close()
+        self.staged[id] = source
+
+    def _who(self) -> Principal:
+        assert self._principal is not None, "the machine lets nothing through before hello"
+        return self._principal
