@@ -26,6 +26,7 @@ from engine import instruments
 from engine.backends.environment import usable_cpus
 from engine.queue import PoolQueue
 from engine.reaper import Reaper
+from engine.tasks import end_tasks
 
 log = logger(__name__)
 
@@ -72,8 +73,7 @@ class Supervisor:
                 for index in range(self._workers):
                     group.create_task(self._keep(index, stop))
         finally:
-            reaping.cancel()
-            await asyncio.gather(reaping, return_exceptions=True)
+            await end_tasks([reaping])
 
     async def _keep(self, index: int, stop: asyncio.Event) -> None:
         backoff = Backoff()

@@ -26,6 +26,7 @@ from engine.hints import WorkerWakes
 from engine.models.registry import ModelRecord
 from engine.queue import PoolQueue
 from engine.queue_types import Append, ReleaseWhy
+from engine.tasks import end_tasks
 from engine.workload import Work, Workload
 
 T = TypeVar("T")
@@ -38,7 +39,6 @@ RECONCILE_SECONDS = 5.0
 IDLE_WAIT_SECONDS = 0.05
 REDIS_RETRY_SECONDS = 0.1
 DRAIN_SECONDS_MAX = 10.0
-CANCEL_SECONDS = 0.2
 STEP_AGE_MS_ALIVE = 3_000
 STEP_AGE_MS_MAX = 24_000
 
@@ -91,12 +91,12 @@ class Worker:
         stopping = asyncio.create_task(stop.wait())
         try:
             await self._until_done([*tasks, claiming, stopping])
-            await _end([claiming])
+            await end_tasks([claiming])
             draining = asyncio.create_task(self._drain())
             tasks.append(draining)
             await self._until_done(tasks)
         finally:
-            await _end([*tasks, claiming, stopping, *self._asides])
+            await end_tasks([*tasks, claiming, stopping, *self._asides])
             await self._wakes.close()
 
     async def abandon(self) -> None:
@@ -342,15 +342,6 @@ class Worker:
         task = asyncio.create_task(work)
         self._asides.add(task)
         task.add_done_callback(self._asides.discard)
-
-
-async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:
-    """Cancel, again where it was lost: redis-py swallows a cancellation while it connects."""
-    pending = set(tasks)
-    while pending:
-        for task in pending:
-            task.cancel()
-        _, pending = await asyncio.wait(pending, timeout=CANCEL_SECONDS)
 
 
 def _names(answer: Answer) -> dict[str, str]:

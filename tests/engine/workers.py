@@ -19,6 +19,7 @@ from engine.api import Claim, Enqueued, Entry, EntryKind, LogReader, PoolQueue, 
 from engine.backends.scripted import NextToken, ScriptedEngine
 from engine.continuation import ModelLimits
 from engine.models.registry import ModelRecord
+from engine.tasks import end_tasks
 from engine.worker import Worker
 from engine.workload import Capacity, Workload
 from tests.engine.builders import FINGERPRINT, TENANT, request, request_input, tokens
@@ -70,9 +71,7 @@ class Crew:
         try:
             yield running
         finally:
-            while not task.done():
-                task.cancel()
-                await asyncio.wait([task], timeout=0.1)
+            await end_tasks([task])
 
     async def send(
         self, *, prompt: Sequence[int] = PROMPT, fingerprint: str = FINGERPRINT, **sampling: Any

@@ -1,0 +1,148 @@
+"""The supervisor with real worker processes (scripted engine): exits are seen at once, and nothing is left
+behind."""
+
+import asyncio
+import os
+import shutil
+import signal
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from billing.api import Quota
+from core.clock import now_ms
+from core.database import Database
+from core.settings import Settings
+from engine.api import PoolQueue, WorkerView
+from engine.models.registry import ModelRecord, save
+from engine.reaper import Reaper
+from engine.supervisor import BACKOFF_SECONDS_MAX, STABLE_SECONDS, Backoff, Supervisor
+from engine.tasks import end_tasks
+from tests.engine.builders import FINGERPRINT
+from tests.engine.workers import TOKENIZER, Crew
+from tests.helpers.home import settings_in
+from tests.helpers.platform import processes_of
+from tests.helpers.wait import wait_until
+
+START_SECONDS_MAX = 30.0
+
+
+@pytest.fixture
+async def crew(
+    redis: Redis, redis_url: str, home: Path, sqlite_template: Path, monkeypatch: pytest.MonkeyPatch
+) -> Crew:
+    """A home with a model that the scripted engine can pretend to run, and its processes' environment."""
+    shutil.copy(sqlite_template, home / "parley.db")
+    folder = home / "models" / "tiny" / "1"
+    folder.mkdir(parents=True)
+    TOKENIZER.save(str(folder / "tokenizer.json"))
+    (folder / "config.json").write_text('{"eos_token_id": 256}')
+    settings = settings_in(home, redis_url=redis_url, model="tiny")
+    db = Database(settings.database_endpoint)
+    await save(db, ModelRecord("tiny", "1", FINGERPRINT, folder, "default", 4096), {}, now_ms())
+    await db.close()
+    environment = {
+        "PARLEY_HOME": str(home),
+        "PARLEY_REDIS_URL": redis_url,
+        "PARLEY_MODEL": "tiny",
+        "PARLEY_TEST_BACKEND": "scripted",
+        "PARLEY_TEST_STEP_MS": "10",
+    }
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    return Crew(redis, settings)
+
+
+@asynccontextmanager
+async def supervised(crew: Crew, settings: Settings, workers: int) -> AsyncGenerator[list[WorkerView]]:
+    """A supervisor whose workers are registered; told to stop at the end, after which nothing may be left."""
+    stop = asyncio.Event()
+    task = asyncio.create_task(Supervisor(settings, crew.redis, workers).run(stop))
+
+    async def all_up() -> list[WorkerView]:
+        found = await crew.queue.workers()
+        return found if len(found) == workers else []
+
+    try:
+        yield await wait_until(all_up, START_SECONDS_MAX)
+    finally:
+        stop.set()
+        await asyncio.wait_for(task, 20)
+    await wait_until(lambda: not _others(settings))
+    assert await crew.queue.workers() == []
+
+
+def _others(settings: Settings) -> list[int]:
+    return [process.pid for process in processes_of(settings.home) if process.pid != os.getpid()]
+
+
+async def test_an_answer_survives_the_death_of_its_worker(crew: Crew):
+    """kill -9 mid-answer: another worker appends the next token at once, and the dead one is replaced."""
+    async with supervised(crew, crew.settings, workers=2) as before:
+        whole = await crew.send(max_tokens=150)
+        await crew.ended(whole)
+        id = await crew.send(max_tokens=150)
+        await crew.reaches(id, 20)
+        holder = next(worker for worker in await crew.queue.workers() if worker.claims)
+        n = len(await crew.queue.tokens("t1", id)) // 4
+        killed = time.monotonic()
+        os.kill(int(holder.info["pid"]), signal.SIGKILL)
+        await crew.reaches(id, n + 10)
+        assert time.monotonic() - killed < 1.5
+        await crew.ended(id)
+        assert await crew.text(id) == await crew.text(whole)
+        assert await crew.kinds(id) == ["queued", "running", "moved:lost", "end"]
+
+        async def replaced() -> bool:
+            names = {worker.worker for worker in await crew.queue.workers()}
+            return len(names) == 2 and holder.worker not in names
+
+        await wait_until(replaced, START_SECONDS_MAX)
+        assert holder.worker in {worker.worker for worker in before}
+
+
+async def test_a_stopped_supervisor_drains_its_workers(crew: Crew):
+    """Requests go back as drained, not lost, and run on under the next supervisor."""
+    async with supervised(crew, crew.settings, workers=1):
+        id = await crew.send(max_tokens=120)
+        await crew.reaches(id, 10)
+    assert (await crew.kinds(id))[-1] == "moved:drain"
+    async with supervised(crew, crew.settings, workers=1):
+        assert (await crew.ended(id))["reason"] == "length"
+    assert oct((crew.settings.home / "logs" / "worker-0.log").stat().st_mode)[-3:] == "600"
+
+
+async def test_the_reaper_ends_what_nobody_can_run(crew: Crew):
+    """No worker for longer than the limit: `engine_lost`; past the deadline: `deadline`. Both cost 0."""
+    impatient = crew.settings.model_copy(update={"no_worker_seconds_max": 0})
+    async with _reaping(crew, impatient):
+        end = await crew.ended(await crew.send())
+        assert (end["reason"], end["code"]) == ("error", "engine_lost")
+    async with _reaping(crew, crew.settings):
+        end = await crew.ended(await crew.send(deadline_ms=30))
+        assert (end["reason"], end["usage"]["total"]) == ("deadline", 0)
+
+
+@asynccontextmanager
+async def _reaping(crew: Crew, settings: Settings) -> AsyncGenerator[None]:
+    queue = PoolQueue(crew.redis, crew.pool, settings)
+    task = asyncio.create_task(Reaper(queue, Quota(crew.redis, settings), 10).run())
+    yield
+    await end_tasks([task])
+
+
+def test_restarts_back_off_only_while_they_fail():
+    """At once after a long run, then twice as long each time, up to a bound."""
+    backoff = Backoff().after_exit(STABLE_SECONDS)
+    assert backoff.seconds == 0
+    waits: list[float] = []
+    for _ in range(10):
+        backoff = backoff.after_exit(1.0)
+        waits.append(backoff.seconds)
+    assert waits[:3] == [0.5, 1.0, 2.0]
+    assert waits[-1] == BACKOFF_SECONDS_MAX
+    assert backoff.after_exit(STABLE_SECONDS).seconds == 0
