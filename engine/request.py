@@ -66,8 +66,8 @@ class EntryKind(StrEnum):
 class Entry(msgspec.Struct, frozen=True):
     """One log entry: stream id `o-0`, fields named like these, defaults left out.
 
-    `x` text, `p` its code-point position in the visible text, `r` raw code points consumed so far, `i` tokens covered
-    so far, `v` a JSON object (events and end). `o` is dense from 1.
+    `x` text, `p` its code-point position in the visible text, `r` raw code points consumed so far, `i` tokens
+    covered so far, `v` a JSON object (events and end). `o` is dense from 1.
     """
 
     o: int
@@ -80,7 +80,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Checked sampling options, engine-neutral. `seed` None means unseeded; `stop` is matched by us, never by vLLM."""
+    """Checked sampling options, engine-neutral. `seed` None: unseeded; `stop` is matched by us, never by vLLM."""
 
     max_tokens: int
     min_tokens: int = 0
@@ -97,7 +97,7 @@ class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RequestInput(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What `in:<t>:<id>` holds, msgpack: all a worker needs beside the log. `prompt` is u32 little-endian token ids.
+    """What `in:<t>:<id>` holds, msgpack: all a worker needs beside the log. `prompt`: u32 little-endian ids.
 
     `trace` is a W3C traceparent; `model` the name the client asked for; `policy_version` the safety policy's.
     """

