@@ -169,9 +169,11 @@ class Up:
     async def _redis(self) -> AsyncGenerator[Client]:
         """A client of the embedded Valkey, which ends with the block, or of the one that is configured."""
         valkey = None if self._settings.redis_url else EmbeddedValkey(self._settings)
+        keeping: asyncio.Task[None] | None = None
         try:
             if valkey is not None:
                 await valkey.start()
+                keeping = asyncio.create_task(valkey.keep(self._say))
             client = connect(self._settings)
             try:
                 await client.ping()
@@ -181,6 +183,8 @@ class Up:
             finally:
                 await client.aclose()
         finally:
+            if keeping is not None:
+                keeping.cancel()
             if valkey is not None:
                 await valkey.stop()
 

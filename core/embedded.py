@@ -9,6 +9,7 @@ import os
 import platform
 import sys
 import tempfile
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ PING_INTERVAL_SECONDS = 0.02
 LOCK_SECONDS_MAX = 10.0
 START_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 5.0
+BACKOFF_SECONDS_MAX = 10.0
 
 
 def ensure_home(settings: Settings) -> None:
@@ -88,8 +90,9 @@ class EmbeddedValkey:
         self.socket = self.folder / "redis.sock"
         self.log = settings.home / "logs" / "valkey.log"
         self.process: LeashedProcess | None = None
+        self._stopping = False
 
-    async def start(self) -> LeashedProcess:
+    async def start(self) -> None:
         """Start it and wait until it answers PING. One server at a time may have the folder."""
         if len(os.fsencode(self.socket)) > SOCKET_PATH_BYTES_MAX:
             raise StartupError(
@@ -102,7 +105,23 @@ class EmbeddedValkey:
         lock = [sys.executable, exclusive.__file__, str(self.folder / "lock"), str(LOCK_SECONDS_MAX)]
         self.process = await spawn([*lock, *argv], dict(os.environ), self.log)
         await self._until_it_answers(self.process)
-        return self.process
+
+    async def keep(self, say: Callable[[str], None]) -> None:
+        """Start it again whenever it ends, until `stop`. It finds its data in the append-only file."""
+        assert self.process is not None, "started before"
+        failures = 0
+        while not self._stopping:
+            code = await self.process.wait()
+            if self._stopping:
+                return
+            say(f"Valkey ended with code {code} and is started again (log: {self.log})")
+            try:
+                await self.start()
+                failures = 0
+            except StartupError as error:
+                say(str(error))
+                failures += 1
+                await asyncio.sleep(min(BACKOFF_SECONDS_MAX, 0.5 * 2**failures))
 
     async def _until_it_answers(self, process: LeashedProcess) -> None:
         client = Redis(unix_socket_path=str(self.socket))
@@ -114,7 +133,7 @@ class EmbeddedValkey:
                     if ended.done():
                         raise StartupError(self._why_it_ended(ended.result()))
         except TimeoutError as error:
-            await self.stop()
+            await self._end(process)
             raise StartupError(f"Valkey does not answer on {self.socket}; see {self.log}") from error
         finally:
             ended.cancel()
@@ -122,15 +141,18 @@ class EmbeddedValkey:
 
     async def stop(self) -> None:
         """Ask it to end, which flushes the append-only file, and wait for it."""
-        if self.process is None:
-            return
-        self.process.terminate()
+        self._stopping = True
+        if self.process is not None:
+            await self._end(self.process)
+
+    async def _end(self, process: LeashedProcess) -> None:
+        process.terminate()
         try:
             async with asyncio.timeout(STOP_SECONDS_MAX):
-                await self.process.wait()
+                await process.wait()
         except TimeoutError:
-            self.process.kill()
-            await self.process.wait()
+            process.kill()
+            await process.wait()
 
     def _why_it_ended(self, code: int) -> str:
         if code == exclusive.EXIT_LOCKED:

@@ -1,6 +1,8 @@
 """The data folder and the embedded Valkey."""
 
+import asyncio
 import os
+import signal
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -8,11 +10,13 @@ from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
 from core.embedded import EmbeddedValkey, ensure_home
 from core.errors import StartupError
 from core.settings import Settings
 from tests.helpers.home import settings_in, short_folder
+from tests.helpers.wait import wait_until
 
 NOBODY = 65534
 
@@ -52,6 +56,33 @@ async def test_a_second_server_never_writes_the_same_file(own: Settings, monkeyp
     async with Redis.from_url(own.redis_endpoint) as client:
         assert await client.ping()
     await first.stop()
+
+
+async def test_a_killed_server_is_started_again_with_its_data(own: Settings):
+    """What it had answered is in the append-only file, whatever kills it."""
+    ensure_home(own)
+    valkey = EmbeddedValkey(own)
+    await valkey.start()
+    told: list[str] = []
+    keeping = asyncio.create_task(valkey.keep(told.append))
+    assert valkey.process is not None
+    first = valkey.process.pid
+    async with Redis.from_url(own.redis_endpoint) as client:
+        await client.set("kept", "yes")
+    os.kill(first, signal.SIGKILL)
+
+    async def kept() -> bool:
+        async with Redis.from_url(own.redis_endpoint) as client:
+            try:
+                return await client.get("kept") == b"yes"
+            except RedisError:
+                return False
+
+    await wait_until(lambda: valkey.process is not None and valkey.process.pid != first)
+    await wait_until(kept)
+    assert told[0].startswith("Valkey ended with code 137 and is started again")
+    await valkey.stop()
+    await keeping
 
 
 async def test_a_path_too_long_for_a_socket_is_one_clear_line(tmp_path: Path):
