@@ -93,24 +93,32 @@ function listShape({ ordered, first, loose, items = [] }, growing, outline) {
   const attributes = {};
   if (loose) attributes.class = "loose";
   if (ordered && first !== 1) attributes.start = String(first);
-  const children = items.map((blocks, i) => {
-    const open = growing && i === items.length - 1;
-    const [head, ...rest] = shapes(blocks, open, outline);
-    if (head?.tag !== "p") return { tag: "li", children: head ? [head, ...rest] : [] };
-    return { tag: "li", children: [...tasked(head.children), ...rest] };
-  });
+  const children = items.map((blocks, i) => itemShape(shapes(blocks, growing && i === items.length - 1, outline)));
   return { tag: ordered ? "ol" : "ul", attributes, children };
 }
 
 /**
- * "[x] done" as a ticked box.
- * @param {Child[]} children
- * @returns {Child[]}
+ * An item's first paragraph stands in it without a box of its own.
+ * @param {Shape[]} inner
+ * @returns {Shape}
  */
-function tasked(children) {
-  const [first, ...rest] = children;
-  if (typeof first !== "string") return children;
-  return [first.replace(/^\[ \] /, "☐ ").replace(/^\[[xX]\] /, "☑ "), ...rest];
+function itemShape([head, ...rest]) {
+  if (!head) return { tag: "li", children: [] };
+  if (head.tag !== "p") return { tag: "li", children: [head, ...rest] };
+  const task = taskOf(head.children);
+  if (!task) return { tag: "li", children: [...head.children, ...rest] };
+  return { tag: "li", attributes: { class: "task" }, children: [...task, ...rest] };
+}
+
+/**
+ * "[x] done" as a ticked box, null for any other item.
+ * @param {Child[]} children
+ * @returns {Child[] | null}
+ */
+function taskOf([first, ...rest]) {
+  const box = typeof first === "string" ? /^\[([ xX])\] /.exec(first) : null;
+  if (!box || typeof first !== "string") return null;
+  return [(box[1] === " " ? "☐ " : "☑ ") + first.slice(box[0].length), ...rest];
 }
 
 /**

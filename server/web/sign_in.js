@@ -2,6 +2,7 @@
 
 import * as api from "./api.js";
 import { byId } from "./dom.js";
+import { sentence } from "./words.js";
 
 /** Resolves once the browser is signed in. The code is dropped from the address before anything else happens. */
 export async function signIn() {
@@ -22,7 +23,7 @@ async function attempt(call) {
     await call();
     return "";
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return sentence(error instanceof Error ? error.message : String(error));
   }
 }
 

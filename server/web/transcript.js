@@ -13,6 +13,7 @@ export class Transcript {
     this.#onRetry = onRetry;
     this.#scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     this.#toLatest.addEventListener("click", () => this.toEnd(true));
+    new ResizeObserver(() => this.#following && this.toEnd()).observe(this.#scroller);
     this.#log.addEventListener("click", (event) => copyCode(event));
   }
 

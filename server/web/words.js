@@ -71,8 +71,11 @@ export function errorText({ code, message, afterMs }) {
   return afterMs ? `${text} Try again in ${seconds(afterMs)}.` : text;
 }
 
-/** @param {string} message */
-function sentence(message) {
+/**
+ * The server's own words, as a sentence.
+ * @param {string} message
+ */
+export function sentence(message) {
   const trimmed = message.trim() || "Something went wrong";
   return trimmed.charAt(0).toUpperCase() + trimmed.slice(1) + (/[.!?]$/.test(trimmed) ? "" : ".");
 }

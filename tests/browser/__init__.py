@@ -1,0 +1,1 @@
+"""Tests that drive the chat page and its client in headless Chromium."""

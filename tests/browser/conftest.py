@@ -1,0 +1,89 @@
+"""One Chromium for all browser tests, and pages that remember what went wrong on them."""
+
+import shutil
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import axe_core_python
+import pytest_asyncio
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+
+from tests.helpers.scripted_peer import Peer, scripted_peer
+
+AXE = Path(axe_core_python.__file__).parent / "axe.min.js"
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+class WatchedPage:
+    """A page with what its console and its network said. Use `.page` to drive it."""
+
+    def __init__(self, page: Page, origin: str) -> None:
+        self.page = page
+        self.errors: list[str] = []
+        self.strangers: list[str] = []
+        page.on("console", lambda said: self.errors.append(said.text) if said.type == "error" else None)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("request", lambda request: self._requested(request.url, origin))
+
+    def _requested(self, url: str, origin: str) -> None:
+        if not url.startswith((origin, "data:", "blob:")):
+            self.strangers.append(url)
+
+    async def axe(self) -> list[str]:
+        """What axe finds wrong with the page as it is now."""
+        # Evaluated over the debugging protocol, so the page's own policy stays as it is.
+        await self.page.evaluate(AXE.read_text())
+        found: dict[str, Any] = await self.page.evaluate("axe.run(document)")
+        return [
+            f"{violation['id']}: {node['html']} {node['failureSummary']}"
+            for violation in found["violations"]
+            for node in violation["nodes"]
+        ]
+
+
+OpenPage = Callable[..., Awaitable[WatchedPage]]
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="session")
+async def chromium() -> AsyncGenerator[Browser]:
+    """Headless Chromium: Debian's where there is one, else Playwright's own."""
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        yield browser
+        await browser.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def open_page(chromium: Browser) -> AsyncGenerator[OpenPage]:
+    """Opens `url` in a fresh browser context: open_page(url, **options of the context)."""
+    contexts: list[BrowserContext] = []
+
+    async def open_in_context(url: str, **options: Any) -> WatchedPage:
+        context = await chromium.new_context(**({"locale": "en-GB"} | options))
+        context.set_default_timeout(10_000)
+        contexts.append(context)
+        page = await context.new_page()
+        watched = WatchedPage(page, "/".join(url.split("/")[:3]))
+        await page.goto(url)
+        return watched
+
+    yield open_in_context
+    for context in contexts:
+        await context.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def peer() -> AsyncGenerator[Peer]:
+    """A server that the test plays by hand."""
+    async with scripted_peer() as playing:
+        yield playing
