@@ -1,6 +1,7 @@
 """The commands `parley worker` and `parley supervisor`."""
 
 import asyncio
+import gc
 import logging
 import os
 import secrets
@@ -90,6 +91,8 @@ async def _work(settings: Settings, stop: asyncio.Event, name: str, scripted: bo
     limits = ModelLimits(stop_ids(record.folder, tokenizer), length)
     engine = _scripted(tokenizer) if scripted else _vllm(settings, record, length)
     await engine.start()
+    gc.collect()
+    gc.freeze()  # what the libraries made stays; collecting it again and again would stop the decode path
     log.info("engine started", worker=name, model=record.name, kv_tokens=engine.kv_tokens)
 
     def open_answer(claim: Claim) -> Answer:

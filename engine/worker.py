@@ -37,6 +37,7 @@ KEEP_SECONDS = 0.25
 RENEW_SECONDS = 1.0
 RECONCILE_SECONDS = 5.0
 IDLE_WAIT_SECONDS = 0.05
+BUSY_WAIT_SECONDS = 0.2  # something put in line wakes the wait; this only bounds what a lost wake costs
 REDIS_RETRY_SECONDS = 0.1
 DRAIN_SECONDS_MAX = 10.0
 STEP_AGE_MS_ALIVE = 3_000
@@ -179,7 +180,8 @@ class Worker:
                     await self._do(self._workload.claimed(claims.claims, now_ms()))
                     self._changed.set()
                 else:
-                    await self._queue.wait_for_work(IDLE_WAIT_SECONDS)
+                    patient = len(self._workload) and not claims.retry_ms
+                    await self._queue.wait_for_work(BUSY_WAIT_SECONDS if patient else IDLE_WAIT_SECONDS)
             except (RedisError, OSError) as error:
                 log.warning("claim failed", error=type(error).__name__)
                 call -= 1  # the same number gets the answer that was lost
