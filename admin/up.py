@@ -25,7 +25,7 @@ from core.errors import StartupError
 from core.http import listen
 from core.redis import Client, connect
 from core.settings import Settings
-from engine.models.provision import prepare, register
+from engine.api import prepare_model, register_model
 from server.api import make_login_code
 
 T = TypeVar("T")
@@ -102,10 +102,10 @@ class Up:
     async def _prepare(self) -> tuple[str, Demo]:
         """Schema, model, demo tenant. Answers the model's name."""
         await migrate(self._settings.database_endpoint)
-        folder = await prepare(self._model, self._settings.home, self._say)
+        folder = await prepare_model(self._model, self._settings.home, self._say)
         db = Database(self._settings.database_endpoint)
         try:
-            record = await register(db, folder, self._settings)
+            record = await register_model(db, folder, self._settings)
             return record.name, await demo_key(db, self._up_file)
         finally:
             await db.close()

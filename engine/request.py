@@ -80,7 +80,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Checked sampling options, engine-neutral. `seed` None: unseeded; `stop` is matched by us, never by vLLM."""
+    """Checked sampling options, engine-neutral. `seed` None: unseeded; `stop` is matched by us, not vLLM."""
 
     max_tokens: int
     min_tokens: int = 0

@@ -2,5 +2,6 @@
 
 from server.auth import make_login_code, origin_allowed
 from server.http.app import SecurityHeaders
+from server.prompts import PromptRenderer
 
-__all__ = ["SecurityHeaders", "make_login_code", "origin_allowed"]
+__all__ = ["PromptRenderer", "SecurityHeaders", "make_login_code", "origin_allowed"]

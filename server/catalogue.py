@@ -6,7 +6,7 @@ from billing.api import PinnedPrices, pinned_prices
 from core.database import Database
 from core.errors import Refused
 from core.settings import Settings
-from engine.models.registry import ModelRecord, list_models
+from engine.api import ModelRecord, list_models
 from server.protocol.codes import ErrorCode, refusal
 
 KEEP_SECONDS = 2.0

@@ -16,7 +16,7 @@ from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.async_llm import AsyncLLM
 
 from chaos.bench import load
-from server.prompts import PromptRenderer
+from server.api import PromptRenderer
 
 
 class RawEngine:

@@ -21,7 +21,7 @@ from rich.table import Table
 from chaos.bench.samples import Figures, figures, median
 from chaos.bench.targets import EngineArguments, OpenAIServer, Parley, Raw, Target
 from core.settings import Settings
-from engine.models.provision import provision
+from engine.api import prepare_model
 
 Results = dict[int, dict[str, Figures]]
 
@@ -39,7 +39,9 @@ def stream(levels: str, rounds: int, max_tokens: int, requests: int, model: str,
     """Compare Parley over WebSocket with raw AsyncLLM and vLLM's OpenAI server in one run."""
     console = Console(stderr=True)
     settings = Settings()
-    folder = provision(model, settings.home, lambda line: console.print(f"[dim]{line}[/dim]"))
+    folder = asyncio.run(
+        prepare_model(model, settings.home, lambda line: console.print(f"[dim]{line}[/dim]"))
+    )
     results = asyncio.run(
         _measure(folder, [int(n) for n in levels.split(",")], rounds, max_tokens, requests, console)
     )

@@ -49,7 +49,9 @@ class SessionRoutes:
         return reply
 
     async def me(self, request: Request) -> Response:
-        """Who is signed in."""
+        """Who is signed in; nobody is an answer too, so that a page may ask before it asks to sign in."""
+        if not request.headers.get("authorization") and cookies.COOKIE not in request.cookies:
+            return json_reply({"tenant": None, "project": None, "user": None})
         return json_reply(_me(await caller(request, self._edge)))
 
     async def tickets(self, request: Request) -> Response:

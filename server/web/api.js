@@ -34,7 +34,11 @@ export class HttpError extends Error {
 }
 
 /** @returns {Promise<Me>} */
-export const me = () => call("GET", "/v1/me");
+export async function me() {
+  const found = await call("GET", "/v1/me");
+  if (found.tenant === null) throw new HttpError(401, "unauthorized", "Nobody is signed in.");
+  return found;
+}
 
 /**
  * @param {{code: string} | {key: string}} proof
