@@ -4,6 +4,7 @@ import sys
 from importlib.metadata import entry_points
 
 import click
+from pydantic import ValidationError
 
 from core.errors import StartupError
 
@@ -36,11 +37,18 @@ def parley() -> None:
 
 
 def main() -> None:
-    """Entry point: a StartupError becomes one line on stderr and exit code 1."""
+    """Entry point: a StartupError or a wrong setting becomes one line on stderr and exit code 1."""
     try:
         parley()
     except StartupError as error:
         click.echo(f"parley: {error}", err=True)
+        sys.exit(1)
+    except ValidationError as error:
+        if error.title != "Settings":
+            raise
+        for each in error.errors(include_url=False, include_input=False):
+            name = "_".join(str(part) for part in each["loc"]).upper()
+            click.echo(f"parley: PARLEY_{name}: {each['msg']}", err=True)
         sys.exit(1)
 
 

@@ -48,6 +48,8 @@ def ensure_home(settings: Settings) -> None:
             probe.write(b"\0" * PROBE_BYTES)
             probe.flush()
             os.fsync(probe.fileno())
+    except FileExistsError as error:
+        raise StartupError(f"cannot use PARLEY_HOME {home}: {error.filename} is not a folder") from error
     except OSError as error:
         raise StartupError(f"cannot use PARLEY_HOME {home}: {error.strerror}") from error
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import socket
 from collections.abc import Generator
 from typing import Any
@@ -29,9 +30,12 @@ def listen(host: str, port: int, variable: str) -> socket.socket:
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except OSError as error:
+    except (OSError, OverflowError) as error:
+        why = (
+            os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error).rstrip(".")
+        )
         raise StartupError(
-            f"cannot listen on {host}:{port}: {error.strerror}. Choose another port with {variable}"
+            f"cannot listen on {host}:{port}: {why}. Choose another port with {variable}"
         ) from error
     listener.setblocking(False)
     return listener

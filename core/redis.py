@@ -8,6 +8,7 @@ from typing import Any
 from redis.asyncio import Redis, RedisCluster
 from redis.exceptions import NoScriptError
 
+from core.errors import StartupError
 from core.settings import Settings
 
 Client = Redis | RedisCluster
@@ -23,9 +24,14 @@ def connect(settings: Settings) -> Client:
 
 def connect_url(url: str) -> Client:
     """A client for redis://, rediss:// or unix:// URLs; redis+cluster://host:port opens a cluster."""
-    if url.startswith(CLUSTER_SCHEME):
-        return RedisCluster.from_url("redis://" + url.removeprefix(CLUSTER_SCHEME), decode_responses=False)
-    return Redis.from_url(url, decode_responses=False)
+    try:
+        if url.startswith(CLUSTER_SCHEME):
+            return RedisCluster.from_url(
+                "redis://" + url.removeprefix(CLUSTER_SCHEME), decode_responses=False
+            )
+        return Redis.from_url(url, decode_responses=False)
+    except ValueError as error:
+        raise StartupError(f"PARLEY_REDIS_URL is not a Redis URL: {error}") from error
 
 
 class Script:
