@@ -1,0 +1,81 @@
+"""`parley gateway` as a process: one clear line where it cannot start, and an orderly end."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from core.database import Database
+from core.settings import Settings
+from tests.helpers.wait import wait_until
+
+SECONDS_MAX = 30
+
+
+def start(home: Path, **environment: str) -> "subprocess.Popen[str]":
+    """The process, its stderr captured."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "core.cli", "gateway"],
+        env=os.environ | {"PARLEY_HOME": str(home), **environment},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def failure(process: "subprocess.Popen[str]") -> str:
+    """The one line that a process which could not start leaves."""
+    _, line = process.communicate(timeout=SECONDS_MAX)
+    assert process.returncode == 1, line
+    assert line.count("\n") == 1, line
+    return line
+
+
+@pytest.mark.usefixtures("sqlite")
+def test_a_port_in_use_is_one_line(home: Path, redis_url: str):
+    """It names the address and the setting that chooses another."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        line = failure(start(home, PARLEY_PORT=port, PARLEY_REDIS_URL=redis_url))
+    assert port in line
+    assert "PARLEY_PORT" in line
+
+
+@pytest.mark.usefixtures("sqlite")
+def test_no_redis_is_one_line(home: Path):
+    """It names where Redis was looked for."""
+    line = failure(start(home, PARLEY_PORT="0"))
+    assert "redis.sock" in line
+
+
+def test_no_schema_is_one_line(home: Path, redis_url: str):
+    """It names the command that makes one."""
+    home.mkdir(exist_ok=True)
+    line = failure(start(home, PARLEY_PORT="0", PARLEY_REDIS_URL=redis_url))
+    assert "parley db migrate" in line or "database" in line
+
+
+async def test_sigterm_ends_it_well(sqlite: Database, home: Path, settings: Settings):
+    """Exit code 0."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = start(home, PARLEY_PORT=str(port), PARLEY_REDIS_URL=settings.redis_endpoint)
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+
+            async def ready() -> int | None:
+                try:
+                    return (await client.get("/readyz")).status_code
+                except httpx.TransportError:
+                    return None
+
+            assert await wait_until(ready, SECONDS_MAX) == 503
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=SECONDS_MAX)
+    assert process.returncode == 0, log
