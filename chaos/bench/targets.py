@@ -19,7 +19,7 @@ import httpx
 
 from chaos.bench import load
 from chaos.bench.samples import Sample
-from server.client import Client
+from chaos.bench.wire import Wire
 
 START_SECONDS_MAX = 240.0
 LINE_BYTES_MAX = 64 * 1024 * 1024
@@ -205,14 +205,14 @@ class OpenAIServer:
 
 
 class Parley:
-    """`parley up` on a home of its own, read with our Python client over two WebSockets per 16 requests."""
+    """`parley up` on a home of its own, read over one WebSocket for each 16 callers."""
 
     name = "Parley WebSocket"
 
-    def __init__(self, process: Any, home: tempfile.TemporaryDirectory[str], clients: list[Client]) -> None:
+    def __init__(self, process: Any, home: tempfile.TemporaryDirectory[str], wires: list[Wire]) -> None:
         self._process = process
         self._home = home
-        self._clients = clients
+        self._wires = wires
         self._turn = 0
 
     @classmethod
@@ -235,19 +235,11 @@ class Parley:
         async with httpx.AsyncClient() as client:
             await _ready(client, f"http://127.0.0.1:{port}/readyz", process)
         up = json.loads((Path(home.name) / "up.json").read_text())
-        clients = [await Client.connect(up["url"], up["key"]) for _ in range(connections)]
-        return cls(process, home, clients)
+        return cls(process, home, [await Wire.open(up["url"], up["key"]) for _ in range(connections)])
 
-    async def _ask(self, prompt: str, max_tokens: int) -> AsyncIterator[int]:
+    def _ask(self, prompt: str, max_tokens: int) -> AsyncIterator[int]:
         self._turn += 1
-        client = self._clients[self._turn % len(self._clients)]
-        answer = await client.send(prompt, options={"max_tokens": max_tokens, "min_tokens": max_tokens})
-        seen = 0
-        async for delta in answer:
-            yield delta.tokens - seen
-            seen = delta.tokens
-        end = await answer.end()
-        yield end.usage["output"] - seen
+        return self._wires[self._turn % len(self._wires)].ask(prompt, max_tokens)
 
     async def run(self, concurrency: int, requests: int, max_tokens: int, first: int) -> list[Sample]:
         """One round from this process."""
@@ -255,8 +247,8 @@ class Parley:
 
     async def stop(self) -> None:
         """Close the sockets, SIGTERM, wait, remove the home."""
-        for client in self._clients:
-            await client.close()
+        for wire in self._wires:
+            await wire.close()
         self._process.terminate()
         await self._process.wait()
         self._home.cleanup()
