@@ -167,6 +167,7 @@ def _with_engine_environment(settings: Settings) -> None:
 def _leave(code: int) -> NoReturn:
     """End at once, the engine's processes with us: an engine that died or hangs would not be shut down in
     order, and one that is drained has nothing to save."""
+    logging.getLogger("vllm").setLevel(logging.CRITICAL)  # it would complain of what we do next
     sys.stdout.flush()
     sys.stderr.flush()
     with suppress(psutil.Error):

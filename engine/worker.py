@@ -261,8 +261,12 @@ class Worker:
                     await self._room.wait()
                 while self._asides:
                     await asyncio.wait(self._asides)
-        requeued = await self._queue.deregister(self.name, "drain")
-        log.info("drained", left=len(self._workload), requeued=requeued)
+        try:
+            requeued = await self._queue.deregister(self.name, "drain")
+        except (RedisError, OSError) as error:  # the lease lapses by itself
+            log.warning("not deregistered", error=type(error).__name__)
+        else:
+            log.info("drained", left=len(self._workload), requeued=requeued)
 
     async def _do(self, work: Work) -> None:
         """Carry out what the workload decided."""
