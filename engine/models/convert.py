@@ -28,7 +28,8 @@ def main(folder: Path) -> None:
         quantization_config=GgufConfig(dequantize=True),
         dtype=torch.bfloat16,
     )
-    model.generation_config.update(**SAMPLING)
+    for name, value in SAMPLING.items():
+        setattr(model.generation_config, name, value)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
