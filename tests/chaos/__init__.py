@@ -1,0 +1,1 @@
+"""Loads, faults and their figures."""
