@@ -37,6 +37,7 @@ from server.client_link import Link, Stopped
 
 ACK_SECONDS = 0.2
 FRAME_BYTES_MAX = 256 * 1024
+CLOSED = {"code": "closed", "message": "the client was closed"}
 LOGGED = frozenset({"delta", "event", "snap", "retract", "end"})
 
 
@@ -104,9 +105,6 @@ class Answer:
             self._changed.clear()
             await self._changed.wait()
 
-    def _wake(self) -> None:
-        self._changed.set()
-
 
 class Client:
     """A session. `key`: an API key, or a function that gets a fresh ticket for every connection.
@@ -134,15 +132,18 @@ class Client:
         self._stopped: ProtocolError | None = None
         self._dirty, self._urgent = asyncio.Event(), asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._link = Link(_socket_url(url), key, backoff_seconds, self)
+        self._link = Link(url, key, backoff_seconds, self)
 
     async def __aenter__(self) -> Self:
         """Connect; an unreachable server is waited for. Raises ProtocolError where it will not have us."""
         self._tasks = [asyncio.create_task(self._stay_connected()), asyncio.create_task(self._acknowledge())]
-        await self._opened.wait()
-        if self._stopped is not None:
+        try:
+            await self._opened.wait()
+            if self._stopped is not None:
+                raise self._stopped
+        except BaseException:
             await self.close()
-            raise self._stopped
+            raise
         return self
 
     async def __aexit__(
@@ -160,7 +161,6 @@ class Client:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._link.close()
-        self._fail_all(ProtocolError({"code": "closed", "message": "the client was closed"}))
 
     async def send(
         self,
@@ -298,7 +298,7 @@ class Client:
             return  # late frames of a cursor that was moved
         match answer._reading.take(frame):
             case Order.NEXT:
-                answer._wake()
+                answer._changed.set()
             case Order.STALE:
                 self.counters.stale += 1
             case Order.GAP:
@@ -319,7 +319,7 @@ class Client:
         reading.accepted, reading.g = True, frame["g"]
         reading.epoch = reading.epoch or frame["epoch"]
         self._by_g[frame["g"]] = answer
-        answer._wake()
+        answer._changed.set()
 
     async def _reattach(self, reading: Reading) -> None:
         self._forget_cursor(reading)
@@ -358,7 +358,7 @@ class Client:
         self._forget_cursor(answer._reading)
         await self._link.tell({"t": "detach", "id": answer.id})
         answer._reading.error = ProtocolError({"code": "closed", "message": "this answer was detached"})
-        answer._wake()
+        answer._changed.set()
 
     async def _acknowledge(self) -> None:
         while True:
@@ -379,6 +379,9 @@ class Client:
             await self._link.run()
         except Stopped as stopped:
             why = {"code": stopped.code, "message": stopped.message}
+        except asyncio.CancelledError:
+            why = CLOSED
+            raise
         finally:
             self._fail_all(ProtocolError(why))
 
@@ -387,14 +390,10 @@ class Client:
         self._opened.set()
         for answer in list(self._answers.values()):
             answer._reading.error = error
-            answer._wake()
+            answer._changed.set()
         self._answers.clear()
 
     def _fail(self, answer: Answer, error: Frame) -> None:
         self._answers.pop(answer.id, None)
         answer._reading.error = ProtocolError(error)
-        answer._wake()
-
-
-def _socket_url(url: str) -> str:
-    return url.replace("http", "ws", 1).rstrip("/") + "/v1/ws"
+        answer._changed.set()

@@ -78,7 +78,7 @@ class Link:
     def __init__(
         self, url: str, key: str | Callable[[], Awaitable[str]], backoff_seconds: float, owner: Owner
     ) -> None:
-        self._url = url
+        self._url = url.replace("http", "ws", 1).rstrip("/") + "/v1/ws"
         self._key = key
         self._backoff_seconds = backoff_seconds
         self._owner = owner

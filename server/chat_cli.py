@@ -1,0 +1,219 @@
+"""`parley chat`: talk to a gateway in a terminal. Ctrl-C stops the answer, not the program.
+
+The client lives in a thread of its own: its connection stays alive while the terminal waits for a line.
+"""
+
+import asyncio
+import contextlib
+import importlib
+import json
+import sys
+import threading
+from collections.abc import Generator
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from core.errors import StartupError
+from core.settings import Settings
+from server.client import Answer, Client, Ended, ProtocolError
+
+CONNECT_SECONDS_MAX = 15.0
+NANO_DIGITS = 9
+INTERRUPTED = 130
+HELP = "/new starts a new chat, /quit or Ctrl-D leaves, Ctrl-C stops an answer."
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where to ask whom: the gateway, the key, the model (None: the gateway's default)."""
+
+    url: str
+    key: str
+    model: str | None
+
+
+@click.command()
+@click.option("--url", envvar="PARLEY_URL", help="Gateway; default: that of `parley up`.")
+@click.option("--key", envvar="PARLEY_KEY", help="API key; default: the demo key of `parley up`.")
+@click.option("--model", help="Model to ask; default: the gateway's.")
+@click.option("--once", "prompt", help="Ask this, print the answer, leave. Piped input works too.")
+@click.option("--json", "as_json", is_flag=True, help="With one answer: print it as one JSON object.")
+def command(url: str | None, key: str | None, model: str | None, prompt: str | None, as_json: bool) -> None:
+    """Chat in the terminal; without options, with the platform that `parley up` started here."""
+    target = _target(url, key, model)
+    if prompt is None and not sys.stdin.isatty():
+        prompt = sys.stdin.read()
+    if prompt is None and as_json:
+        raise click.UsageError("--json prints one answer: give a prompt with --once or by a pipe")
+    with _loop_thread() as loop:
+        terminal = Terminal(target, loop, as_json)
+        try:
+            code = terminal.once(prompt) if prompt is not None else terminal.talk()
+        except ProtocolError as error:
+            raise StartupError(f"{error.message} ({error.code})") from None
+        finally:
+            terminal.close()
+    sys.exit(code)
+
+
+class Terminal:
+    """One chat on a terminal. Its methods block; the client runs on `loop`."""
+
+    def __init__(self, target: Target, loop: asyncio.AbstractEventLoop, as_json: bool) -> None:
+        self._target = target
+        self._loop = loop
+        self._as_json = as_json
+        self._notes = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._client: Client | None = None
+        self._answer: Answer | None = None
+
+    def once(self, prompt: str) -> int:
+        """Ask one thing. Answers the exit code."""
+        self._connect()
+        ended = self._turn(prompt, None)
+        if ended.reason == "cancelled":
+            return INTERRUPTED
+        return 0 if ended.reason in ("stop", "length") else 1
+
+    def talk(self) -> int:
+        """Ask and answer until the user leaves. Answers the exit code."""
+        with contextlib.suppress(ImportError):
+            importlib.import_module("readline")  # line editing and history, where Python has it
+        client = self._connect()
+        self._notes.print(f"Connected to {self._target.url}. {HELP}", style="dim")
+        conversation = client.new_id()
+        while True:
+            match self._line():
+                case None | "/quit":
+                    return 0
+                case "/help":
+                    self._notes.print(HELP, style="dim")
+                case "/new":
+                    conversation = client.new_id()
+                    self._notes.print("A new chat.", style="dim")
+                case "":
+                    continue
+                case prompt:
+                    self._talk_turn(prompt, conversation)
+
+    def close(self) -> None:
+        """Leave the session."""
+        if self._client is not None:
+            self._run(self._client.close())
+
+    def _connect(self) -> Client:
+        self._client = Client(self._target.url, self._target.key)
+        try:
+            with self._notes.status(f"Connecting to {self._target.url}"):
+                self._run(self._enter(self._client))
+        except TimeoutError:
+            raise StartupError(f"no gateway answers at {self._target.url}: is `parley up` running?") from None
+        return self._client
+
+    async def _enter(self, client: Client) -> None:
+        async with asyncio.timeout(CONNECT_SECONDS_MAX):
+            await client.__aenter__()
+
+    def _line(self) -> str | None:
+        """What the user typed; None at the end of input."""
+        while True:
+            try:
+                return input("› ").strip()
+            except EOFError:
+                click.echo()
+                return None
+            except KeyboardInterrupt:
+                click.echo()
+                self._notes.print("Ctrl-D leaves.", style="dim")
+
+    def _talk_turn(self, prompt: str, conversation: str) -> None:
+        try:
+            self._turn(prompt, conversation)
+        except ProtocolError as error:
+            if error.code in ("closed", "unauthorized", "superseded", "forbidden"):
+                raise
+            self._notes.print(f"{error.message} ({error.code})", style="red", markup=False)
+
+    def _turn(self, prompt: str, conversation: str | None) -> Ended:
+        """Ask, print the answer as it comes, and say what it cost."""
+        assert self._client is not None
+        ended = self._run(self._stream(self._client, prompt, conversation))
+        assert self._answer is not None
+        if self._as_json:
+            click.echo(json.dumps({"id": self._answer.id, "text": self._answer.text} | asdict(ended)))
+        else:
+            click.echo()
+            self._notes.print(_facts(ended), style="dim", markup=False)
+        return ended
+
+    async def _stream(self, client: Client, prompt: str, conversation: str | None) -> Ended:
+        self._answer = None
+        self._answer = await client.send(prompt, conversation=conversation, model=self._target.model)
+        if not self._as_json:
+            async for text in self._answer:
+                click.echo(text, nl=False)
+        return await self._answer.end()
+
+    def _run(self, work: Any) -> Any:
+        """Wait for work on the client's loop. Ctrl-C stops the answer; where there is none, the work."""
+        future: Future[Any] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        while True:
+            try:
+                return future.result()
+            except KeyboardInterrupt:
+                if self._answer is None or future.done():
+                    future.cancel()
+                    raise
+                asyncio.run_coroutine_threadsafe(self._answer.cancel(), self._loop)
+
+
+def _target(url: str | None, key: str | None, model: str | None) -> Target:
+    """What was given, completed by PARLEY_HOME/up.json."""
+    if url and key:
+        return Target(url, key, model)
+    path = Settings().home / "up.json"
+    try:
+        up = json.loads(path.read_text())
+        return Target(url or up["url"], key or up["key"], model)
+    except (OSError, ValueError, KeyError):
+        raise StartupError(_how_to(path)) from None
+
+
+def _how_to(path: Path) -> str:
+    return f"cannot read {path}: start the platform with `parley up`, or give --url and --key"
+
+
+def _facts(ended: Ended) -> str:
+    usage = ended.usage
+    facts = [f"{usage.total:,} tokens ({usage.input:,} in, {usage.output:,} out)"]
+    facts.append(f"{_amount(ended.cost_nano)} {ended.currency.upper()}")
+    if ended.reason != "stop":
+        facts.append(ended.reason)
+    if not ended.verified:
+        facts.append("the text does not have its hash")
+    return " · ".join(facts)
+
+
+def _amount(nano: int) -> str:
+    """Nano-units as a decimal number with at least two places; no float touches money."""
+    whole, fraction = divmod(nano, 10**NANO_DIGITS)
+    return f"{whole}.{f'{fraction:0{NANO_DIGITS}}'.rstrip('0'):0<2}"
+
+
+@contextlib.contextmanager
+def _loop_thread() -> Generator[asyncio.AbstractEventLoop]:
+    """An event loop that runs in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="client", daemon=True)
+    thread.start()
+    try:
+        yield loop
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
