@@ -295,6 +295,8 @@ async def test_the_seventeenth_request_of_a_connection(gateway: Site):
         refused = await peer.hear("error")
         assert (refused["code"], refused["scope"], refused["limit"]) == ("rate_limited", "connection", 16)
         assert refused["id"] == ids[16]
+        for id in ids[:16]:
+            await peer.hear("accepted", id=id)
         await peer.tell("cancel", id=ids[0])
         end = await peer.hear("end")
         await peer.tell("ack", a=[[end["g"], end["o"]]])
