@@ -69,7 +69,8 @@ async def open_page(chromium: Browser) -> AsyncGenerator[OpenPage]:
     contexts: list[BrowserContext] = []
 
     async def open_in_context(url: str, **options: Any) -> WatchedPage:
-        context = await chromium.new_context(**({"locale": "en-GB"} | options))
+        settings: dict[str, Any] = {"locale": "en-GB"} | options
+        context = await chromium.new_context(**settings)
         context.set_default_timeout(10_000)
         contexts.append(context)
         page = await context.new_page()
@@ -87,3 +88,9 @@ async def peer() -> AsyncGenerator[Peer]:
     """A server that the test plays by hand."""
     async with scripted_peer() as playing:
         yield playing
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def blank(open_page: OpenPage, peer: Peer) -> WatchedPage:
+    """An empty page of the server's origin, under its policy."""
+    return await open_page(f"{peer.url}/blank")

@@ -28,6 +28,7 @@ from tests.helpers.wait import wait_until
 Frame = dict[str, Any]
 HEAR_SECONDS_MAX = 5.0
 PRICES = {"currency": "usd", "input_nano": 50_000_000, "output_nano": 100_000_000}
+BLANK = '<!doctype html><title>blank</title><link rel="icon" href="data:,">'
 MODELS = [
     {"name": "smollm2", "version": "1", "default": True, "max_model_len": 8192, "prices": PRICES},
     {"name": "smollm2-large", "version": "1", "default": False, "max_model_len": 8192, "prices": PRICES},
@@ -208,7 +209,7 @@ class Peer:
         """The routes of docs/protocol.md, "HTTP beside the socket"."""
         routes = [
             Route("/", page),
-            Route("/blank", lambda _: HTMLResponse("<!doctype html><title>blank</title>")),
+            Route("/blank", lambda _: HTMLResponse(BLANK)),
             Route("/v1/login", self._login, methods=["POST"]),
             Route("/v1/logout", self._logout, methods=["POST"]),
             Route("/v1/me", self._me),
