@@ -85,12 +85,15 @@ class Workload:
         return {key for key, answer in self._answers.items() if answer.phase is Phase.RUNNING}
 
     def offer(self) -> Offer:
-        """What may be claimed now. An idle prefill takes a prompt of any length."""
+        """What may be claimed now."""
+        slots = self._capacity.slots - len(self._answers)
+        if slots <= 0:
+            return Offer(self._fingerprint, slots=0, kv_tokens=0, prefill_tokens=0)
         waiting = sum(len(a.prompt) + len(a.ids) for a in self._answers.values() if a.prefilling)
         held = sum(self._kv_need(answer) for answer in self._answers.values())
         return Offer(
             fingerprint=self._fingerprint,
-            slots=max(0, self._capacity.slots - len(self._answers)),
+            slots=slots,
             kv_tokens=max(0, self._capacity.kv_tokens - held),
             prefill_tokens=max(0, self._capacity.prefill_tokens - waiting),
         )
