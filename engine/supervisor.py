@@ -127,7 +127,7 @@ class Supervisor:
     def _environment(self, base: Mapping[str, str]) -> dict[str, str]:
         """Ours, and an even share of the cores where nobody said otherwise."""
         environment = dict(base)
-        if self._settings.worker_threads is None:
+        if self._settings.worker_threads is None and "OMP_NUM_THREADS" not in environment:
             environment["PARLEY_WORKER_THREADS"] = str(max(1, usable_cpus() // self._workers))
         return environment
 
