@@ -44,7 +44,7 @@ async def _shown(
 
 @pytest.mark.parametrize("finish", [True, False])
 async def test_any_chunking_gives_the_same_dom(blank: WatchedPage, finish: bool):
-    """One push, one character at a time, and random pieces show the same: at the end, and while text grows."""
+    """One push, one character at a time, and random pieces show the same, while text grows and at the end."""
     seed = random.randrange(2**32)
     chance = random.Random(seed)
     texts = ["".join(chance.choices(PIECES, k=chance.randint(1, 40))) for _ in range(DOCUMENTS)]
