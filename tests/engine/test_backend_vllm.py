@@ -176,6 +176,16 @@ async def test_a_seeded_answer_repeats(client: Client):
     assert (await client.answer("Name some colours.", seed=12, **options))[0] != first
 
 
+async def test_a_seeded_prompt_in_several_chunks(client: Client):
+    """Longer than one prefill step, and many at once: the engine lives, and the answer still repeats."""
+    long = "Repeat after me: " + "all work and no play makes Jack a dull boy, " * 40
+    options = {"temperature": 1.0, "max_tokens": 12, "min_tokens": 12, "seed": 5}
+    first, _ = await client.answer(long, **options)
+    crowd = [client.answer(f"{n} {long}", **{**options, "seed": n}) for n in range(8)]
+    assert all(end["reason"] == "length" for _, end in await asyncio.gather(*crowd))
+    assert (await client.answer(long, **options))[0] == first
+
+
 async def test_many_at_once(client: Client):
     """More than the worker has slots for: all end."""
     asked = [client.answer(f"What is {n} plus {n}?", max_tokens=16) for n in range(40)]
