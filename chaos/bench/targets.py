@@ -213,7 +213,6 @@ class Parley:
         self._process = process
         self._home = home
         self._wires = wires
-        self._turn = 0
 
     @classmethod
     async def start(cls, arguments: EngineArguments, connections: int) -> "Parley":
@@ -238,8 +237,7 @@ class Parley:
         return cls(process, home, [await Wire.open(up["url"], up["key"]) for _ in range(connections)])
 
     def _ask(self, prompt: str, max_tokens: int) -> AsyncIterator[int]:
-        self._turn += 1
-        return self._wires[self._turn % len(self._wires)].ask(prompt, max_tokens)
+        return min(self._wires, key=lambda wire: wire.open_requests).ask(prompt, max_tokens)
 
     async def run(self, concurrency: int, requests: int, max_tokens: int, first: int) -> list[Sample]:
         """One round from this process."""

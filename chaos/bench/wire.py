@@ -23,6 +23,7 @@ class Wire:
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
+        self._asked = 0
         self._by_id: dict[str, asyncio.Queue[Frame]] = {}
         self._by_g: dict[int, asyncio.Queue[Frame]] = {}
         self._task = asyncio.create_task(self._read())
@@ -38,10 +39,16 @@ class Wire:
             raise RuntimeError(f"not welcome: {welcome}")
         return cls(socket)
 
+    @property
+    def open_requests(self) -> int:
+        """Requests without an end."""
+        return self._asked
+
     async def ask(self, prompt: str, max_tokens: int) -> AsyncIterator[int]:
         """One answer of exactly `max_tokens` tokens; yields tokens per frame."""
         id = uuid7(now_ms())
         frames = self._by_id[id] = asyncio.Queue()
+        self._asked += 1
         options = {"max_tokens": max_tokens, "min_tokens": max_tokens, "temperature": 1.0}
         await self._tell({"t": "send", "id": id, "content": prompt, "options": options})
         seen, unacknowledged = 0, 0
@@ -59,6 +66,7 @@ class Wire:
                     await self._tell({"t": "ack", "a": [[frame["g"], frame["o"]]]})
                     yield frame["usage"]["output"] - seen
                     del self._by_id[id], self._by_g[frame["g"]]
+                    self._asked -= 1
                     return
                 case "error":
                     raise RuntimeError(f"refused: {frame}")
