@@ -284,7 +284,9 @@ class Intake:
         )
 
     async def cancel(self, principal: Principal, id: str) -> str:
-        """Cancel a request; the state it was in. Raises Refused (cancel_denied) where it is another's."""
+        """Cancel a request; the state it was in. Raises Refused: cancel_denied where it is another's."""
+        if uuid7_ms(id) is None:
+            raise turns.bad_request("id: no request can have this id, which is not a UUIDv7")
         state = await self._cancel(principal, id)
         instruments.CANCELS.add(1, {"state": state})
         return state

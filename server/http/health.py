@@ -57,4 +57,4 @@ class Health:
         workers = await queue.workers() if queue else []
         if any(worker.alive and worker.fingerprint == model.fingerprint for worker in workers):
             return []
-        return [f"no worker of {model.name} {model.version} has started yet"]
+        return [f"no worker of {model.name} {model.version} is ready yet"]
