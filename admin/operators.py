@@ -1,10 +1,10 @@
 """How operators sign in to the console: a one-time code that `parley up` or `parley console --link` makes."""
 
 import hashlib
-import hmac
 import re
 import secrets
 
+from core import signed
 from core.redis import Client
 
 CODE_SECONDS = 3600
@@ -28,20 +28,13 @@ async def use_operator_code(redis: Client, code: str) -> bool:
 
 def seal(secret: bytes, now_ms: int) -> str:
     """The cookie of an operator who signed in now."""
-    expires = str(now_ms + SESSION_SECONDS * 1000)
-    return f"{expires}.{_signature(expires, secret)}"
+    return signed.seal(str(now_ms + SESSION_SECONDS * 1000).encode(), PURPOSE, secret)
 
 
 def is_operator(cookie: str, secret: bytes, now_ms: int) -> bool:
     """Whether a cookie is ours and not expired."""
-    expires, _, signature = cookie.partition(".")
-    if not hmac.compare_digest(_signature(expires, secret).encode(), signature.encode()):
-        return False
-    return int(expires) > now_ms
-
-
-def _signature(expires: str, secret: bytes) -> str:
-    return hmac.new(hashlib.sha256(PURPOSE + secret).digest(), expires.encode(), "sha256").hexdigest()
+    expires = signed.unseal(cookie, PURPOSE, secret)
+    return expires is not None and int(expires) > now_ms
 
 
 def _name(code: str) -> str:

@@ -1,10 +1,8 @@
-"""Signed sign-in cookies: who signed in, until when. Pure; the signature is HMAC-SHA256."""
-
-import base64
-import hashlib
-import hmac
+"""Signed sign-in cookies: who signed in, until when. Pure."""
 
 import msgspec
+
+from core import signed
 
 COOKIE = "parley_session"
 PURPOSE = b"parley cookie v1"
@@ -24,30 +22,11 @@ _decoder = msgspec.json.Decoder(SignedIn)
 
 def seal(signed_in: SignedIn, secret: bytes) -> str:
     """The cookie's value."""
-    body = _encoder.encode(signed_in)
-    return f"{_text(body)}.{_text(_signature(body, secret))}"
+    return signed.seal(_encoder.encode(signed_in), PURPOSE, secret)
 
 
 def unseal(value: str, secret: bytes, now_ms: int) -> SignedIn | None:
     """Who signed in; None for a forged, damaged or expired cookie."""
-    body_text, _, signature = value.partition(".")
-    try:
-        body = _bytes(body_text)
-        if not hmac.compare_digest(_signature(body, secret), _bytes(signature)):
-            return None
-        signed_in = _decoder.decode(body)
-    except (ValueError, msgspec.MsgspecError):
-        return None
-    return signed_in if signed_in.expires_ms > now_ms else None
-
-
-def _signature(body: bytes, secret: bytes) -> bytes:
-    return hmac.digest(hashlib.sha256(PURPOSE + secret).digest(), body, "sha256")
-
-
-def _text(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).decode().rstrip("=")
-
-
-def _bytes(text: str) -> bytes:
-    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    body = signed.unseal(value, PURPOSE, secret)
+    signed_in = _decoder.decode(body) if body is not None else None
+    return signed_in if signed_in is not None and signed_in.expires_ms > now_ms else None

@@ -1,0 +1,37 @@
+"""Signed texts: ours open for their purpose only, and nothing else opens."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core import signed
+
+SECRET, PURPOSE = b"secret", b"cookie"
+
+
+@given(st.binary(max_size=200))
+def test_what_was_sealed_opens(body: bytes):
+    """Any body comes back as it was."""
+    assert signed.unseal(signed.seal(body, PURPOSE, SECRET), PURPOSE, SECRET) == body
+
+
+def test_another_purpose_or_secret_does_not_open_it():
+    """A sign-in cookie is no resume token, and another installation's is nobody's."""
+    text = signed.seal(b"x", PURPOSE, SECRET)
+    assert signed.unseal(text, b"resume", SECRET) is None
+    assert signed.unseal(text, PURPOSE, b"other") is None
+
+
+@pytest.mark.parametrize("text", ["", ".", "a", "a.b", "eA.", ".eA", "ü.ü", "eA.eA.eA", "\0"])
+def test_garbage_does_not_open(text: str):
+    """Nor does it raise."""
+    assert signed.unseal(text, PURPOSE, SECRET) is None
+
+
+@given(st.data())
+def test_one_changed_character_spoils_it(data: st.DataObject):
+    """Any character but the last of a part, whose lowest bits carry nothing, changed into any other."""
+    text = signed.seal(b"a body of some length", PURPOSE, SECRET)
+    at = data.draw(st.integers(0, len(text) - 2).filter(lambda at: text[at + 1] != "."))
+    character = data.draw(st.characters(codec="utf-8").filter(lambda other: other != text[at]))
+    assert signed.unseal(text[:at] + character + text[at + 1 :], PURPOSE, SECRET) is None
