@@ -65,14 +65,15 @@ async def chromium() -> AsyncGenerator[Browser]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def open_page(chromium: Browser) -> AsyncGenerator[OpenPage]:
-    """Opens `url` in a fresh browser context: open_page(url, **options of the context)."""
+    """Opens `url` in a fresh context whose pages run `script` first."""
     contexts: list[BrowserContext] = []
 
-    async def open_in_context(url: str, **options: Any) -> WatchedPage:
+    async def open_in_context(url: str, script: str = "", **options: Any) -> WatchedPage:
         settings: dict[str, Any] = {"locale": "en-GB"} | options
         context = await chromium.new_context(**settings)
         context.set_default_timeout(10_000)
         contexts.append(context)
+        await context.add_init_script(script)
         page = await context.new_page()
         watched = WatchedPage(page, "/".join(url.split("/")[:3]))
         await page.goto(url)

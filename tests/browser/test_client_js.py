@@ -51,6 +51,7 @@ class Driven:
         await self.page.evaluate(START, options)
         socket = await self.peer.socket()
         await socket.welcome()
+        await self.until("client.state.state === 'open'")
         return socket
 
     async def ask(self, socket: Socket, g: int = 1) -> str:
@@ -241,7 +242,7 @@ async def test_a_wrong_hash_is_repaired_once_and_then_reported(driven: Driven):
 
 
 async def test_go_away_moves_without_a_gap(driven: Driven):
-    """A second connection resumes before the first closes; what the first still brought is not asked again."""
+    """A second connection resumes before the first closes; what the first brought is not asked again."""
     socket = await driven.start()
     id = await driven.ask(socket)
     await socket.delta("one ", 1)

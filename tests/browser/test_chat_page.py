@@ -1,0 +1,152 @@
+"""A person's steps in Chromium against the whole platform with a real model."""
+
+import re
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Page, expect
+
+from billing.api import authenticate_key
+from core.database import Database
+from core.redis import connect
+from core.settings import Settings
+from server.api import make_login_code
+from server.client import Client
+from tests.browser.conftest import OpenPage
+from tests.helpers.platform import Platform
+from tests.helpers.wait import wait_until
+
+pytestmark = [pytest.mark.browser, pytest.mark.vllm, pytest.mark.asyncio(loop_scope="session")]
+
+PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+ANSWER_MS_MAX = 60_000
+FACTS = re.compile(r"^[\d,]+ tokens \([\d,]+ in, [\d,]+ out\) · \$0\.\d+$")
+# Answers of a set length: the page does not offer it, and a small model may end at once or go on for minutes.
+SET_LENGTH = """
+  const send = WebSocket.prototype.send;
+  WebSocket.prototype.send = function (text) {
+    const frame = JSON.parse(text);
+    if (frame.t === "send") frame.options = { min_tokens: TOKENS, max_tokens: TOKENS };
+    send.call(this, JSON.stringify(frame));
+  };
+"""
+LONG = SET_LENGTH.replace("TOKENS", "400")
+SHORT = SET_LENGTH.replace("TOKENS", "40")
+STORY = "Tell me about a fox and a lighthouse."
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def link(platform: Platform) -> str:
+    """A sign-in link like the one that `parley up` prints."""
+    settings = Settings.model_validate({"home": platform.home})
+    database, redis = Database(settings.database_endpoint), connect(settings)
+    try:
+        principal = await authenticate_key(database, platform.key)
+        assert principal is not None
+        code = await make_login_code(redis, principal.tenant, principal.key)
+    finally:
+        await redis.aclose()
+        await database.close()
+    return f"{platform.url}/#c={code}"
+
+
+async def ask(page: Page, text: str) -> None:
+    """Type and send."""
+    await page.get_by_label("Message", exact=True).fill(text)
+    await page.keyboard.press("Enter")
+
+
+async def growing(page: Page) -> None:
+    """Wait until tokens are seen to arrive: the last answer is longer than it was."""
+    answer = page.locator(".answer .prose").last
+    await expect(answer).not_to_be_empty(timeout=ANSWER_MS_MAX)
+    before = await answer.inner_text()
+    await wait_until(lambda: longer(page, before), seconds=ANSWER_MS_MAX / 1000)
+    await expect(page.get_by_role("button", name="Stop", exact=True)).to_be_visible()
+
+
+async def longer(page: Page, before: str) -> bool:
+    """The last answer has grown beyond `before`."""
+    return len(await page.locator(".answer .prose").last.inner_text()) > len(before)
+
+
+async def test_a_persons_steps(open_page: OpenPage, link: str):
+    """Open, type, see tokens arrive, stop one, reload mid-answer and see it complete."""
+    watched = await open_page(link, LONG)
+    page = watched.page
+    await expect(page.get_by_role("button", name="Send")).to_be_visible()
+    assert "#c=" not in page.url
+
+    await ask(page, "Say hello in five words.")
+    await expect(page.get_by_text("tokens (").first).to_be_visible(timeout=ANSWER_MS_MAX)
+    await expect(page.locator(".facts").first).to_have_text(FACTS)
+
+    await ask(page, STORY)
+    await growing(page)
+    await page.get_by_role("button", name="Stop", exact=True).click()
+    await expect(page.get_by_text("You stopped this answer.")).to_be_visible()
+    await expect(page.locator(".answer .prose").last).not_to_be_empty()
+
+    await ask(page, STORY)
+    await growing(page)
+    await page.reload()
+    await growing(page)
+    before = await page.locator(".answer .prose").last.inner_text()
+    await expect(page.locator(".facts").nth(2)).to_have_text(FACTS, timeout=ANSWER_MS_MAX)
+    complete = await page.locator(".answer .prose").last.inner_text()
+    assert complete.startswith(before[: len(before) // 2])
+    await expect(page.locator("#announcer")).to_have_text("Answer complete")
+
+    await page.reload()
+    await expect(page.locator(".answer")).to_have_count(3)
+    assert await page.locator(".answer .prose").last.inner_text() == complete
+    await expect(page.get_by_text("You stopped this answer.")).to_be_visible()
+    assert (watched.errors, watched.strangers) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"color_scheme": "dark"}, PHONE, PHONE | {"color_scheme": "dark"}],
+    ids=["light", "dark", "phone", "phone-dark"],
+)
+async def test_light_dark_and_phone(open_page: OpenPage, link: str, options: dict[str, Any]):
+    """In every theme and width: an answer, axe finds nothing, nothing overflows, nobody else is asked."""
+    watched = await open_page(link, SHORT, **options)
+    page = watched.page
+    await ask(page, "Name three rivers as a list.")
+    await expect(page.locator(".facts")).to_have_text(FACTS, timeout=ANSWER_MS_MAX)
+    assert await watched.axe() == []
+    overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert await page.evaluate(overflow) == 0
+    dark = await page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(23, 25, 27)"
+    assert dark is ("color_scheme" in options)
+    assert (watched.errors, watched.strangers) == ([], [])
+
+
+async def test_another_tab_sees_the_same_answer_grow(open_page: OpenPage, platform: Platform, link: str):
+    """A second tab of the same browser attaches to the running answer and ends with the same text."""
+    watched = await open_page(link, LONG)
+    page = watched.page
+    await ask(page, STORY)
+    await growing(page)
+    second = await page.context.new_page()
+    await second.goto(page.url)
+    await growing(second)
+    for tab in (page, second):
+        await expect(tab.locator(".facts")).to_have_text(FACTS, timeout=ANSWER_MS_MAX)
+    assert await second.locator(".prose").inner_text() == await page.locator(".prose").inner_text()
+
+
+async def test_the_python_client_agrees(platform: Platform):
+    """The Python client streams a verified answer from the same platform, and stops one."""
+    async with Client(platform.url, platform.key) as client:
+        answer = await client.send("Name three rivers.", options={"max_tokens": 32})
+        pieces = [text async for text in answer]
+        ended = await answer.end()
+        assert ("".join(pieces), ended.verified) == (answer.text, True)
+        stopped = await client.send(STORY, options={"min_tokens": 400})
+        async for _ in stopped:
+            await stopped.cancel()
+        assert (await stopped.end()).reason == "cancelled"
+    assert client.counters.verified == 2
