@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import psutil
 
-READY_SECONDS_MAX = 180.0
+READY_SECONDS_MAX = 300.0
 STOP_SECONDS_MAX = 30.0
 
 
