@@ -1,0 +1,143 @@
+"""`parley chat` as a process, against a peer whose every frame is written by hand."""
+
+import asyncio
+import json
+import os
+import pty
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.scripted_peer import Peer, Socket, scripted_peer
+
+COMMAND = [sys.executable, "-m", "core.cli", "chat"]
+EXIT_SECONDS_MAX = 10.0
+
+
+@pytest.fixture
+async def peer() -> AsyncGenerator[Peer]:
+    """A server that the test plays."""
+    async with scripted_peer() as playing:
+        yield playing
+
+
+async def chat(home: Path, *arguments: str, stdin: int | None = None) -> Process:
+    """Start the command with an own PARLEY_HOME."""
+    environment = os.environ | {"PARLEY_HOME": str(home)}
+    return await asyncio.create_subprocess_exec(
+        *COMMAND,
+        *arguments,
+        env=environment,
+        stdin=PIPE if stdin is None else stdin,
+        stdout=PIPE,
+        stderr=PIPE,
+    )
+
+
+async def finished(process: Process, typed: bytes | None = None) -> tuple[int | None, str, str]:
+    """Its exit code, stdout and stderr."""
+    async with asyncio.timeout(EXIT_SECONDS_MAX):
+        out, error = await process.communicate(typed)
+    return process.returncode, out.decode(), error.decode()
+
+
+def remember(home: Path, peer: Peer) -> None:
+    """What `parley up` leaves for those who want to talk to it."""
+    (home / "up.json").write_text(json.dumps({"url": peer.url, "key": "pk_good"}))
+
+
+async def answer(socket: Socket, text: str, g: int = 1) -> None:
+    """Answer a turn."""
+    await socket.accept(g)
+    await socket.delta(text, 1, g=g)
+    await socket.end(text, 2, g=g)
+
+
+async def test_once_prints_the_answer_and_its_cost(peer: Peer, home: Path):
+    """The answer goes to stdout, what it cost to stderr; url and key come from up.json."""
+    remember(home, peer)
+    process = await chat(home, "--once", "Name a river.")
+    socket = await peer.socket()
+    assert (await socket.welcome())["token"] == "pk_good"
+    await answer(socket, "The Nile.")
+    code, out, error = await finished(process)
+    assert (code, out) == (0, "The Nile.\n")
+    assert "49 tokens (37 in, 12 out) · 0.0000061 USD" in error
+
+
+async def test_json_prints_one_object_and_a_pipe_is_a_prompt(peer: Peer, home: Path):
+    """Machines get one JSON line with text, usage, cost and whether the hash was right."""
+    process = await chat(home, "--json", "--url", peer.url, "--key", "pk_other", "--model", "smollm2")
+    assert process.stdin is not None
+    process.stdin.write(b"Name a river.")
+    process.stdin.close()
+    socket = await peer.socket()
+    assert (await socket.welcome())["token"] == "pk_other"
+    send = await socket.hear("send")
+    assert (send["content"], send["model"]) == ("Name a river.", "smollm2")
+    socket.heard.append(send)
+    await answer(socket, "The Nile.")
+    code, out, _ = await finished(process)
+    told = json.loads(out)
+    assert (code, told["text"], told["cost_nano"], told["verified"]) == (0, "The Nile.", 6100, True)
+    assert told["usage"]["total"] == 49
+
+
+async def test_failures_are_one_line(peer: Peer, home: Path):
+    """No platform, a wrong key, a refused turn: one line that says what to do, and exit code 1."""
+    code, _, error = await finished(await chat(home, "--once", "x"))
+    assert (code, error.count("\n")) == (1, 1)
+    assert "start the platform with `parley up`" in error
+    remember(home, peer)
+    process = await chat(home, "--once", "x")
+    socket = await peer.socket()
+    await socket.hear("hello")
+    await socket.tell("error", re="hello", code="unauthorized", message="wrong key", retry=False)
+    code, _, error = await finished(process)
+    assert (code, error.splitlines()[-1]) == (1, "parley: wrong key (unauthorized)")
+    process = await chat(home, "--once", "x", "--model", "nope")
+    socket = await peer.socket()
+    await socket.welcome()
+    id = (await socket.hear("send"))["id"]
+    await socket.tell("error", re="send", id=id, code="unknown_model", message="there are: a", retry=False)
+    code, _, error = await finished(process)
+    assert (code, error.splitlines()[-1]) == (1, "parley: there are: a (unknown_model)")
+
+
+async def test_ctrl_c_stops_the_answer_not_the_program(peer: Peer, home: Path):
+    """In a terminal, Ctrl-C cancels what runs; the chat goes on in the same conversation until Ctrl-D."""
+    remember(home, peer)
+    terminal, line = pty.openpty()
+    try:
+        process = await chat(home, stdin=line)
+        socket = await peer.socket()
+        await socket.welcome()
+        os.write(terminal, b"A story\n")
+        first = await socket.hear("send")
+        socket.heard.append(first)
+        id = await socket.accept()
+        await socket.delta("Once upon", 1)
+        assert process.stdout is not None
+        async with asyncio.timeout(EXIT_SECONDS_MAX):
+            await process.stdout.readuntil(b"Once upon")
+        process.send_signal(signal.SIGINT)
+        assert (await socket.hear("cancel"))["id"] == id
+        await socket.end("Once upon", 2, reason="cancelled")
+        os.write(terminal, b"And then?\n")
+        second = await socket.hear("send")
+        assert second["conversation"] == first["conversation"]
+        socket.heard.append(second)
+        await answer(socket, "The end.", g=2)
+        async with asyncio.timeout(EXIT_SECONDS_MAX):
+            await process.stdout.readuntil(b"The end.")
+        os.write(terminal, b"\x04")
+        code, _, error = await finished(process)
+    finally:
+        os.close(terminal)
+        os.close(line)
+    assert code == 0
+    assert "cancelled" in error
