@@ -10,7 +10,6 @@ import msgspec
 from msgspec import Meta, Struct
 
 Natural = Annotated[int, Meta(ge=0)]
-Positive = Annotated[int, Meta(ge=1)]
 Id = Annotated[str, Meta(max_length=64)]
 Acks = list[tuple[int, Natural]]
 # JSON has only text keys, MessagePack clients may write numbers.
