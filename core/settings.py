@@ -49,6 +49,16 @@ class Settings(BaseSettings):
     bad_messages_per_minute_max: int = 10
     write_blocked_seconds_max: float = 10.0
     delta_interval_ms: int = 20
+    paused_seconds: float = 2.0
+    stuck_seconds: float = 30.0
+    stuck_tokens: int = 4096
+    park_seconds_max: int = 600
+    drain_seconds_max: float = 30.0
+    access_seconds: int = 3600
+    auth_notice_seconds: float = 60.0
+    key_check_seconds: float = 15.0
+    connection_lease_seconds: float = 15.0
+    deflate: bool = False
     poll_interval_seconds: float = 1.0
     ticket_seconds: int = 60
     cookie_seconds: int = 12 * 3600

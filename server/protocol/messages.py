@@ -196,7 +196,7 @@ class Attached(Struct, frozen=True, tag_field="t", tag="attached"):
 
 
 class Delta(Struct, frozen=True, tag_field="t", tag="delta", omit_defaults=True):
-    """Text of the log's entries a..b. For cap `trace`: `batch` entries merged, `ms` since the one before."""
+    """Text of the log's entries a..b. For cap `trace`: the `batch`-th delta, which waited `ms` here."""
 
     g: int
     a: int

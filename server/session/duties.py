@@ -42,6 +42,35 @@ class Heartbeat:
         return True
 
 
+class Access:
+    """How long the client's token lets it in; it is told in time to bring a fresh one."""
+
+    def __init__(self, notice_seconds: float) -> None:
+        self._notice_seconds = notice_seconds
+        self._ends = float("inf")
+        self._told = False
+
+    def granted(self, now: float, for_ms: int | None) -> None:
+        """A token was accepted; None: it does not end."""
+        self._ends = float("inf") if for_ms is None else now + for_ms / 1000
+        self._told = False
+
+    def due(self) -> float:
+        """When to give notice, or to close."""
+        return self._ends if self._told else self._ends - self._notice_seconds
+
+    def over(self, now: float) -> bool:
+        """Whether access has ended."""
+        return now >= self._ends
+
+    def notice(self, now: float) -> int | None:
+        """Milliseconds left, once, when it is time to say so."""
+        if self._told or now < self.due():
+            return None
+        self._told = True
+        return int((self._ends - now) * 1000)
+
+
 class Patience:
     """Counts bad messages: so many within a minute end the connection."""
 

@@ -1,6 +1,7 @@
 """What a session wants done. The shell does it, in order, and answers with events."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from server.protocol.codes import CloseCode
 from server.protocol.messages import Hello, Send, ServerMessage
@@ -87,6 +88,31 @@ class ReadLog:
 
 
 @dataclass(frozen=True)
+class Report:
+    """How this reader of a request stands: stuck, or reading again."""
+
+    id: str
+    stuck: bool
+
+
+class Measured(StrEnum):
+    """What a session measures."""
+
+    STALL_SECONDS = "stall_seconds"
+    ACK_LAG_EVENTS = "ack_lag_events"
+    REPLAYED_EVENTS = "replayed_events"
+    GAPS_REPAIRED = "gaps_repaired"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A value for the instruments."""
+
+    what: Measured
+    value: float
+
+
+@dataclass(frozen=True)
 class Reauthenticate:
     """Check a fresh token; answer Reauthenticated or AuthRefused."""
 
@@ -105,5 +131,7 @@ Effect = (
     | Follow
     | Unfollow
     | ReadLog
+    | Report
+    | Measure
     | Reauthenticate
 )

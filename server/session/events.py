@@ -49,7 +49,7 @@ class Unreadable:
 
 @dataclass(frozen=True)
 class Opened:
-    """The hello is accepted. `now_ms` is Unix time."""
+    """The hello is accepted. `now_ms` is Unix time; access lasts `access_ms`, None: without end."""
 
     session: str
     connection: str
@@ -58,6 +58,7 @@ class Opened:
     resumed: bool
     requests: tuple[Reading | Unreadable, ...]
     now_ms: int
+    access_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ class TimerFired:
 
 @dataclass(frozen=True)
 class DrainStarted:
-    """This gateway stops."""
+    """This gateway stops and asks this client to go on elsewhere within `in_ms`."""
 
     in_ms: int
 

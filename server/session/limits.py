@@ -9,6 +9,7 @@ ACKS_BEYOND_SENT_MAX = 3
 DELTA_BYTES_MAX = 16 * 1024
 DELTA_BATCH_SECONDS = 0.04
 BATCH_AFTER_SECONDS = 1.0
+CATCH_UP_SECONDS = 0.25
 PING_JITTER = 0.2
 
 
@@ -26,6 +27,10 @@ class Limits:
     requests: int
     bad_messages: int
     delta_interval: float
+    paused_seconds: float = 2.0
+    stuck_seconds: float = 30.0
+    stuck_tokens: int = 4096
+    auth_notice_seconds: float = 60.0
 
     @staticmethod
     def of(settings: Settings) -> "Limits":
@@ -41,4 +46,8 @@ class Limits:
             requests=settings.requests_per_connection_max,
             bad_messages=settings.bad_messages_per_minute_max,
             delta_interval=settings.delta_interval_ms / 1000,
+            paused_seconds=settings.paused_seconds,
+            stuck_seconds=settings.stuck_seconds,
+            stuck_tokens=settings.stuck_tokens,
+            auth_notice_seconds=settings.auth_notice_seconds,
         )

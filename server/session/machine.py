@@ -14,7 +14,8 @@ from server.protocol import messages as m
 from server.protocol.codes import CloseCode, ErrorCode, refusal
 from server.session import effects as fx
 from server.session import events as ev
-from server.session.duties import AckRules, Heartbeat, Patience
+from server.session.duties import Access, AckRules, Heartbeat, Patience
+from server.session.ladder import NEVER
 from server.session.limits import Limits
 from server.session.readings import Readings
 from server.session.stream import Stream
@@ -26,15 +27,18 @@ class SessionState(StrEnum):
     CONNECTED = "connected"
     OPENING = "opening"
     OPEN = "open"
+    DRAINING = "draining"
     CLOSED = "closed"
 
 
 TRANSITIONS = {
     SessionState.CONNECTED: {SessionState.OPENING, SessionState.CLOSED},
     SessionState.OPENING: {SessionState.OPEN, SessionState.CLOSED},
-    SessionState.OPEN: {SessionState.CLOSED},
+    SessionState.OPEN: {SessionState.DRAINING, SessionState.CLOSED},
+    SessionState.DRAINING: {SessionState.CLOSED},
     SessionState.CLOSED: set[SessionState](),
 }
+SERVING = frozenset({SessionState.OPEN, SessionState.DRAINING})
 
 
 @dataclass
@@ -51,9 +55,12 @@ class Session:
     def __init__(self, limits: Limits, now: float, jitter: random.Random) -> None:
         self.state = SessionState.CONNECTED
         self.close_code: CloseCode | None = None
+        self.resumed: str | None = None
         self._limits = limits
         self._hello_by = now + limits.hello_seconds
         self._heartbeat = Heartbeat(limits, jitter)
+        self._access = Access(limits.auth_notice_seconds)
+        self._close_by = NEVER
         self._patience = Patience(limits)
         self._acks = AckRules()
         self._readings = Readings(limits)
@@ -82,14 +89,14 @@ class Session:
             case ev.LogGrew() | ev.LogRead():
                 return self._readings.log(event, now)
             case ev.Reauthenticated():
+                self._access.granted(now, event.expires_in_ms)
                 return [fx.Emit(m.AuthOk(event.expires_in_ms))]
             case ev.AuthRefused():
                 return self._close(CloseCode.AUTH_INVALID, _error(event.refusal, "auth"))
             case ev.TimerFired():
                 return self._timer(now)
             case ev.DrainStarted():
-                leave = [fx.Emit(m.GoAway("drain", event.in_ms))] if self.state is SessionState.OPEN else []
-                return self._close(CloseCode.DRAIN, *leave)
+                return self._drain(event.in_ms, now)
             case ev.CloseOrdered():
                 return self._close(event.code, *([_error(event.refusal)] if event.refusal else []))
             case ev.ConnectionLost():
@@ -104,10 +111,9 @@ class Session:
                 return self._hello_by
             case SessionState.OPENING | SessionState.CLOSED:
                 return None
-            case SessionState.OPEN:
-                paced = self._readings.due()
-                beat = self._heartbeat.due()
-                return beat if paced is None else min(beat, paced)
+            case SessionState.OPEN | SessionState.DRAINING:
+                duties = min(self._heartbeat.due(), self._access.due(), self._close_by)
+                return min(duties, self._readings.due())
             case _:
                 assert_never(self.state)
 
@@ -119,7 +125,7 @@ class Session:
 
     def _received(self, message: m.ClientMessage, now: float) -> list[fx.Effect]:
         self._heartbeat.heard()
-        if self.state is not SessionState.OPEN:
+        if self.state not in SERVING:
             return self._first(message, now)
         confirmed: list[fx.Effect] = [fx.ConfirmResumeToken()] if self._unconfirmed else []
         self._unconfirmed = False
@@ -186,6 +192,7 @@ class Session:
         self._to(SessionState.OPEN)
         self._unconfirmed = True
         self._heartbeat.start(now)
+        self._access.granted(now, event.access_ms)
         listed: list[m.WelcomeRequest] = []
         readings: list[ev.Reading] = []
         for request in event.requests:
@@ -202,6 +209,7 @@ class Session:
     def _welcome(self, event: ev.Opened, listed: list[m.WelcomeRequest]) -> m.Welcome:
         limits = self._limits
         snapped = any(isinstance(r, ev.Unreadable) or r.snap is not None for r in event.requests)
+        self.resumed = ("partial" if snapped else "full") if event.resumed else "none"
         return m.Welcome(
             session=event.session,
             connection=event.connection,
@@ -213,7 +221,7 @@ class Session:
             limits=m.WireLimits(
                 limits.events, limits.bytes, limits.frame_bytes, limits.requests, limits.connection_bytes
             ),
-            resumed=("partial" if snapped else "full") if event.resumed else "none",
+            resumed=self.resumed,
             requests=listed,
             now=event.now_ms,
         )
@@ -226,15 +234,34 @@ class Session:
         self._to(SessionState.CLOSED)
         return [effect for id in self._readings.ids() for effect in self._readings.drop(id)]
 
+    def _drain(self, in_ms: int, now: float) -> list[fx.Effect]:
+        """Ask the client to go on elsewhere; until it does, or its time is up, everything works as before."""
+        if self.state is not SessionState.OPEN:
+            return self._close(CloseCode.DRAIN)
+        self._to(SessionState.DRAINING)
+        self._close_by = now + in_ms / 1000
+        return [fx.Emit(m.GoAway("drain", in_ms))]
+
     def _timer(self, now: float) -> list[fx.Effect]:
         if self.state is SessionState.CONNECTED and now >= self._hello_by:
             return self._close(CloseCode.HELLO_TIMEOUT)
-        if self.state is not SessionState.OPEN:
+        if self.state not in SERVING:
             return []
+        if now >= self._close_by:
+            return self._close(CloseCode.DRAIN)
         if self._heartbeat.lost(now):
             return self._close(CloseCode.NO_PONG)
+        if self._access.over(now):
+            problem = "access has ended: connect again with a fresh token"
+            return self._close(CloseCode.AUTH_EXPIRED, _error(refusal(ErrorCode.TOKEN_EXPIRED, problem)))
         out: list[fx.Effect] = [fx.Emit(m.ServerPing(int(now * 1000)))] if self._heartbeat.ping(now) else []
+        if (left_ms := self._access.notice(now)) is not None:
+            out.append(fx.Emit(m.AuthRequired(left_ms)))
         return out + self._readings.tick(now)
+
+    def in_flight(self) -> int:
+        """Bytes sent and not acknowledged."""
+        return self._readings.in_flight()
 
     # Requests
 
@@ -269,8 +296,7 @@ class Session:
     def _attach(self, message: m.Attach) -> list[fx.Effect]:
         if message.id not in self._readings and self._full():
             return [_error(self._too_many(), "attach", message.id)]
-        self._readings.hold(message.id)
-        return [fx.StartAttach(message.id, message.epoch, message.o)]
+        return [*self._readings.hold(message.id), fx.StartAttach(message.id, message.epoch, message.o)]
 
     def _attach_answered(self, event: ev.AttachAllowed | ev.AttachRefused, now: float) -> list[fx.Effect]:
         if isinstance(event, ev.AttachRefused):

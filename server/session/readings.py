@@ -7,6 +7,7 @@ from server.protocol import messages as m
 from server.protocol.codes import ErrorCode, refusal
 from server.session import effects as fx
 from server.session.events import LogGrew, LogRead, Reading
+from server.session.ladder import NEVER, Ladder
 from server.session.limits import Limits
 from server.session.stream import Pace, Stream, new_window
 from server.session.window import ConnectionWindow
@@ -57,8 +58,9 @@ class Readings:
         if known is not None:
             return known
         self._g += 1
+        self._connection.requests += 1
         window = new_window(self._connection, self._limits, self._asked.events, self._asked.bytes)
-        stream = Stream(self._g, reading.id, reading.epoch, window, self._pace)
+        stream = Stream(self._g, reading.id, reading.epoch, window, self._pace, Ladder(self._limits))
         self._by_id[reading.id] = self._by_g[stream.g] = stream
         return stream
 
@@ -67,14 +69,18 @@ class Readings:
         stream = self._by_id[reading.id]
         stream.restart(reading.o, reading.head, reading.epoch)
         out: list[fx.Effect] = [fx.Follow(reading.id)]
+        if reading.head > reading.o:
+            out.append(fx.Measure(fx.Measured.REPLAYED_EVENTS, reading.head - reading.o))
         if reading.snap is not None:
             out.append(fx.Emit(stream.snap(reading.snap)))
         return out + self._deliver(stream, now)
 
-    def hold(self, id: str) -> None:
+    def hold(self, id: str) -> list[fx.Effect]:
         """The client moves its cursor: send nothing of this request until it is known where to."""
         if id in self._by_id:
             self._by_id[id].moving = True
+            return [fx.Measure(fx.Measured.GAPS_REPAIRED, 1)]
+        return []
 
     def drop(self, id: str, done: bool = False) -> list[fx.Effect]:
         """Stop reading a request; nothing where it is not read."""
@@ -82,6 +88,7 @@ class Readings:
         if stream is None:
             return []
         stream.window.forget()
+        self._connection.requests -= 1
         del self._by_g[stream.g]
         return [fx.Unfollow(id, done)]
 
@@ -91,31 +98,32 @@ class Readings:
         if stream is None:
             return []
         if isinstance(event, LogGrew):
-            stream.offer(event.entries, event.head)
+            stream.offer(event.entries, event.head, now)
         else:
-            self._take_read(stream, event)
+            self._take_read(stream, event, now)
         return self._deliver(stream, now)
 
-    def _take_read(self, stream: Stream, event: LogRead) -> None:
+    def _take_read(self, stream: Stream, event: LogRead, now: float) -> None:
         stream.reading = False
         if event.after != stream.window.sent:
             return  # the cursor moved while the log was read: these are not the entries that come next
         if not event.entries:
             stream.head = event.after  # there is no more until news say so
-        stream.offer(event.entries, 0)
+        stream.offer(event.entries, 0, now)
 
-    def due(self) -> float | None:
-        """When the first delta may go that only the pace holds back."""
-        return min(
-            (at for at in (stream.due() for stream in self._by_id.values()) if at is not None), default=None
-        )
+    def due(self) -> float:
+        """When the pace or the ladder of a stream wants a tick."""
+        return min([stream.due() for stream in self._by_id.values()], default=NEVER)
+
+    def in_flight(self) -> int:
+        """Unacknowledged bytes."""
+        return self._connection.unacked
 
     def tick(self, now: float) -> list[fx.Effect]:
-        """What the pace lets go now."""
+        """What the pace lets go now, and who has fallen behind."""
         out: list[fx.Effect] = []
         for stream in self._by_id.values():
-            due = stream.due()
-            if due is not None and due <= now:
+            if stream.due() <= now:
                 out.extend(self._deliver(stream, now))
         return out
 
@@ -135,10 +143,14 @@ class Readings:
             stream = self._by_g.get(g)
             if stream is None:
                 continue
-            if not stream.window.ack(o):
+            if o > stream.window.sent:
                 problem = f"offset {o} of g {g} was not sent yet"
                 bad = BadAck(refusal(ErrorCode.BAD_MESSAGE, problem), stream.id, beyond=True)
-            elif stream.done():
+                continue
+            out.append(fx.Measure(fx.Measured.ACK_LAG_EVENTS, stream.window.sent - stream.window.acked))
+            if stream.ack(o, now):
+                out.append(fx.Report(stream.id, stuck=False))
+            if stream.done():
                 out.extend(self.drop(stream.id, done=True))
         if acks or windows:
             out.extend(self._reopen(now))
@@ -153,6 +165,13 @@ class Readings:
 
     def _deliver(self, stream: Stream, now: float) -> list[fx.Effect]:
         out: list[fx.Effect] = [fx.Emit(message) for message in stream.deliver(now)]
+        if (stalled := stream.take_stall()) is not None:
+            out.append(fx.Measure(fx.Measured.STALL_SECONDS, stalled))
+        if (climbed := stream.climb(now)) is not None:
+            if climbed.paused:
+                out.append(fx.Emit(m.Event(stream.g, "paused")))
+            if climbed.stuck:
+                out.append(fx.Report(stream.id, stuck=True))
         if stream.wants_log():
             stream.reading = True
             window = stream.window

@@ -11,7 +11,14 @@ import msgspec
 
 from engine.api import Entry, EntryKind
 from server.protocol.messages import Delta, End, EndPayload, Event, Retract, ServerMessage, Snap
-from server.session.limits import BATCH_AFTER_SECONDS, DELTA_BATCH_SECONDS, DELTA_BYTES_MAX, Limits
+from server.session.ladder import NEVER, Climbed, Ladder
+from server.session.limits import (
+    BATCH_AFTER_SECONDS,
+    CATCH_UP_SECONDS,
+    DELTA_BATCH_SECONDS,
+    DELTA_BYTES_MAX,
+    Limits,
+)
 from server.session.window import OTHER_BYTES, ConnectionWindow, Window
 
 _end = msgspec.json.Decoder(EndPayload)
@@ -21,7 +28,7 @@ UNPACED = 0.0
 
 @dataclass(frozen=True)
 class Pace:
-    """How often a client wants deltas. `trace`: it wants to know how they were merged."""
+    """How often a client wants deltas. `trace`: it wants each one's number and how long it waited here."""
 
     interval: float
     batch: bool = False
@@ -31,25 +38,30 @@ class Pace:
 class Stream:
     """The reading of one request. `window.sent` is the cursor."""
 
-    def __init__(self, g: int, id: str, epoch: int, window: Window, pace: Pace) -> None:
+    def __init__(self, g: int, id: str, epoch: int, window: Window, pace: Pace, ladder: Ladder) -> None:
         self.g = g
         self.id = id
         self.epoch = epoch
         self.window = window
+        self.ladder = ladder
         self.head = 0
         self.reading = False
         self.moving = False
         self.ended_at: int | None = None
+        self.stalled: float | None = None
+        self._tokens = 0
         self._pace = pace
         self._pending: list[Entry] = []
+        self._pending_since = 0.0
+        self._deltas = 0
         self._blocked = False
         self._first_delta_at: float | None = None
-        self._last_delta_at = UNPACED
         self._next_delta_at = UNPACED
 
     def restart(self, o: int, head: int, epoch: int) -> None:
         """Read on from `o`, whatever was sent before."""
         self.window.restart(o)
+        self.ladder.restart()
         self.head, self.epoch = head, epoch
         self.ended_at = None
         self._pending.clear()
@@ -62,11 +74,17 @@ class Stream:
             self.window.count(self.window.sent, _size(text))
         return snap
 
-    def offer(self, entries: list[Entry], head: int) -> None:
+    def offer(self, entries: list[Entry], head: int, now: float) -> None:
         """News of the log: take what continues the cursor, remember that there is more."""
-        self.head = max(self.head, head, entries[-1].o if entries else 0)
+        if entries:
+            self.head = max(self.head, head, entries[-1].o)
+            self._tokens = max(self._tokens, entries[-1].i)
+        elif head > self.head:
+            self.head = head
         if self._blocked or self.moving:
             return
+        if not self._pending:
+            self._pending_since = now
         next_o = (self._pending[-1].o if self._pending else self.window.sent) + 1
         for entry in entries:
             if entry.o == next_o:
@@ -77,9 +95,12 @@ class Stream:
         """An acknowledgement came: what was shut may be open."""
         self._blocked = False
 
-    def due(self) -> float | None:
-        """When a delta that only the pace holds back may go, None where there is none."""
-        return self._next_delta_at if self._pending and not self.moving else None
+    def due(self) -> float:
+        """When the pace lets the next delta go, or the ladder wants a look."""
+        if self.moving:
+            return NEVER
+        climb = self.ladder.due()
+        return min(climb, self._next_delta_at) if self._pending else climb
 
     def wants_log(self) -> bool:
         """Whether the log has more that the window has room for."""
@@ -100,15 +121,40 @@ class Stream:
                 self._blocked = True
                 break
             messages.append(message)
+        if messages and self.ladder.paused:
+            messages.insert(0, Event(self.g, "unpaused"))
+        self._note_progress(bool(messages), now)
         return messages
 
-    def ack(self, o: int) -> bool:
-        """Applied through `o`; False where that was never sent."""
-        return self.window.ack(o)
+    def ack(self, o: int, now: float) -> bool:
+        """More is applied, through `o`. True: the reader was stuck until now."""
+        moved = o > self.window.acked
+        self.window.ack(o)
+        return moved and self.ladder.acked(now, self.window.acked < self.head)
+
+    def climb(self, now: float) -> Climbed | None:
+        """Whether the reader is paused or stuck now."""
+        return self.ladder.climb(now, self._tokens - self.window.tokens_acked)
+
+    def take_stall(self) -> float | None:
+        """The seconds that the stall which just ended has lasted, once."""
+        stalled, self.stalled = self.stalled, None
+        return stalled
 
     def done(self) -> bool:
         """The client has applied the end."""
         return self.ended_at is not None and self.window.acked >= self.ended_at
+
+    def _note_progress(self, sent: bool, now: float) -> None:
+        window, ladder = self.window, self.ladder
+        if window.acked < self.head:
+            ladder.waits(now)
+        if sent:
+            self.stalled = ladder.opened(now)
+        if window.sent >= self.head:
+            ladder.caught_up()
+        elif not self.moving and (self._blocked or not window.fits(1, 1)):
+            ladder.shut(now)
 
     def _delta(self, now: float) -> Delta | None:
         """Merge as much text as window and message size allow into one delta."""
@@ -123,9 +169,10 @@ class Stream:
         if not taken:
             return None
         entries, self._pending = self._pending[:taken], self._pending[taken:]
-        self.window.count(entries[-1].o, size)
-        waited = int((now - self._last_delta_at) * 1000) if self._first_delta_at is not None else 0
+        self.window.count(entries[-1].o, size, entries[-1].i)
         self._set_pace(now)
+        self._deltas += 1
+        trace = self._pace.trace
         return Delta(
             g=self.g,
             a=entries[0].o,
@@ -133,8 +180,8 @@ class Stream:
             p=entries[0].p,
             x=entries[0].x if taken == 1 else "".join(entry.x for entry in entries),
             i=entries[-1].i,
-            batch=taken if self._pace.trace else None,
-            ms=waited if self._pace.trace else None,
+            batch=self._deltas if trace else None,
+            ms=int((now - self._pending_since) * 1000) if trace else None,
         )
 
     def _other(self) -> Event | Retract | End | None:
@@ -157,11 +204,12 @@ class Stream:
     def _set_pace(self, now: float) -> None:
         if self._first_delta_at is None:
             self._first_delta_at = now
-        late = now - self._first_delta_at >= BATCH_AFTER_SECONDS
-        self._next_delta_at = now + (
-            DELTA_BATCH_SECONDS if self._pace.batch and late else self._pace.interval
-        )
-        self._last_delta_at = now
+        interval = self._pace.interval
+        if self.ladder.catching_up or self.ladder.paused:
+            interval = CATCH_UP_SECONDS
+        elif self._pace.batch and now - self._first_delta_at >= BATCH_AFTER_SECONDS:
+            interval = DELTA_BATCH_SECONDS
+        self._next_delta_at = now + interval
 
     def _keep_what_fits(self) -> None:
         size = 0

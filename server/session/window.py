@@ -10,11 +10,16 @@ OTHER_BYTES = 64
 
 
 class ConnectionWindow:
-    """The unacknowledged bytes of all requests on one connection."""
+    """The unacknowledged bytes of all requests on one connection, and how many requests share it."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self.unacked = 0
+        self.requests = 0
+
+    def share(self) -> int:
+        """Bytes that one request may have unacknowledged, so that none takes the others' room."""
+        return self.bytes_max // max(1, self.requests)
 
     def room(self) -> int:
         """Bytes that may be sent now, never negative."""
@@ -31,7 +36,8 @@ class Window:
         self.sent = 0
         self.acked = 0
         self.unacked = 0
-        self._in_flight: deque[tuple[int, int]] = deque()
+        self.tokens_acked = 0
+        self._in_flight: deque[tuple[int, int, int]] = deque()
 
     def restart(self, o: int) -> None:
         """The client reads on from `o`: what was in flight before does not count any more."""
@@ -45,13 +51,16 @@ class Window:
         self._in_flight.clear()
 
     def fits(self, events: int, size: int) -> bool:
-        """Whether a message over so many offsets may be sent. With nothing in flight any single entry may."""
+        """Whether a message over so many offsets may be sent.
+
+        With nothing of the request in flight any one entry may: no other request can hold it off for ever."""
         if self.sent - self.acked + events > self.events_max:
             return False
-        own = self.unacked + size <= self.bytes_max or (events == 1 and not self._in_flight)
+        if events == 1 and not self._in_flight:
+            return True
         connection = self._connection
-        shared = connection.unacked + size <= connection.bytes_max or (events == 1 and not connection.unacked)
-        return own and shared
+        own = self.unacked + size <= min(self.bytes_max, connection.share())
+        return own and connection.unacked + size <= connection.bytes_max
 
     def events_room(self) -> int:
         """Offsets that may be sent now."""
@@ -59,22 +68,24 @@ class Window:
 
     def bytes_room(self) -> int:
         """Bytes that may be sent now."""
-        return min(max(0, self.bytes_max - self.unacked), self._connection.room())
+        own = min(self.bytes_max, self._connection.share()) - self.unacked
+        return min(max(0, own), self._connection.room())
 
-    def count(self, through: int, size: int) -> None:
-        """A message through this offset was sent."""
+    def count(self, through: int, size: int, tokens: int = 0) -> None:
+        """A message through this offset was sent. `tokens`: those of the answer it reaches, 0: as before."""
         self.sent = through
         self.unacked += size
         self._connection.unacked += size
-        self._in_flight.append((through, size))
+        self._in_flight.append((through, size, tokens))
 
     def ack(self, o: int) -> bool:
         """Applied through `o`. False: that was never sent. An old one changes nothing."""
         if o > self.sent:
             return False
         while self._in_flight and self._in_flight[0][0] <= o:
-            size = self._in_flight.popleft()[1]
+            _, size, tokens = self._in_flight.popleft()
             self.unacked -= size
+            self.tokens_acked = max(self.tokens_acked, tokens)
             self._connection.unacked -= size
         self.acked = max(self.acked, o)
         return True

@@ -42,11 +42,16 @@ class Playbook:
         self.now = 0.0
         self.session = Session(limits, 0.0, random.Random(1))
         self.effects: deque[fx.Effect] = deque()
+        self.measured: list[fx.Measure] = []
 
     def __rshift__(self, event: ev.Event | m.ClientMessage) -> "Playbook":
         """An event happens; a client's message is a frame received."""
         happened = ev.FrameReceived(event) if isinstance(event, m.ClientMessage) else event
-        self.effects.extend(self.session.handle(happened, self.now))
+        for effect in self.session.handle(happened, self.now):
+            if isinstance(effect, fx.Measure):
+                self.measured.append(effect)
+            else:
+                self.effects.append(effect)
         return self
 
     def __lshift__(self, expected: fx.Effect | m.ServerMessage) -> "Playbook":

@@ -186,15 +186,27 @@ def test_the_byte_window_shuts_too_but_one_entry_always_goes():
     play >> ev.LogRead("r", 1, [text(2, "y", 30)]) << m.Delta(1, 2, 2, 30, "y", 2)
 
 
-def test_the_connection_window_counts_all_requests():
-    """One request's unread bytes hold another back; its ack lets the other go on."""
+def test_a_request_with_nothing_in_flight_may_always_send_one_entry():
+    """Another request's unread bytes fill the connection; they hold this one back, not off."""
     narrow = replace(LIMITS, connection_bytes=10)
     play = reading_one(limits=narrow)
     play >> ev.AttachAllowed(ev.Reading("s", 1, 0, 0, "running"))
     play << m.Attached(2, "s", 1, 1, 0, "running") << fx.Follow("s")
     play >> ev.LogGrew("r", [text(1, "x" * 10, 0)], 1) << m.Delta(1, 1, 1, 0, "x" * 10, 1)
-    play >> ev.LogGrew("s", [text(1, "y", 0)], 1)
-    play.nothing() >> m.Ack([(1, 1)]) << fx.ReadLog("s", 0, 256, 10)
+    play >> ev.LogGrew("s", [text(1, "y", 0)], 1) << m.Delta(2, 1, 1, 0, "y", 1)
+    play.at(1.0) >> ev.LogGrew("s", [text(2, "y", 1)], 2)
+    play.nothing() >> m.Ack([(1, 1)]) << fx.ReadLog("s", 1, 255, 4)
+
+
+def test_no_request_takes_the_room_of_the_others():
+    """Of two requests each has half of the connection's bytes at most, also while the other sends nothing."""
+    narrow = replace(LIMITS, connection_bytes=100)
+    play = reading_one(limits=narrow)
+    play >> ev.AttachAllowed(ev.Reading("s", 1, 0, 0, "running"))
+    play << m.Attached(2, "s", 1, 1, 0, "running") << fx.Follow("s")
+    play >> ev.LogGrew("r", texts(1, 9, "x" * 10), 9) << m.Delta(1, 1, 5, 0, "x" * 50, 5)
+    play.at(1.0) >> ev.LogGrew("s", texts(1, 9, "y" * 10), 9) << m.Delta(2, 1, 5, 0, "y" * 50, 5)
+    play.nothing()
 
 
 def test_a_delta_has_at_most_16_kib():
@@ -353,21 +365,16 @@ def test_bye_is_orderly():
     play >> m.Bye() << fx.ConfirmResumeToken() << fx.EndSession() << fx.Close(CloseCode.NORMAL)
 
 
-def test_a_drain_says_so_first():
-    """`go_away`, then 4000: come back elsewhere."""
-    play = reading_one()
-    play >> ev.DrainStarted(0) << m.GoAway("drain", 0) << fx.Unfollow("r", done=False)
-    play << fx.Close(CloseCode.DRAIN)
-
-
 def test_the_cap_trace_tells_how_deltas_were_made():
-    """Entries merged and milliseconds since the one before."""
+    """Each delta's number, and how long the first of its text waited for the pace."""
     play = reading_one(caps=["trace"])
     play >> ev.LogGrew("r", texts(1, 3), 3)
     first = play.message(m.Delta)
-    assert (first.batch, first.ms) == (3, 0)
-    play.at(0.5) >> ev.LogGrew("r", [text(4)], 4)
-    assert play.message(m.Delta).ms == 500
+    assert (first.batch, first.ms) == (1, 0)
+    play.at(0.005) >> ev.LogGrew("r", [text(4)], 4)
+    play.nothing().fire()
+    second = play.message(m.Delta)
+    assert (second.batch, second.ms) == (2, 15)
 
 
 def moved(o: int) -> Entry:
