@@ -2,6 +2,7 @@
 
 import click
 
+from chaos.bench.session.relay import relay
 from chaos.bench.stream import stream
 
 
@@ -16,6 +17,7 @@ def bench() -> None:
 
 
 bench.add_command(stream)
+bench.add_command(relay)
 
 if __name__ == "__main__":
     chaos()
