@@ -1,0 +1,144 @@
+"""SIGKILL of gateways under live streams: readers go on elsewhere, nothing is lost, repeated or run twice."""
+
+import asyncio
+import random
+import signal
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+
+from billing.usage import ENDED_FIELD, decode, ended_stream
+from engine.api import EntryKind, visible_text
+from server.client import Answer, Client
+from server.client_answer import Ended
+from tests.helpers.balancer import Balancer, running_balancer
+from tests.helpers.gateways import Fleet, WatchedEngine
+from tests.helpers.wait import wait_until
+
+CLIENTS = 10
+STREAMS_EACH = 10
+TOKENS = 200
+LONG = {"max_tokens": TOKENS, "min_tokens": TOKENS}
+SHORT = {"max_tokens": 20, "min_tokens": 20}
+FINISH_SECONDS_MAX = 40.0
+
+
+async def clients_of(stack: AsyncExitStack, url: str, key: str, count: int) -> list[Client]:
+    """Connected clients that come back soon after a cut."""
+    clients = [Client(url, key, backoff_seconds=0.1) for _ in range(count)]
+    return list(await asyncio.gather(*(stack.enter_async_context(client) for client in clients)))
+
+
+async def start(clients: list[Client], each: int, options: dict[str, int]) -> list[Answer]:
+    """`each` accepted answers on every client."""
+    sends = [
+        client.send(f"{c} {n}", options=options) for c, client in enumerate(clients) for n in range(each)
+    ]
+    return list(await asyncio.gather(*sends))
+
+
+async def finish(answers: list[Answer]) -> list[Ended]:
+    """How all of them ended."""
+    async with asyncio.timeout(FINISH_SECONDS_MAX):
+        return list(await asyncio.gather(*(answer.end() for answer in answers)))
+
+
+async def check_exactly_once(
+    fleet: Fleet, engine: WatchedEngine, clients: list[Client], texts: dict[str, str]
+) -> None:
+    """Each reader has its log's whole text under one end; each request ran, ended and is billed once."""
+    site = fleet.site
+    for id, text in texts.items():
+        entries = await site.crew.log.read(site.tenant, id, 0, 10_000)
+        assert [entry.o for entry in entries] == list(range(1, len(entries) + 1))
+        assert [entry.k for entry in entries].count(EntryKind.END) == 1
+        assert entries[-1].k is EntryKind.END
+        assert text == visible_text(entries)
+    assert len(engine.given) == len(texts)
+    events: Any = await site.redis.xrange(ended_stream(site.settings.pool))
+    billed = Counter(decode(fields[ENDED_FIELD.encode()]).request for _, fields in events)
+    assert billed == dict.fromkeys(texts, 1)
+    assert sum(client.counters.verified for client in clients) == len(texts)
+    assert {(client.counters.mismatched, client.counters.gaps) for client in clients} == {(0, 0)}
+
+
+@asynccontextmanager
+async def balanced(fleet: Fleet, engine: WatchedEngine) -> AsyncGenerator[Balancer]:
+    """A worker, and a balancer that sees every gateway ready."""
+    async with fleet.site.crew.worker(engine), running_balancer(fleet.gateways) as balancer:
+        await wait_until(lambda: len(balancer.ready) == len(fleet.gateways))
+        yield balancer
+
+
+async def test_all_streams_go_on_when_a_gateway_dies(pair: Fleet):
+    """100 answers on 10 sockets; kill -9 of one of two gateways in the middle of all of them."""
+    engine = WatchedEngine(step_seconds=0.02)
+    async with balanced(pair, engine) as balancer, AsyncExitStack() as stack:
+        clients = await clients_of(stack, balancer.url, pair.site.key, CLIENTS)
+        answers = await start(clients, STREAMS_EACH, LONG)
+        reading = asyncio.create_task(finish(answers))
+        await wait_until(lambda: min(len(answer.text) for answer in answers) > TOKENS // 5)
+        pair.gateways[0].signal(signal.SIGKILL)
+        ends = await reading
+        assert {(end.reason, end.usage.output) for end in ends} == {("length", TOKENS)}
+        assert sum(client.counters.resumed for client in clients) >= len(answers) // 4
+        await check_exactly_once(pair, engine, clients, {answer.id: answer.text for answer in answers})
+
+
+async def test_both_gateways_may_die_in_turn(pair: Fleet):
+    """The one that took over dies too; a third has started meanwhile."""
+    engine = WatchedEngine(step_seconds=0.03)
+    async with balanced(pair, engine) as balancer, AsyncExitStack() as stack:
+        clients = await clients_of(stack, balancer.url, pair.site.key, 4)
+        answers = await start(clients, 5, LONG)
+        reading = asyncio.create_task(finish(answers))
+        for gateway in list(pair.gateways):
+            await wait_until(lambda: min(len(answer.text) for answer in answers) > 0)
+            gateway.signal(signal.SIGKILL)
+            started = await pair.start()
+            await wait_until(lambda port=started.port: port in balancer.ready)
+        await reading
+        await check_exactly_once(pair, engine, clients, {answer.id: answer.text for answer in answers})
+
+
+async def test_hellos_under_way_are_said_elsewhere(pair: Fleet):
+    """A gateway dies while 40 clients say hello: all of them get in, and what they send is answered once."""
+    engine = WatchedEngine(step_seconds=0.001)
+    async with balanced(pair, engine) as balancer, AsyncExitStack() as stack:
+        opening = asyncio.create_task(clients_of(stack, balancer.url, pair.site.key, 40))
+        await wait_until(lambda: sum(balancer.carried.values()) >= 10)
+        pair.gateways[0].signal(signal.SIGKILL)
+        clients = await opening
+        answers = await start(clients, 1, SHORT)
+        await finish(answers)
+        await check_exactly_once(pair, engine, clients, {answer.id: answer.text for answer in answers})
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["stateless", "in a conversation"])
+async def test_sends_under_way_run_once(pair: Fleet, stored: bool):
+    """A gateway dies at a random moment of 60 sends not accepted yet: each is answered, none twice."""
+    delay = random.uniform(0.0, 0.15)
+    print(f"killed after {delay}")
+    engine = WatchedEngine(step_seconds=0.001)
+    async with balanced(pair, engine) as balancer, AsyncExitStack() as stack:
+        clients = await clients_of(stack, balancer.url, pair.site.key, CLIENTS)
+        sends = [
+            asyncio.create_task(
+                client.send("now", options=SHORT, conversation=client.new_id() if stored else None)
+            )
+            for client in clients
+            for _ in range(6)
+        ]
+        await asyncio.sleep(delay)
+        pair.gateways[0].signal(signal.SIGKILL)
+        answers = await asyncio.gather(*sends)
+        await finish(answers)
+        assert (
+            sum(client.counters.resent for client in clients)
+            + sum(client.counters.resumed for client in clients)
+            > 0
+        )
+        await check_exactly_once(pair, engine, clients, {answer.id: answer.text for answer in answers})
