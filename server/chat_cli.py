@@ -145,7 +145,8 @@ class Terminal:
         ended = self._run(self._stream(self._client, prompt, conversation))
         assert self._answer is not None
         if self._as_json:
-            click.echo(json.dumps({"id": self._answer.id, "text": self._answer.text} | asdict(ended)))
+            facts = {name: value for name, value in asdict(ended).items() if name != "trace"}
+            click.echo(json.dumps({"id": self._answer.id, "text": self._answer.text} | facts))
         else:
             click.echo()
             self._notes.print(_facts(ended), style="dim", markup=False)

@@ -5,11 +5,11 @@ Frames are checked for order when they arrive (`take`) and applied when the appl
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 Frame = Mapping[str, Any]
 
@@ -36,10 +36,26 @@ class TextTakenBack(Exception):  # noqa: N818  (it is a fact about the answer, n
 
 
 @dataclass(frozen=True)
+class Trace:
+    """Where text comes from: log offsets a..b, the tokens covered by now, whether nothing follows.
+
+    `batch`: which delta of this reading it was; `ms`: how long the gateway held it back to merge it."""
+
+    id: str
+    a: int
+    b: int
+    tokens: int
+    final: bool
+    batch: int | None
+    ms: int | None
+
+
+@dataclass(frozen=True)
 class Text:
-    """More of the answer."""
+    """More of the answer. `trace`: where a client that asked for it (`trace=True`) got it from."""
 
     text: str
+    trace: Trace | None = None
 
 
 @dataclass(frozen=True)
@@ -47,6 +63,7 @@ class Reset:
     """Forget the text so far; it is `text` now."""
 
     text: str
+    trace: Trace | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +95,7 @@ class Ended:
     currency: str
     timing: Mapping[str, int | None]
     verified: bool
+    trace: Trace | None = None
 
 
 Event = Text | Reset | Status | Ended
@@ -85,7 +103,11 @@ Event = Text | Reset | Status | Ended
 
 @dataclass
 class Counters:
-    """What a client saw; `verified` and `mismatched` count the hash checks of answers that ended."""
+    """What a client saw; `verified` and `mismatched` count the hash checks of answers that ended.
+
+    `gaps`: frames that did not come next, so that the log was read again from what was applied; `stale`:
+    frames that came again and were ignored; `resent`: turns the server had not got before a reconnect;
+    `resumed`: answers that went on after a reconnect or handover."""
 
     verified: int = 0
     mismatched: int = 0
@@ -93,6 +115,25 @@ class Counters:
     stale: int = 0
     resent: int = 0
     resumed: int = 0
+    reconnects: int = 0
+    handovers: int = 0
+
+
+class Standing(StrEnum):
+    """Where a request stands. MOVED: its worker is gone, another takes it over. PARKED: nobody was reading,
+    so its worker does something else. RESUMED: a reader is back, the worker soon too."""
+
+    SENDING = "sending"
+    QUEUED = "queued"
+    RUNNING = "running"
+    MOVED = "moved"
+    PARKED = "parked"
+    RESUMED = "resumed"
+    ENDED = "ended"
+    FAILED = "failed"
+
+
+LOGGED_STANDINGS = frozenset({"queued", "running", "moved", "parked", "resumed"})
 
 
 class Order(StrEnum):
@@ -101,6 +142,16 @@ class Order(StrEnum):
     NEXT = "next"
     STALE = "stale"
     GAP = "gap"
+
+
+def span(frame: Frame) -> tuple[int, int]:
+    """The log offsets that a logged frame covers."""
+    return (frame["a"], frame["b"]) if frame["t"] == "delta" else (frame["o"], frame["o"])
+
+
+def is_logged(frame: Frame) -> bool:
+    """Whether a frame is of the log; an event without `o` is about this connection only."""
+    return frame["t"] != "event" or "o" in frame
 
 
 class Reading:
@@ -115,9 +166,13 @@ class Reading:
         self.applied = 0
         self.text = ""
         self.tokens = 0
+        self.standing = Standing.SENDING
+        self.moved_because: str | None = None
+        self.paused = False
         self.cancelling = False
         self.ended: Ended | None = None
         self.error: ProtocolError | None = None
+        self.notify: Callable[[], None] = _nobody
         self._arrived = 0
         self._frames: deque[Frame] = deque()
         self._repaired = False
@@ -129,10 +184,10 @@ class Reading:
 
     def take(self, frame: Frame) -> Order:
         """Keep a frame that comes next in the log."""
-        if frame["t"] == "event" and "o" not in frame:
+        if not is_logged(frame):
             self._frames.append(frame)
             return Order.NEXT
-        first, last = (frame["a"], frame["b"]) if frame["t"] == "delta" else (frame["o"], frame["o"])
+        first, last = span(frame)
         if frame["t"] not in ("snap", "retract") and first != self._arrived + 1:
             return Order.STALE if last <= self._arrived else Order.GAP
         self._arrived = last
@@ -144,6 +199,23 @@ class Reading:
         self._arrived = self.applied
         self._frames.clear()
 
+    def bind(self, frame: Frame) -> None:
+        """The server numbers it `g` on this connection: `accepted`, `attached`, or listed in a welcome."""
+        self.accepted, self.g = True, frame["g"]
+        self.epoch = self.epoch or frame["epoch"]
+        self.paused = False  # the server says so again where it still holds
+        if self.standing is Standing.SENDING:
+            state = frame.get("state")
+            self.standing = Standing(state) if state in ("running", "parked") else Standing.QUEUED
+        self.notify()
+
+    def fail(self, error: ProtocolError) -> None:
+        """It will never end."""
+        self.error = error
+        self.standing = Standing.FAILED
+        self.paused = self.cancelling = False
+        self.notify()
+
     def apply(self) -> tuple[Frame, Event | None]:
         """Apply the next frame. No event: it does not fit the text; read again from 0 (once)."""
         frame = self._frames.popleft()
@@ -151,14 +223,14 @@ class Reading:
             case "delta":
                 event = self._delta(frame)
             case "snap":
-                event = self._replace(frame["x"])
+                event = self._replace(frame, frame["x"])
                 self.epoch = frame["epoch"]
             case "retract":
-                event = self._replace(self.text[: frame["p"]])
+                event = self._replace(frame, self.text[: frame["p"]])
             case "end":
                 event = self._end(frame)
             case _:
-                event = Status(frame["k"], frame.get("v"))
+                event = self._status(frame)
         if event is not None:
             self.applied = frame.get("b", frame.get("o", self.applied))
         return frame, event
@@ -168,16 +240,29 @@ class Reading:
             return None
         self.text += frame["x"]
         self.tokens = frame.get("i", self.tokens)
-        return Text(frame["x"])
+        self.standing = Standing.RUNNING
+        return Text(frame["x"], self._trace(frame))
 
-    def _replace(self, text: str) -> Reset:
+    def _replace(self, frame: Frame, text: str) -> Reset:
         self.text = text
-        return Reset(text)
+        return Reset(text, self._trace(frame))
+
+    def _status(self, frame: Frame) -> Status:
+        kind, detail = frame["k"], frame.get("v")
+        if kind in LOGGED_STANDINGS:
+            self.standing = Standing(kind)
+        if kind == "moved" and isinstance(detail, dict):
+            self.moved_because = cast(dict[str, Any], detail).get("why")
+        if kind in ("paused", "unpaused"):
+            self.paused = kind == "paused"
+        return Status(kind, detail)
 
     def _end(self, frame: Frame) -> Ended | None:
         verified = sha256(self.text.encode()).hexdigest() == frame["h"]
         if not verified and self._rewound():
             return None
+        self.standing = Standing.ENDED
+        self.paused = self.cancelling = False
         self.ended = Ended(
             frame["reason"],
             frame.get("code"),
@@ -186,8 +271,14 @@ class Reading:
             frame["cost"]["currency"],
             frame["timing"],
             verified,
+            self._trace(frame),
         )
         return self.ended
+
+    def _trace(self, frame: Frame) -> Trace:
+        a, b = span(frame)
+        final = frame["t"] == "end"
+        return Trace(self.id, a, b, self.tokens, final, frame.get("batch"), frame.get("ms"))
 
     def _rewound(self) -> bool:
         """The first divergence is repaired from offset 0, a second one is reported."""
@@ -199,35 +290,5 @@ class Reading:
         return True
 
 
-class Acks:
-    """When to acknowledge what was applied (docs/protocol.md, "Window and acknowledgement")."""
-
-    OTHER_BYTES = 64  # what a logged message without text counts
-
-    def __init__(self, events: int, bytes: int, connection_bytes: int) -> None:
-        self._events = events
-        self._bytes = bytes
-        self._connection_bytes = connection_bytes
-        self._open: dict[int, tuple[int, int, int]] = {}
-
-    def note(self, g: int, frame: Frame, events: int, applied: int) -> bool:
-        """Note an applied frame; True: acknowledge at once."""
-        _, seen, size = self._open.get(g, (0, 0, 0))
-        size += len(frame["x"].encode()) if "x" in frame else self.OTHER_BYTES
-        self._open[g] = (applied, seen + max(0, events), size)
-        return (
-            frame["t"] in ("end", "snap")
-            or (seen + events) * 2 >= self._events
-            or size * 2 >= self._bytes
-            or sum(each[2] for each in self._open.values()) * 2 >= self._connection_bytes
-        )
-
-    def drop(self, g: int) -> None:
-        """Forget a `g` whose cursor is being moved."""
-        self._open.pop(g, None)
-
-    def take(self) -> list[tuple[int, int]]:
-        """The vector for an `ack` or `pong`; afterwards nothing is pending."""
-        vector = [(g, applied) for g, (applied, _, _) in self._open.items()]
-        self._open.clear()
-        return vector
+def _nobody() -> None:
+    """Nobody waits for changes."""

@@ -4,43 +4,24 @@ It knows no answers; the owner says what to send and takes every frame.
 """
 
 import asyncio
-import json
+import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI, WebSocketException
-from websockets.typing import Subprotocol
+from server.client_answer import Counters
+from server.client_connection import SUPERSEDED, Closed, Connection, Encoding, Frame, Stopped, same_origin
 
-Frame = Mapping[str, Any]
-SUBPROTOCOL = Subprotocol("parley.v1.json")
-SUPERSEDED = 4003
-RETRYABLE = frozenset({1001, 1005, 1006, 1011, 1012, 1013})
-STOPPED_AS = {
-    SUPERSEDED: "superseded",
-    4500: "bad_message",
-    4501: "unauthorized",
-    4502: "hello_timeout",
-    4504: "forbidden",
-    4505: "connection_limit",
-    4506: "version",
-    4509: "too_large",
-}
 BACKOFF_SECONDS_MAX = 20.0
 HEALTHY_SECONDS = 30.0  # a connection that lived this long starts the backoff anew
 WELCOME_SECONDS_MAX = 15.0
-FRAME_BYTES_MAX = 1024 * 1024
+Key = str | Callable[[], Awaitable[str]]
+_log = logging.getLogger(__name__)
 
 
-class Stopped(Exception):  # noqa: N818  (a decision of the server)
-    """The server told us not to come back."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(f"{code}: {message}")
-        self.code = code
-        self.message = message
+class SignedOut(Exception):  # noqa: N818  (a decision of the application)
+    """Raised by a `key` function that has no token to give: the client stops instead of trying again."""
 
 
 class Owner(Protocol):
@@ -63,11 +44,26 @@ class Owner(Protocol):
         ...
 
 
-@dataclass
-class _Opened:
-    """A welcomed socket."""
+@dataclass(frozen=True)
+class Settings:
+    """How to connect."""
 
-    socket: ClientConnection
+    url: str
+    key: Key
+    encoding: Encoding
+    backoff_seconds: float
+
+    @property
+    def socket_url(self) -> str:
+        """The WebSocket of the gateway."""
+        return self.url.replace("http", "ws", 1).rstrip("/") + "/v1/ws"
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A welcomed connection, and what was said for it."""
+
+    connection: Connection
     hello: Frame
     welcome: Frame
 
@@ -75,138 +71,156 @@ class _Opened:
 class Link:
     """One connection that holds, and at a handover the one that will."""
 
-    def __init__(
-        self, url: str, key: str | Callable[[], Awaitable[str]], backoff_seconds: float, owner: Owner
-    ) -> None:
-        self._url = url.replace("http", "ws", 1).rstrip("/") + "/v1/ws"
-        self._key = key
-        self._backoff_seconds = backoff_seconds
+    def __init__(self, settings: Settings, counters: Counters, owner: Owner) -> None:
+        self._settings = settings
+        self._counters = counters
         self._owner = owner
-        self._socket: ClientConnection | None = None
+        self._connection: Connection | None = None
         self._attempt = 0
-        self._handover: asyncio.Task[None] | None = None
+        self._rivalled = (
+            False  # ours said hello while another of ours held: the 4003 of that is our own doing
+        )
+        self._closing: set[asyncio.Task[None]] = set()
+
+    @property
+    def connected(self) -> bool:
+        """A welcomed connection holds."""
+        return self._connection is not None
 
     async def run(self) -> None:
         """Stay connected until cancelled. Raises Stopped where the server will not have us."""
         opened: _Opened | None = None
         while True:
             try:
-                opened = opened or await self._open()
-                opened = await self._serve(opened)
-            except ConnectionClosed as closed:
+                opened = await self._hold(opened or await self._open(self._settings.socket_url))
+            except Closed as closed:
                 opened = None
-                _stop_unless_retryable(closed)
-            except (OSError, TimeoutError, InvalidHandshake, EOFError) as error:
-                opened = None
-                _stop_on_refused_upgrade(error)
-            if opened is None:
-                await self._back_off()
+                if not (closed.retryable or (closed.code == SUPERSEDED and self._rivalled)):
+                    raise closed.stopped() from None
+                await self._back_off(closed.wait_seconds)
 
     async def tell(self, frame: Frame) -> None:
         """Send one frame, if a connection holds; what must arrive is said again at the next welcome."""
-        if self._socket is None:
-            return
-        try:
-            await self._socket.send(json.dumps(frame, ensure_ascii=False))
-        except ConnectionClosed:
-            return
+        if self._connection is not None:
+            await self._connection.tell(frame)
 
     async def close(self) -> None:
         """Close the socket."""
-        if self._socket is not None:
-            await self._socket.close()
+        if self._connection is not None:
+            await self._connection.close()
+        await asyncio.gather(*self._closing, return_exceptions=True)
 
-    async def _open(self) -> _Opened:
-        """Connect, say hello, wait for the welcome."""
-        token = self._key if isinstance(self._key, str) else await self._key()
-        socket = await connect(
-            self._url,
-            subprotocols=[SUBPROTOCOL],
-            compression=None,
-            ping_interval=None,
-            max_size=FRAME_BYTES_MAX,
-            close_timeout=1.0,
-        )
+    async def token(self) -> str:
+        """A fresh token. Raises Stopped where there is none to be had, Closed where one may come later."""
+        if isinstance(self._settings.key, str):
+            return self._settings.key
         try:
+            return await self._settings.key()
+        except SignedOut as signed_out:
+            raise Stopped("unauthorized", str(signed_out) or "signed out") from signed_out
+        except Exception as error:  # the application's own: the network that it asks may come back
+            _log.warning("no token for the gateway, trying again: %r", error)
+            raise Closed(1006, f"no token: {error}") from error
+
+    async def _open(self, url: str) -> _Opened:
+        """Connect, say hello, wait for the welcome."""
+        token = await self.token()
+        connection = await Connection.open(url, self._settings.encoding)
+        try:
+            self._rivalled = self._connection is not None
             hello = self._owner.hello(token)
-            await socket.send(json.dumps(hello))
-            async with asyncio.timeout(WELCOME_SECONDS_MAX):
-                while True:
-                    frame: dict[str, Any] = json.loads(await socket.recv())
-                    if frame["t"] == "welcome":
-                        return _Opened(socket, hello, frame)
-                    if frame["t"] == "error" and not frame["retry"]:
-                        raise Stopped(frame["code"], frame["message"])
+            await connection.tell(hello)
+            return _Opened(connection, hello, await self._welcome(connection))
         except BaseException:
-            await socket.close()
+            self._leave(connection)
             raise
 
-    async def _serve(self, opened: _Opened) -> _Opened | None:
-        """Read a connection until another takes over (returned), it is lost (raises) or silent (None)."""
-        before, self._socket = self._socket, opened.socket
+    async def _welcome(self, connection: Connection) -> Frame:
+        while True:
+            frame = await connection.hear(WELCOME_SECONDS_MAX)
+            if frame["t"] == "welcome":
+                return frame
+            if frame["t"] != "error":
+                continue
+            stale_key = frame["code"] == "token_expired" and isinstance(self._settings.key, str)
+            if stale_key or not frame["retry"]:
+                raise Stopped(frame["code"], frame["message"])
+
+    async def _hold(self, opened: _Opened) -> _Opened | None:
+        """Read a connection until another takes over, which is returned. Raises Closed where it is lost."""
+        before, self._connection = self._connection, opened.connection
+        self._rivalled = False
         if before is not None:
-            await before.close()
+            self._counters.handovers += 1
+            self._leave(before)
         await self._owner.welcomed(opened.welcome, opened.hello)
-        successor: asyncio.Future[_Opened] = asyncio.get_running_loop().create_future()
-        reading = asyncio.ensure_future(self._read(opened, successor))
+        asked: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
+        reading = asyncio.create_task(self._read(opened, asked))
+        moving = asyncio.create_task(self._move(asked, reading))
         try:
-            await asyncio.wait([reading, successor], return_when=asyncio.FIRST_COMPLETED)
-            if self._handover is not None:
-                await (
-                    self._handover
-                )  # where the old connection went first, the new one was on its way already
-            return successor.result() if successor.done() else reading.result()
+            await asyncio.wait([reading, moving], return_when=asyncio.FIRST_COMPLETED)
+            if asked.done():
+                await asyncio.wait(
+                    [moving]
+                )  # where the old one went first, the new one was on its way already
+            if moving.done() and (successor := moving.result()) is not None:
+                return successor
+            return await reading
         finally:
             reading.cancel()
-            if self._handover is not None:
-                self._handover.cancel()
-                self._handover = None
-            await asyncio.gather(reading, return_exceptions=True)
+            moving.cancel()
+            await asyncio.gather(reading, moving, return_exceptions=True)
 
-    async def _hand_over(self, successor: "asyncio.Future[_Opened]") -> None:
-        """Open the connection that takes over. Where that fails, the old one goes on until it is closed."""
-        try:
-            successor.set_result(await self._open())
-        except (OSError, TimeoutError, WebSocketException, EOFError, Stopped):
-            self._handover = None
-
-    async def _read(self, opened: _Opened, successor: "asyncio.Future[_Opened]") -> None:
-        """Give the owner every frame. Returns where the server went silent."""
+    async def _read(self, opened: _Opened, asked: "asyncio.Future[Frame]") -> None:
+        """Give the owner every frame until the connection is lost (raises Closed); `asked` gets a go_away."""
         loop = asyncio.get_running_loop()
         heartbeat = opened.welcome["heartbeat"]
         silence_seconds = (heartbeat["interval_ms"] + heartbeat["timeout_ms"]) / 1000
         healthy_at = loop.time() + HEALTHY_SECONDS
         while True:
-            try:
-                async with asyncio.timeout(silence_seconds):
-                    frame = json.loads(await opened.socket.recv())
-            except TimeoutError:
-                opened.socket.transport.abort()  # a close handshake with a dead peer takes its whole timeout
-                return
+            frame = await opened.connection.hear(silence_seconds)
             if loop.time() > healthy_at:
                 self._attempt = 0
-            if frame["t"] == "go_away" and self._handover is None:
-                self._handover = asyncio.create_task(self._hand_over(successor))
+            if frame["t"] == "go_away" and not asked.done():
+                asked.set_result(frame)
             await self._owner.received(frame)
 
-    async def _back_off(self) -> None:
-        """Full jitter: a random wait between nothing and a ceiling that doubles."""
-        self._socket = None
+    async def _move(self, asked: "asyncio.Future[Frame]", reading: asyncio.Task[None]) -> _Opened | None:
+        """Open the connection that takes over; tried again while there is time and the old one lives."""
+        go_away = await asked
+        loop = asyncio.get_running_loop()
+        by = loop.time() + go_away["in_ms"] / 1000
+        url = same_origin(self._settings.socket_url, go_away.get("url"))
+        for attempt in range(1000):
+            try:
+                return await self._open(url)
+            except (Closed, Stopped) as failed:
+                if isinstance(failed, Stopped) or not failed.retryable:
+                    return None
+            wait = self._jitter(attempt)
+            if loop.time() + wait >= by:
+                return None
+            lost, _ = await asyncio.wait([reading], timeout=wait)
+            if lost:
+                return None
+        return None
+
+    async def _back_off(self, wait_seconds: float) -> None:
+        self._connection = None
+        self._rivalled = False
         self._owner.lost()
-        ceiling = min(BACKOFF_SECONDS_MAX, self._backoff_seconds * 2**self._attempt)
+        self._counters.reconnects += 1
         self._attempt += 1
-        await asyncio.sleep(random.uniform(0, ceiling))
+        await asyncio.sleep(wait_seconds + self._jitter(self._attempt - 1))
 
+    def _jitter(self, attempt: int) -> float:
+        """Full jitter: a random wait between nothing and a ceiling that doubles."""
+        return random.uniform(
+            0, min(BACKOFF_SECONDS_MAX, self._settings.backoff_seconds * 2 ** min(attempt, 16))
+        )
 
-def _stop_unless_retryable(closed: ConnectionClosed) -> None:
-    code = closed.rcvd.code if closed.rcvd is not None else 1006
-    reason = closed.rcvd.reason if closed.rcvd is not None else ""
-    if code == SUPERSEDED or not (code in RETRYABLE or 4000 <= code < 4500):
-        raise Stopped(STOPPED_AS.get(code, "closed"), reason or f"the server closed the connection ({code})")
-
-
-def _stop_on_refused_upgrade(error: Exception) -> None:
-    """An HTTP answer of 4xx to the upgrade will be the same next time, but for 408 and 429."""
-    status = getattr(getattr(error, "response", None), "status_code", 0)
-    if isinstance(error, InvalidURI) or (400 <= status < 500 and status not in (408, 429)):
-        raise Stopped("bad_request", f"the server refused the WebSocket: {error}")
+    def _leave(self, connection: Connection) -> None:
+        """Close without waiting for the peer."""
+        task = asyncio.create_task(connection.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)

@@ -6,7 +6,10 @@
 const OTHER_BYTES = 64; // what a logged message without text counts
 const encoder = new TextEncoder();
 
-/** Offsets applied on one connection and not acknowledged yet. */
+/**
+ * Offsets that one connection brought and that are applied, not acknowledged yet. What another connection brought
+ * is none of its business: an acknowledgement never goes beyond what its own connection was sent.
+ */
 export class Acks {
   /** @param {Windows} windows */
   constructor(windows) {
@@ -23,16 +26,15 @@ export class Acks {
   }
 
   /**
-   * Note an applied frame.
+   * Note a frame that is applied now, or was before.
    * @param {Frame} frame
-   * @param {number} from the offset that was applied before it
-   * @param {number} applied the offset that is applied now
    * @returns {boolean} whether to acknowledge at once
    */
-  note(frame, from, applied) {
+  note(frame) {
+    const last = frame.b ?? frame.o;
     const open = this.#open.get(frame.g) ?? { o: 0, events: 0, bytes: 0 };
-    open.o = applied;
-    open.events += Math.max(0, applied - from);
+    open.o = last;
+    open.events += last - (frame.a ?? last) + 1;
     open.bytes += frame.x === undefined ? OTHER_BYTES : encoder.encode(frame.x).length;
     this.#open.set(frame.g, open);
     return (

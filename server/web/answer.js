@@ -3,7 +3,11 @@
 import { sha256 } from "./sha256.js";
 
 /** @typedef {Record<string, any> & {t: string}} Frame a message of protocol parley.v1 */
-/** @typedef {"sending" | "queued" | "running" | "parked" | "ended" | "failed"} Status */
+/**
+ * Where a request stands. "moved": its worker is gone, another takes it over. "parked": nobody was reading, so its
+ * worker does something else. "resumed": a reader is back, the worker soon too.
+ * @typedef {"sending" | "queued" | "running" | "moved" | "parked" | "resumed" | "ended" | "failed"} Status
+ */
 /** @typedef {{input: number, cached_input: number, output: number, total: number}} Usage */
 /** @typedef {{nano: number, currency: string}} Cost */
 /** @typedef {{queue_ms: number, ttft_ms: number | null, total_ms: number}} Timing */
@@ -11,6 +15,8 @@ import { sha256 } from "./sha256.js";
  * What `apply` did. "stale" was ignored; "gap" and "diverged" ask the caller to attach again at `applied`.
  * @typedef {"text" | "reset" | "status" | "end" | "stale" | "gap" | "diverged"} Outcome
  */
+
+const STATUSES = new Set(["queued", "running", "moved", "parked", "resumed"]);
 
 /** A refusal or a failure that the server named with a code of docs/protocol.md. */
 export class ProtocolError extends Error {
@@ -51,6 +57,8 @@ export class Answer {
     this.status = "sending";
     /** @type {{position: number, wait_ms: number} | null} */
     this.queue = null;
+    /** Why it moved to another worker, the last time: lost, drain, preempt or pool. @type {string | null} */
+    this.movedBecause = null;
     /** The server holds text back because this reader is slow. */
     this.paused = false;
     /** A cancel was asked for and not answered yet. */
@@ -124,6 +132,7 @@ export class Answer {
   fail(error) {
     if (this.finished) return;
     this.status = "failed";
+    this.paused = this.cancelling = false;
     this.error = error;
     this.#settle.reject(error);
   }
@@ -166,9 +175,8 @@ export class Answer {
    */
   #event(frame) {
     this.applied = frame.o;
-    if (frame.k === "queued" || frame.k === "moved") this.status = "queued";
-    if (frame.k === "running" || frame.k === "resumed") this.status = "running";
-    if (frame.k === "parked") this.status = "parked";
+    if (STATUSES.has(frame.k)) this.status = frame.k;
+    if (frame.k === "moved") this.movedBecause = frame.v?.why ?? null;
     return "status";
   }
 

@@ -6,28 +6,32 @@
 //   const answer = await client.send({ content: "Name three rivers." });
 //   await answer.done;
 //
-// It owns the answers and acknowledges what they applied. What a frame means to an answer is decided in
-// answer.js, when to acknowledge in acks.js; link.js keeps a connection.
+// What a frame means to an answer is decided in answer.js; readings.js keeps the open answers, acks.js says when to
+// acknowledge, link.js keeps a connection. Types for TypeScript: client.d.ts.
 
-import { Acks } from "./acks.js";
 import { Answer, ProtocolError } from "./answer.js";
 import { uuid7 } from "./ids.js";
 import { Link, SignedOut } from "./link.js";
+import { Readings } from "./readings.js";
 
 export { Answer, ProtocolError, SignedOut };
 
 /** @typedef {import("./answer.js").Frame} Frame */
 /** @typedef {import("./link.js").LinkState} LinkState */
-/** @typedef {import("./answer.js").Outcome | "accepted" | "failed"} Change */
+/** @typedef {import("./readings.js").Change} Change */
+/** @typedef {import("./readings.js").Trace} Trace */
 /**
  * @typedef {object} Options
- * @property {() => Promise<string>} token a fresh ticket or an API key, asked for at every connection; it
- *   throws SignedOut where there is none to be had
+ * @property {() => Promise<string>} token a fresh ticket or an API key, asked for at every connection and when the
+ *   one in use is about to end; it throws SignedOut where there is none to be had
  * @property {string} [url] of the socket; the page's own origin unless given
  * @property {(state: LinkState) => void} [onState]
- * @property {(answer: Answer, change: Change) => void} [onChange] when it returns, the change counts as applied
+ * @property {import("./readings.js").Watcher} [onChange] when it returns, or the promise that it returned is settled,
+ *   the change counts as applied; the server waits for readers who are slow
  * @property {(error: ProtocolError) => void} [onError] an error that belongs to no answer
  * @property {{events?: number, bytes?: number}} [window] smaller windows than the server's
+ * @property {boolean} [batch] fewer, larger pieces of text after an answer's first second; true unless given
+ * @property {boolean} [trace] tell with each piece of text where in the log it is and how long it was held back
  * @property {number} [backoffMs] ceiling of the first wait before a reconnect
  */
 /**
@@ -38,19 +42,35 @@ export { Answer, ProtocolError, SignedOut };
  * @property {string} [model]
  * @property {object} [options]
  * @property {object} [metadata]
+ * @property {string} [id] of the request, made by `newId`; the same id and message again run nothing twice
+ */
+/**
+ * What a client saw. `verified` and `mismatched` count the hash checks of answers that ended.
+ * @typedef {object} Counters
+ * @property {number} verified
+ * @property {number} mismatched
+ * @property {number} gaps frames that did not come next, so that the log was read again from what was applied
+ * @property {number} stale frames that came again and were ignored
+ * @property {number} resent turns that the server had not got before a reconnect
+ * @property {number} resumed answers that went on after a reconnect or handover
+ * @property {number} reconnects
+ * @property {number} handovers
  */
 
 const AGENT = { name: "parley-js", version: "1" };
 const BACKOFF_MS = 500;
-const ACK_MS = 200;
+const AUTH_RETRY_MS_MAX = 5_000;
 const encoder = new TextEncoder();
 
 export class Client {
   /** @param {Options} options */
   constructor(options) {
     this.options = options;
-    /** What happened so far. `verified` and `mismatched` count the hash checks of finished answers. */
-    this.counters = { verified: 0, mismatched: 0, gaps: 0, stale: 0, resent: 0, resumed: 0 };
+    this.#readings = new Readings(
+      (frame) => this.#link.tell(frame),
+      (answer, change, trace) => this.options.onChange?.(answer, change, trace),
+      options.trace ?? false,
+    );
     const url = options.url ?? location.origin.replace(/^http/, "ws") + "/v1/ws";
     this.#link = new Link(url, options.backoffMs ?? BACKOFF_MS, {
       token: options.token,
@@ -62,19 +82,17 @@ export class Client {
     });
   }
 
+  /** @type {Readings} */
+  #readings;
+  /** @type {Link} */
   #link;
-  /** @type {Map<string, Answer>} answers without an end, by id */
-  #open = new Map();
-  /** @type {Map<number, Answer>} by `g` of the connection that holds */
-  #byG = new Map();
-  #limits = { events: 256, bytes: 32 * 1024, connection_bytes: 128 * 1024, frame: 256 * 1024 };
-  #acks = new Acks(this.#limits);
+  #frameBytesMax = 256 * 1024;
   /** @type {string | null} */
   #resumeToken = null;
   /** @type {number | null} the server's clock minus ours */
   #clockOffsetMs = null;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  #ackTimer;
+  /** Counts welcomes, so that what was begun on an earlier connection is told apart. */
+  #connections = 0;
   /** @type {{resolve: (value?: unknown) => void, reject: (error: Error) => void}[]} wait for the first welcome */
   #clockless = [];
 
@@ -83,15 +101,21 @@ export class Client {
     return this.#link.state;
   }
 
+  /** What happened so far. @returns {Counters} */
+  get counters() {
+    const { reconnects, handovers } = this.#link;
+    return { ...this.#readings.counters, reconnects, handovers };
+  }
+
   /** Connect, and stay connected until `close` or a reason to stop. */
   connect() {
-    document.addEventListener("visibilitychange", this.#hidden);
+    globalThis.document?.addEventListener("visibilitychange", this.#hidden);
     this.#link.start();
   }
 
   /** End the session. Its requests go on; `attach` finds them again. */
   close() {
-    this.#acknowledge();
+    this.#readings.acknowledge();
     this.#link.tell({ t: "bye" });
     this.#link.stop("closed", "the client was closed");
   }
@@ -116,16 +140,18 @@ export class Client {
    * @returns {Promise<Answer>}
    */
   async send(message) {
-    const id = await this.newId();
-    const answer = new Answer(id, { ...message, t: "send", id });
-    this.#open.set(id, answer);
-    const limit = this.#limits.frame;
-    if (encoder.encode(JSON.stringify(answer.message)).length > limit) {
-      this.#fail(answer, { code: "too_large", message: `a message has at most ${limit} bytes`, limit });
+    const id = message.id ?? (await this.newId());
+    /** @type {Frame} */
+    const frame = { ...message, t: "send", id };
+    const known = this.#readings.get(id);
+    const answer = known ?? this.#readings.add(id, frame);
+    const limit = this.#frameBytesMax;
+    if (encoder.encode(JSON.stringify(frame)).length > limit) {
+      this.#readings.fail(answer, { code: "too_large", message: `a message has at most ${limit} bytes`, limit });
     } else if (this.state.state === "stopped") {
-      this.#fail(answer, this.state);
+      this.#readings.fail(answer, this.state);
     } else {
-      this.#link.tell(/** @type {Frame} */ (answer.message));
+      this.#link.tell(frame);
     }
     return answer;
   }
@@ -136,12 +162,19 @@ export class Client {
    * @returns {Answer}
    */
   attach(id) {
-    const known = this.#open.get(id);
+    const known = this.#readings.get(id);
     if (known) return known;
-    const answer = new Answer(id, null);
-    this.#open.set(id, answer);
+    const answer = this.#readings.add(id, null);
     this.#link.tell({ t: "attach", id, o: 0 });
     return answer;
+  }
+
+  /**
+   * Stop reading. The request goes on; `attach` finds it again. The answer fails with code "closed".
+   * @param {Answer} answer
+   */
+  detach(answer) {
+    this.#readings.detach(answer);
   }
 
   /**
@@ -159,9 +192,11 @@ export class Client {
    * @returns {Frame}
    */
   #hello(token) {
-    const requests = Array.from(this.#open.values(), ({ id, epoch, applied: o }) => ({ id, epoch, o }));
+    const { window, batch = true, trace = false } = this.options;
+    const caps = [...(batch ? ["batch"] : []), ...(trace ? ["trace"] : [])];
+    const requests = this.#readings.asked();
     /** @type {Frame} */
-    const hello = { t: "hello", v: 1, token, agent: AGENT, window: this.options.window };
+    const hello = { t: "hello", v: 1, token, agent: AGENT, window, caps };
     if (this.#resumeToken) hello.resume = { token: this.#resumeToken, requests };
     else if (requests.length > 0) hello.resume = { requests };
     return hello;
@@ -172,75 +207,19 @@ export class Client {
    * @param {Frame} hello
    */
   #welcome(welcome, hello) {
+    this.#connections++;
     this.#resumeToken = welcome.resume_token;
     this.#clockOffsetMs = welcome.now - Date.now();
+    this.#frameBytesMax = welcome.limits.frame;
     const { events = Infinity, bytes = Infinity } = this.options.window ?? {};
-    this.#limits = {
-      ...welcome.limits,
-      events: Math.min(events, welcome.limits.events),
-      bytes: Math.min(bytes, welcome.limits.bytes),
-    };
-    this.#acks = new Acks(this.#limits);
-    this.#byG.clear();
     /** @type {Frame[]} */
     const asked = hello.resume?.requests ?? [];
-    this.#resume(welcome.requests, new Map(asked.map(({ id, o }) => [id, o])));
+    this.#readings.resume(welcome.requests, new Set(asked.map(({ id }) => id)), {
+      events: Math.min(events, welcome.limits.events),
+      bytes: Math.min(bytes, welcome.limits.bytes),
+      connection_bytes: welcome.limits.connection_bytes,
+    });
     for (const waiting of this.#clockless.splice(0)) waiting.resolve();
-  }
-
-  /**
-   * Take up every open answer where it stood; what the server never got is sent again.
-   * @param {Frame[]} listed
-   * @param {Map<string, number>} asked what each answer had applied when this connection said hello
-   */
-  #resume(listed, asked) {
-    const byId = new Map(listed.map((each) => [each.id, each]));
-    for (const { id, state } of listed) {
-      if (!this.#open.has(id) && state !== "gone") this.#link.tell({ t: "detach", id });
-    }
-    for (const answer of [...this.#open.values()]) {
-      const found = byId.get(answer.id);
-      if (found?.state === "gone") {
-        this.#fail(answer, { code: found.why ?? "not_resumable", message: "the server no longer has this answer" });
-      } else if (!found && !answer.accepted) {
-        if (asked.has(answer.id)) this.counters.resent++;
-        this.#link.tell(/** @type {Frame} */ (answer.message));
-      } else if (!found || asked.get(answer.id) !== answer.applied) {
-        answer.accepted = true;
-        this.#reattach(answer); // not listed, or read on over the old connection meanwhile
-      } else {
-        this.counters.resumed++;
-        this.#bind(answer, found);
-      }
-      if (answer.cancelling) this.#link.tell({ t: "cancel", id: answer.id });
-    }
-  }
-
-  /**
-   * @param {Answer} answer
-   * @param {Frame} frame `accepted`, `attached` or an item of `welcome.requests`
-   */
-  #bind(answer, frame) {
-    this.#byG.set(frame.g, answer);
-    answer.accepted = true;
-    answer.epoch ??= frame.epoch;
-    answer.queue = frame.queue ?? answer.queue;
-    if (["queued", "running", "parked"].includes(frame.state)) answer.status = frame.state;
-    else if (answer.status === "sending") answer.status = "queued";
-    this.#changed(answer, "accepted");
-  }
-
-  /**
-   * Move the server's cursor to what is applied; frames of the old cursor are ignored until `attached`.
-   * @param {Answer} answer
-   */
-  #reattach(answer) {
-    for (const [g, bound] of this.#byG) {
-      if (bound !== answer) continue;
-      this.#byG.delete(g);
-      this.#acks.drop(g);
-    }
-    this.#link.tell({ t: "attach", id: answer.id, epoch: answer.epoch ?? undefined, o: answer.applied });
   }
 
   /** @param {Frame} frame */
@@ -251,98 +230,53 @@ export class Client {
       case "snap":
       case "retract":
       case "end":
-        return this.#logged(frame);
+        return this.#readings.receive(frame);
       case "accepted":
       case "attached": {
-        const answer = this.#open.get(frame.id);
-        if (answer) this.#bind(answer, frame);
+        const answer = this.#readings.get(frame.id);
+        if (answer) this.#readings.bind(answer, frame);
         return;
       }
       case "ping":
-        this.#link.tell({ t: "pong", ts: frame.ts, a: this.#acks.take() });
+        this.#link.tell({ t: "pong", ts: frame.ts, a: this.#readings.vector() });
         return;
       case "error":
         return this.#error(frame);
       case "go_away":
-        return this.#link.handOver();
+        return this.#link.handOver(frame.in_ms, frame.url);
       case "auth_required":
-        void this.options.token().then(
-          (token) => this.#link.tell({ t: "auth", token }),
-          () => {}, // unanswered, the server closes 4014, and the reconnect asks again
-        );
+        return void this.#authenticate(frame.expires_in_ms);
+    }
+  }
+
+  /**
+   * Show a fresh token before the one in use ends. Without one the server closes, and the reconnect asks again.
+   * @param {number} expiresInMs
+   */
+  async #authenticate(expiresInMs) {
+    const connection = this.#connections;
+    const until = Date.now() + expiresInMs;
+    while (connection === this.#connections && Date.now() < until) {
+      try {
+        const token = await this.options.token();
+        if (connection === this.#connections) this.#link.tell({ t: "auth", token });
         return;
+      } catch (error) {
+        if (error instanceof SignedOut) return;
+      }
+      const waitMs = Math.min(AUTH_RETRY_MS_MAX, (until - Date.now()) / 4);
+      await new Promise((resolve) => setTimeout(resolve, waitMs * (0.5 + Math.random() / 2)));
     }
-  }
-
-  /**
-   * A message of a request's log.
-   * @param {Frame} frame
-   */
-  #logged(frame) {
-    const answer = this.#byG.get(frame.g);
-    if (!answer) return;
-    const before = answer.applied;
-    const outcome = answer.apply(frame);
-    if (outcome === "stale") {
-      this.counters.stale++;
-    } else if (outcome === "gap" || outcome === "diverged") {
-      this.counters.gaps++;
-      this.#reattach(answer);
-      if (outcome === "diverged") this.#changed(answer, "reset");
-    } else {
-      if (outcome === "end") this.#ended(answer, frame.g);
-      this.#changed(answer, outcome);
-      if (frame.t !== "event" || frame.o !== undefined) this.#applied(frame, before, answer.applied);
-    }
-  }
-
-  /**
-   * @param {Answer} answer
-   * @param {number} g
-   */
-  #ended(answer, g) {
-    this.#open.delete(answer.id);
-    this.#byG.delete(g);
-    this.counters[answer.verified ? "verified" : "mismatched"]++;
-  }
-
-  /**
-   * @param {Frame} frame
-   * @param {number} before
-   * @param {number} applied
-   */
-  #applied(frame, before, applied) {
-    if (this.#acks.note(frame, before, applied)) this.#acknowledge();
-    else this.#ackTimer ??= setTimeout(() => this.#acknowledge(), ACK_MS);
-  }
-
-  #acknowledge() {
-    clearTimeout(this.#ackTimer);
-    this.#ackTimer = undefined;
-    if (this.#acks.pending) this.#link.tell({ t: "ack", a: this.#acks.take() });
   }
 
   #hidden = () => {
-    if (document.visibilityState === "hidden") this.#acknowledge();
+    if (document.visibilityState === "hidden") this.#readings.acknowledge();
   };
 
   /** @param {Frame} frame */
   #error(frame) {
-    const details = /** @type {Frame & {code: string, message: string}} */ (frame);
-    const answer = this.#open.get(frame.id);
-    if (answer && frame.re === "cancel") answer.cancelling = false;
-    else if (answer && (frame.re === "attach" || !answer.accepted)) return this.#fail(answer, details);
-    this.options.onError?.(new ProtocolError(details));
-  }
-
-  /**
-   * @param {Answer} answer
-   * @param {{code: string, message: string, limit?: number}} error
-   */
-  #fail(answer, error) {
-    this.#open.delete(answer.id);
-    answer.fail(new ProtocolError(error));
-    this.#changed(answer, "failed");
+    if (this.#readings.refused(frame)) return;
+    this.options.onError?.(new ProtocolError(/** @type {Frame & {code: string, message: string}} */ (frame)));
   }
 
   /** @param {LinkState} state */
@@ -353,23 +287,10 @@ export class Client {
 
   /** @param {{code: string, message: string}} error */
   #stopped(error) {
-    clearTimeout(this.#ackTimer);
-    this.#ackTimer = undefined;
+    this.#connections++;
     this.#resumeToken = null;
-    document.removeEventListener("visibilitychange", this.#hidden);
+    globalThis.document?.removeEventListener("visibilitychange", this.#hidden);
     for (const waiting of this.#clockless.splice(0)) waiting.reject(new ProtocolError(error));
-    for (const answer of [...this.#open.values()]) this.#fail(answer, error);
-  }
-
-  /**
-   * @param {Answer} answer
-   * @param {Change} change
-   */
-  #changed(answer, change) {
-    try {
-      this.options.onChange?.(answer, change);
-    } catch (error) {
-      reportError(error); // a fault of the listener must not break the stream
-    }
+    this.#readings.failAll(error);
   }
 }

@@ -10,6 +10,7 @@
 
 export const SUBPROTOCOL = "parley.v1.json";
 export const SUPERSEDED = 4003;
+export const RATE_LIMITED = 4013;
 const ABNORMAL = 1006;
 const WELCOME_MS_MAX = 15_000;
 const RETRYABLE = new Set([1001, 1005, ABNORMAL, 1011, 1012, 1013]);
@@ -30,7 +31,7 @@ export class Connection {
   constructor(url, listener) {
     this.#listener = listener;
     this.#socket = new WebSocket(url, SUBPROTOCOL);
-    this.#socket.onopen = () => listener.onOpen();
+    this.#socket.onopen = () => this.#closed || listener.onOpen();
     this.#socket.onmessage = (event) => this.#receive(event.data);
     this.#socket.onclose = (event) => this.#lost(event.code, event.reason);
     this.#watch();
@@ -42,6 +43,8 @@ export class Connection {
   #closed = false;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
+  /** The last `error` about the connection itself: it says why the close that follows. @type {Frame | null} */
+  fault = null;
 
   /**
    * After `welcome`: how long silence may last before the socket counts as dead.
@@ -72,7 +75,7 @@ export class Connection {
     return true;
   }
 
-  /** Close without telling the listener: whoever closes knows. */
+  /** Close without telling the listener, and without waiting for the peer: whoever closes knows. */
   close() {
     this.#closed = true;
     clearTimeout(this.#timer);
@@ -85,7 +88,10 @@ export class Connection {
     this.#watch();
     /** @type {unknown} */
     const frame = JSON.parse(String(data));
-    if (typeof frame === "object" && frame !== null) this.#listener.onFrame(/** @type {Frame} */ (frame));
+    if (typeof frame !== "object" || frame === null) return;
+    const known = /** @type {Frame} */ (frame);
+    if (known.t === "error" && known.id === undefined) this.fault = known;
+    this.#listener.onFrame(known);
   }
 
   /** @param {number} [ms] */

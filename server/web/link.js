@@ -1,6 +1,6 @@
 // Keeps one welcomed connection: dials, backs off, hands over without a gap, wakes, stops. It knows no answers.
 
-import { Connection, SUPERSEDED, mayReconnect } from "./connection.js";
+import { Connection, RATE_LIMITED, SUPERSEDED, mayReconnect } from "./connection.js";
 
 /** @typedef {import("./answer.js").Frame} Frame */
 /**
@@ -23,6 +23,7 @@ export class SignedOut extends Error {}
 
 const BACKOFF_MS_MAX = 20_000;
 const HEALTHY_MS = 30_000; // a connection that lived this long starts the backoff anew
+const RATE_LIMITED_MS = 1_000; // the least wait after a close that says so, where no error named another
 const STOPPED_AS = new Map([
   [SUPERSEDED, "superseded"],
   [4500, "bad_message"],
@@ -46,7 +47,8 @@ export class Link {
     this.owner = owner;
     /** @type {LinkState} */
     this.state = { state: "stopped", code: "closed", message: "not connected yet" };
-    this.reconnects = 0;
+    /** Connections that took over from one that still held, and those that came after a loss. */
+    this.handovers = this.reconnects = 0;
   }
 
   /** @type {Connection | null} welcomed */
@@ -57,6 +59,10 @@ export class Link {
   #dialling = false;
   #attempt = 0;
   #probeMs = 10_000;
+  /** @type {{by: number, url: string, attempt: number} | null} the server asked to leave the current one */
+  #leaving = null;
+  /** Another connection of ours said hello while the current one held: its 4003 is our own doing. */
+  #rivalled = false;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #retryTimer;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -65,8 +71,8 @@ export class Link {
   /** Connect, and stay connected until `stop` or a reason to stop. */
   start() {
     if (this.state.state !== "stopped") return;
-    addEventListener("online", this.wake);
-    document.addEventListener("visibilitychange", this.#visible);
+    globalThis.addEventListener?.("online", this.wake);
+    globalThis.document?.addEventListener("visibilitychange", this.#visible);
     this.#attempt = 0;
     void this.#dial();
   }
@@ -77,14 +83,14 @@ export class Link {
    */
   stop(code, message) {
     this.#dials++;
-    this.#dialling = false;
+    this.#dialling = this.#rivalled = false;
     this.#current?.close();
     this.#next?.close();
-    this.#current = this.#next = null;
+    this.#current = this.#next = this.#leaving = null;
     clearTimeout(this.#retryTimer);
     clearTimeout(this.#healthyTimer);
-    removeEventListener("online", this.wake);
-    document.removeEventListener("visibilitychange", this.#visible);
+    globalThis.removeEventListener?.("online", this.wake);
+    globalThis.document?.removeEventListener("visibilitychange", this.#visible);
     this.#become({ state: "stopped", code, message });
   }
 
@@ -97,9 +103,16 @@ export class Link {
     return this.#current?.tell(frame) ?? false;
   }
 
-  /** The server asked us to move: dial a second connection, which takes over at its welcome. */
-  handOver() {
-    if (!this.#next && !this.#dialling) void this.#dial();
+  /**
+   * The server asked us to move: dial a second connection, which takes over at its welcome. Where that fails it is
+   * tried again until the time is over or the server closes; then we reconnect as after any loss.
+   * @param {number} inMs
+   * @param {string} [url] where to; only the same origin is followed
+   */
+  handOver(inMs, url) {
+    if (this.#leaving) return;
+    this.#leaving = { by: Date.now() + inMs, url: sameOrigin(this.url, url), attempt: 0 };
+    if (!this.#next && !this.#dialling) void this.#dial(this.#leaving.url);
   }
 
   /** Reconnect now instead of at the end of the backoff; find out whether an open socket still lives. */
@@ -112,7 +125,7 @@ export class Link {
     if (document.visibilityState === "visible") this.wake();
   };
 
-  async #dial() {
+  async #dial(url = this.url) {
     clearTimeout(this.#retryTimer);
     const dial = ++this.#dials;
     this.#dialling = true;
@@ -127,21 +140,33 @@ export class Link {
     if (dial !== this.#dials) return; // stopped, or dialled again, meanwhile
     this.#dialling = false;
     this.#next?.close();
+    this.#next = this.#connect(url, token);
+  }
+
+  /**
+   * @param {string} url
+   * @param {string} token
+   */
+  #connect(url, token) {
     /** @type {Frame} */
     let hello;
-    const connection = new Connection(this.url, {
-      onOpen: () => connection.tell((hello = this.owner.hello(token))),
+    const connection = new Connection(url, {
+      onOpen: () => {
+        this.#rivalled = this.#current !== null;
+        connection.tell((hello = this.owner.hello(token)));
+      },
       onFrame: (frame) => this.#receive(connection, frame, hello),
       onClose: (code, reason) => this.#lost(connection, code, reason),
     });
-    this.#next = connection;
+    return connection;
   }
 
   /** @param {unknown} error */
   #noToken(error) {
     this.#dialling = false;
+    if (this.#current) return void (error instanceof SignedOut || this.#moveLater());
     if (error instanceof SignedOut) this.stop("unauthorized", error.message);
-    else if (!this.#current) this.#retryLater();
+    else this.#retryLater();
   }
 
   /**
@@ -163,12 +188,15 @@ export class Link {
    * @param {Frame} hello
    */
   #welcome(connection, welcome, hello) {
+    if (this.#leaving) this.handovers++;
     this.#current?.close();
     this.#current = connection;
-    this.#next = null;
+    this.#next = this.#leaving = null;
+    this.#rivalled = false;
     const { interval_ms, timeout_ms } = welcome.heartbeat;
     connection.expectEvery(interval_ms + timeout_ms);
     this.#probeMs = timeout_ms;
+    clearTimeout(this.#retryTimer);
     clearTimeout(this.#healthyTimer);
     this.#healthyTimer = setTimeout(() => (this.#attempt = 0), HEALTHY_MS);
     this.owner.onWelcome(welcome, hello);
@@ -181,26 +209,70 @@ export class Link {
    * @param {string} reason
    */
   #lost(connection, code, reason) {
+    const rivalled = this.#rivalled && code === SUPERSEDED;
     if (connection === this.#current) this.#current = null;
     else if (connection === this.#next) this.#next = null;
     else return;
+    if (this.#current) return void (mayReconnect(code) && this.#moveLater());
     clearTimeout(this.#healthyTimer);
-    if (this.#current || this.#next || this.#dialling) return; // the other one carries on
-    if (mayReconnect(code)) this.#retryLater();
-    else this.stop(STOPPED_AS.get(code) ?? "closed", reason || `the server closed the connection (${code})`);
+    if (this.#next || this.#dialling) return; // the other one carries on
+    this.#leaving = null;
+    this.#rivalled = false;
+    const { fault } = connection;
+    const waitMs = fault?.after_ms ?? (code === RATE_LIMITED ? RATE_LIMITED_MS : 0);
+    if (mayReconnect(code) || rivalled) return this.#retryLater(waitMs);
+    const message = reason || fault?.message || `the server closed the connection (${code})`;
+    this.stop(STOPPED_AS.get(code) ?? "closed", message);
   }
 
-  /** Full jitter: a random wait between nothing and a ceiling that doubles. */
-  #retryLater() {
-    const inMs = Math.random() * Math.min(BACKOFF_MS_MAX, this.backoffMs * 2 ** this.#attempt++);
+  /** A connection that should have taken over did not: once more, while there is time. */
+  #moveLater() {
+    if (!this.#leaving) return;
+    const { by, url } = this.#leaving;
+    const inMs = this.#jitter(this.#leaving.attempt++);
+    if (Date.now() + inMs >= by) return; // the server will close, and we reconnect as after any loss
+    clearTimeout(this.#retryTimer);
+    this.#retryTimer = setTimeout(() => void this.#dial(url), inMs);
+  }
+
+  /**
+   * @param {number} [waitMs] the server asked to wait at least this long
+   */
+  #retryLater(waitMs = 0) {
+    const inMs = waitMs + this.#jitter(this.#attempt++);
     this.reconnects++;
+    clearTimeout(this.#retryTimer);
     this.#retryTimer = setTimeout(() => void this.#dial(), inMs);
     this.#become({ state: "waiting", inMs, attempt: this.#attempt });
+  }
+
+  /**
+   * Full jitter: a random wait between nothing and a ceiling that doubles.
+   * @param {number} attempt
+   */
+  #jitter(attempt) {
+    return Math.random() * Math.min(BACKOFF_MS_MAX, this.backoffMs * 2 ** attempt);
   }
 
   /** @param {LinkState} state */
   #become(state) {
     this.state = state;
     this.owner.onState(state);
+  }
+}
+
+/**
+ * The address that a `go_away` names where it is of the same scheme, host and port as ours, else ours.
+ * @param {string} ours
+ * @param {unknown} named
+ */
+function sameOrigin(ours, named) {
+  if (typeof named !== "string") return ours;
+  try {
+    const theirs = new URL(named.replace(/^http/, "ws"), ours);
+    const { protocol, host } = new URL(ours);
+    return theirs.protocol === protocol && theirs.host === host ? theirs.href : ours;
+  } catch {
+    return ours; // not an address
   }
 }

@@ -254,14 +254,14 @@ async def test_go_away_moves_without_a_gap(driven: Driven):
     await driven.until("answer.applied === 2")
     assert not socket.closed.is_set()
     await second.tell("welcome", **(welcome_fields() | listed(id)))
-    assert (await second.hear("attach"))["o"] == 2
     await second.delta("two ", 2, p=4)
-    await second.tell("attached", g=1, id=id, epoch=1, **{"from": 3}, head=3, state="running")
+    assert (await second.hear("ack"))["a"] == [[1, 2]]
     await second.delta("three", 3, p=8)
     await second.end("one two three", 4)
     await driven.until("answer.verified")
     await socket.closed.wait()
-    assert (await driven.get("client.counters"))["gaps"] == 0
+    counters = await driven.get("client.counters")
+    assert (counters["gaps"], counters["stale"], counters["handovers"]) == (0, 1, 1)
     assert "waiting" not in [state["state"] for state in await driven.get("states")]
 
 

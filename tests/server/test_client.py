@@ -120,7 +120,7 @@ async def test_close_codes_that_may_reconnect(peer: Peer, code: int):
     async with connected(peer) as (client, socket):
         await socket.close(code)
         await (await peer.socket()).welcome()
-        await wait_until(lambda: client._link._socket is not None)
+        await wait_until(lambda: client.connected)
 
 
 @pytest.mark.parametrize(
@@ -246,13 +246,14 @@ async def test_go_away_moves_without_a_gap(peer: Peer):
         assert not socket.closed.is_set()
         assert hello["resume"]["requests"][0]["o"] == 1
         await second.tell("welcome", **(welcome_fields() | listed(answer)))
-        assert (await second.hear("attach"))["o"] == 2
+        await second.delta("two ", 2, p=4)
+        assert (await second.hear("ack"))["a"] == [[1, 2]]
         await socket.closed.wait()
-        await second.tell("attached", g=1, id=answer.id, epoch=1, **{"from": 3}, head=3, state="running")
         await second.delta("three", 3, p=8)
         await second.end("one two three", 4)
         assert [text async for text in texts] == ["three"]
-        assert (client.counters.verified, client.counters.gaps) == (1, 0)
+        counters = client.counters
+        assert (counters.verified, counters.gaps, counters.stale, counters.handovers) == (1, 0, 1, 1)
 
 
 async def test_acks_follow_reading_not_receiving(peer: Peer):

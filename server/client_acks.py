@@ -1,0 +1,59 @@
+"""When a client acknowledges what was applied (docs/protocol.md, "Window and acknowledgement"). Pure."""
+
+from dataclasses import dataclass
+
+from server.client_answer import Frame, span
+
+OTHER_BYTES = 64  # what a logged message without text counts
+
+
+@dataclass
+class _Open:
+    o: int = 0
+    events: int = 0
+    bytes: int = 0
+
+
+class Acks:
+    """Offsets that one connection brought and that are applied, not acknowledged yet.
+
+    What another connection brought is none of its business: an acknowledgement never goes beyond what its own
+    connection was sent. `urgent`: half a window, or a `snap` or `end`."""
+
+    def __init__(self, events: int, bytes: int, connection_bytes: int) -> None:
+        self.urgent = False
+        self._events = events
+        self._bytes = bytes
+        self._connection_bytes = connection_bytes
+        self._open: dict[int, _Open] = {}
+
+    @property
+    def pending(self) -> bool:
+        """Something waits to be acknowledged."""
+        return bool(self._open)
+
+    def note(self, frame: Frame) -> None:
+        """Note a frame that is applied now, or was before."""
+        first, last = span(frame)
+        open = self._open.setdefault(frame["g"], _Open())
+        open.o = last
+        open.events += last - first + 1
+        open.bytes += len(frame["x"].encode()) if "x" in frame else OTHER_BYTES
+        self.urgent = (
+            self.urgent
+            or frame["t"] in ("end", "snap")
+            or open.events * 2 >= self._events
+            or open.bytes * 2 >= self._bytes
+            or sum(each.bytes for each in self._open.values()) * 2 >= self._connection_bytes
+        )
+
+    def drop(self, g: int) -> None:
+        """Forget a `g` whose cursor is being moved."""
+        self._open.pop(g, None)
+
+    def take(self) -> list[tuple[int, int]]:
+        """The vector for an `ack` or `pong`; afterwards nothing is pending."""
+        vector = [(g, each.o) for g, each in self._open.items()]
+        self._open.clear()
+        self.urgent = False
+        return vector

@@ -1,0 +1,292 @@
+// The open answers of one client: who is behind a `g` of the connection that holds, what is to be acknowledged, and
+// what has to be said again after a reconnect. It sends frames by `tell`; it knows no socket, no token, no backoff.
+
+import { Acks } from "./acks.js";
+import { Answer, ProtocolError } from "./answer.js";
+
+/** @typedef {import("./answer.js").Frame} Frame */
+/** @typedef {import("./answer.js").Outcome | "accepted" | "failed"} Change */
+/**
+ * Where a piece of text comes from, for clients that asked for it (option `trace`).
+ * @typedef {object} Trace
+ * @property {string} id the request
+ * @property {number} a the first log offset it covers
+ * @property {number} b the last one
+ * @property {number} tokens how many tokens the text covers by now
+ * @property {boolean} final nothing follows
+ * @property {number | null} batch which delta of this reading it was, counted by the server
+ * @property {number | null} ms how long the gateway held it back to merge it
+ */
+/**
+ * Somebody who wants to know of a change. When it returns, or the promise that it returned is settled, the change
+ * counts as applied and may be acknowledged.
+ * @typedef {(answer: Answer, change: Change, trace: Trace | undefined) => unknown} Watcher
+ */
+/** @typedef {{code: string, message: string, limit?: number}} Failure */
+
+const ACK_MS = 200;
+const LISTED_MAX = 32; // a hello has 4 KiB; answers beyond are attached after the welcome
+const RETRY_MS = 1_000;
+const RETRIES_MAX = 5;
+
+export class Readings {
+  /**
+   * @param {(frame: Frame) => void} tell
+   * @param {Watcher} watcher
+   * @param {boolean} traced
+   */
+  constructor(tell, watcher, traced) {
+    this.#tell = tell;
+    this.#watcher = watcher;
+    this.#traced = traced;
+    this.counters = { verified: 0, mismatched: 0, gaps: 0, stale: 0, resent: 0, resumed: 0 };
+  }
+
+  #tell;
+  #watcher;
+  #traced;
+  /** @type {Map<string, Answer>} answers without an end, by id */
+  #open = new Map();
+  /** @type {Map<number, Answer>} by `g` of the connection that holds */
+  #byG = new Map();
+  #acks = new Acks({ events: 256, bytes: 32 * 1024, connection_bytes: 128 * 1024 });
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #ackTimer;
+  /** @type {Map<Answer, number>} how often an attach was refused for now */
+  #refusals = new Map();
+
+  /** @param {string} id */
+  get(id) {
+    return this.#open.get(id);
+  }
+
+  /**
+   * A new answer: one to send, or one to read from its start.
+   * @param {string} id
+   * @param {Frame | null} message
+   */
+  add(id, message) {
+    const answer = new Answer(id, message);
+    this.#open.set(id, answer);
+    return answer;
+  }
+
+  /**
+   * Stop reading.
+   * @param {Answer} answer
+   */
+  detach(answer) {
+    if (!this.#open.delete(answer.id)) return;
+    this.#unbind(answer);
+    this.#tell({ t: "detach", id: answer.id });
+    this.fail(answer, { code: "closed", message: "this answer was detached" });
+  }
+
+  /** What a hello asks to resume: the newest answers, those that are only in the outbox last. */
+  asked() {
+    const newest = [...this.#open.values()].reverse();
+    const listed = [...newest.filter(({ accepted }) => accepted), ...newest.filter(({ accepted }) => !accepted)];
+    return listed.slice(0, LISTED_MAX).map(({ id, epoch, applied: o }) => ({ id, epoch, o }));
+  }
+
+  /**
+   * A connection took over: take up every open answer where it stands; what the server never got is sent again.
+   * @param {Frame[]} listed `welcome.requests`
+   * @param {Set<string>} asked ids that the hello named
+   * @param {import("./acks.js").Windows} windows
+   */
+  resume(listed, asked, windows) {
+    this.#acks = new Acks(windows);
+    this.#byG.clear();
+    this.#refusals.clear();
+    const byId = new Map(listed.map((each) => [each.id, each]));
+    for (const { id, state } of listed) {
+      if (!this.#open.has(id) && state !== "gone") this.#tell({ t: "detach", id });
+    }
+    for (const answer of [...this.#open.values()]) {
+      const found = byId.get(answer.id);
+      if (found?.state === "gone") {
+        this.fail(answer, { code: found.why ?? "not_resumable", message: "the server no longer has this answer" });
+        continue;
+      }
+      if (found) {
+        this.counters.resumed++;
+        this.bind(answer, found); // what the old connection brought meanwhile comes again and is ignored
+      } else if (answer.accepted) {
+        this.#attach(answer);
+      } else {
+        if (asked.has(answer.id)) this.counters.resent++;
+        this.#tell(/** @type {Frame} */ (answer.message));
+      }
+      if (answer.cancelling) this.#tell({ t: "cancel", id: answer.id });
+    }
+  }
+
+  /**
+   * From now on `frame.g` is this answer.
+   * @param {Answer} answer
+   * @param {Frame} frame `accepted`, `attached` or an item of `welcome.requests`
+   */
+  bind(answer, frame) {
+    this.#byG.set(frame.g, answer);
+    this.#refusals.delete(answer);
+    answer.accepted = true;
+    answer.epoch ??= frame.epoch;
+    answer.queue = frame.queue ?? answer.queue;
+    if (answer.status === "sending") {
+      answer.status = frame.state === "running" || frame.state === "parked" ? frame.state : "queued";
+    }
+    answer.paused = false; // the server says so again where it still holds
+    this.#changed(answer, "accepted");
+  }
+
+  /**
+   * A message of a request's log.
+   * @param {Frame} frame
+   */
+  receive(frame) {
+    const answer = this.#byG.get(frame.g);
+    if (!answer) return; // late frames of a cursor that was moved
+    const outcome = answer.apply(frame);
+    if (outcome === "gap" || outcome === "diverged") {
+      this.counters.gaps++;
+      this.#attach(answer);
+      if (outcome === "diverged") this.#changed(answer, "reset");
+    } else if (outcome === "stale") {
+      this.counters.stale++;
+      if ((frame.b ?? frame.o) !== undefined) this.#note(frame);
+    } else {
+      if (outcome === "end") this.#ended(answer, frame.g);
+      const done = this.#changed(answer, outcome, this.#traced ? traceOf(answer, frame, outcome) : undefined);
+      if (frame.t === "event" && frame.o === undefined) return; // about this connection, not of the log
+      const acks = this.#acks;
+      if (!isPromise(done)) this.#note(frame);
+      else void done.then(() => acks === this.#acks && this.#note(frame));
+    }
+  }
+
+  /**
+   * An `error` that names a request.
+   * @param {Frame} frame
+   * @returns {boolean} whether it is settled here; else it is for the application
+   */
+  refused(frame) {
+    const answer = this.#open.get(frame.id);
+    if (!answer) return false;
+    if (frame.re === "cancel") answer.cancelling = false;
+    if (frame.re === "cancel" || (frame.re === "send" && answer.accepted)) return false;
+    const refusals = (this.#refusals.get(answer) ?? 0) + 1;
+    if (frame.re !== "send" && frame.retry && refusals <= RETRIES_MAX) {
+      this.#refusals.set(answer, refusals);
+      this.#unbind(answer);
+      setTimeout(() => this.#refusals.has(answer) && this.#attach(answer), frame.after_ms ?? RETRY_MS);
+    } else {
+      this.fail(answer, /** @type {Frame & Failure} */ (frame));
+    }
+    return true;
+  }
+
+  /** Acknowledge what is applied, now. */
+  acknowledge() {
+    clearTimeout(this.#ackTimer);
+    this.#ackTimer = undefined;
+    if (this.#acks.pending) this.#tell({ t: "ack", a: this.#acks.take() });
+  }
+
+  /** The acknowledgements, to be carried by a `pong`. */
+  vector() {
+    return this.#acks.take();
+  }
+
+  /**
+   * @param {Answer} answer
+   * @param {Failure} error
+   */
+  fail(answer, error) {
+    this.#open.delete(answer.id);
+    this.#refusals.delete(answer);
+    this.#unbind(answer);
+    answer.fail(new ProtocolError(error));
+    this.#changed(answer, "failed");
+  }
+
+  /**
+   * The client stops: no open answer will end.
+   * @param {Failure} error
+   */
+  failAll(error) {
+    clearTimeout(this.#ackTimer);
+    this.#ackTimer = undefined;
+    for (const answer of [...this.#open.values()]) this.fail(answer, error);
+  }
+
+  /**
+   * Move the server's cursor to what is applied; frames of the old cursor are ignored until `attached`.
+   * @param {Answer} answer
+   */
+  #attach(answer) {
+    this.#unbind(answer);
+    this.#tell({ t: "attach", id: answer.id, epoch: answer.epoch ?? undefined, o: answer.applied });
+  }
+
+  /** @param {Answer} answer */
+  #unbind(answer) {
+    for (const [g, bound] of this.#byG) {
+      if (bound !== answer) continue;
+      this.#byG.delete(g);
+      this.#acks.drop(g);
+    }
+  }
+
+  /**
+   * @param {Answer} answer
+   * @param {number} g
+   */
+  #ended(answer, g) {
+    this.#open.delete(answer.id);
+    this.#byG.delete(g);
+    this.counters[answer.verified ? "verified" : "mismatched"]++;
+  }
+
+  /** @param {Frame} frame */
+  #note(frame) {
+    if (this.#acks.note(frame)) this.acknowledge();
+    else this.#ackTimer ??= setTimeout(() => this.acknowledge(), ACK_MS);
+  }
+
+  /**
+   * @param {Answer} answer
+   * @param {Change} change
+   * @param {Trace} [trace]
+   */
+  #changed(answer, change, trace) {
+    try {
+      const done = this.#watcher(answer, change, trace);
+      return isPromise(done) ? done.catch(reportError) : undefined;
+    } catch (error) {
+      reportError(error); // a fault of the listener must not break the stream
+      return undefined;
+    }
+  }
+}
+
+/**
+ * @param {Answer} answer
+ * @param {Frame} frame
+ * @param {Change} outcome
+ * @returns {Trace | undefined}
+ */
+function traceOf(answer, frame, outcome) {
+  if (outcome === "status") return undefined;
+  const b = frame.b ?? frame.o;
+  const { batch = null, ms = null } = frame;
+  return { id: answer.id, a: frame.a ?? b, b, tokens: answer.tokens, final: outcome === "end", batch, ms };
+}
+
+/**
+ * @param {unknown} value
+ * @returns {value is Promise<unknown>}
+ */
+function isPromise(value) {
+  return value instanceof Promise;
+}
