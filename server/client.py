@@ -6,7 +6,6 @@
             print(text, end="", flush=True)
         print((await answer.end()).usage)
 
-
 It reconnects by itself and goes on reading where it stood; what the server did not accept yet is sent again.
 `client_answer.py` decides what frames mean, `client_readings.py` keeps the open answers, `client_reader.py`
 is an answer as its reader sees it, `client_link.py` keeps a connection.
