@@ -65,7 +65,7 @@ class Stream:
         self.head, self.epoch = head, epoch
         self.ended_at = None
         self._pending.clear()
-        self._blocked = self.moving = False
+        self._blocked = self.moving = self.reading = False
 
     def snap(self, text: str) -> Snap:
         """Replaces what the client has by the text through the cursor. Bypasses the window, but counts."""
