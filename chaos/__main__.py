@@ -2,6 +2,7 @@
 
 import click
 
+from chaos.bench.session.capacity import sessions
 from chaos.bench.session.relay import relay
 from chaos.bench.stream import stream
 
@@ -18,6 +19,7 @@ def bench() -> None:
 
 bench.add_command(stream)
 bench.add_command(relay)
+bench.add_command(sessions)
 
 if __name__ == "__main__":
     chaos()

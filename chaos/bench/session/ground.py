@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import resource
+import signal
 import sys
 import tempfile
 import time
@@ -24,6 +25,7 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 
 from billing.api import create_key, create_project, create_tenant
+from chaos.bench.session.figures import progress
 from chaos.bench.session.measure import Usage
 from chaos.bench.targets import free_port
 from core.database import Database, migrate
@@ -37,6 +39,7 @@ CONTEXT = 1 << 20
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 40.0
 LOG_TAIL_CHARACTERS = 2000
+LOG_LINES_SHOWN = 5
 EOS = "<eos>"
 TEMPLATE = (
     "{% for message in messages %}<s>{{ message.role }}\n{{ message.content }}<eos>\n{% endfor %}"
@@ -51,6 +54,7 @@ class Running:
     process: LeashedProcess
     log: Path
     url: str = ""
+    profiled: bool = False
 
     @property
     def usage(self) -> Usage:
@@ -61,6 +65,11 @@ class Running:
     def alive(self) -> bool:
         """Whether it has not ended."""
         return self.process.returncode is None
+
+    def profile(self, begin: bool) -> None:
+        """Begin or end its profile, where it was started with one."""
+        if self.profiled:
+            os.kill(self.process.pid, signal.SIGUSR1 if begin else signal.SIGUSR2)
 
     async def stop(self) -> None:
         """SIGTERM, and SIGKILL where that takes too long."""
@@ -84,10 +93,14 @@ class Ground:
     stack: AsyncExitStack
     _started: int = field(default=0, init=False)
 
-    async def gateway(self, program: Sequence[str] = ("-m", "core.cli"), **settings: object) -> Running:
-        """A gateway that answers its health check. `settings` are fields of Settings."""
+    async def gateway(self, profile: tuple[str, Path] | None = None, **settings: object) -> Running:
+        """A gateway that answers its health check. `settings` are fields of Settings.
+
+        `profile`: cpu or memory, and the file for it (chaos/bench/session/profiled.py)."""
         port = free_port()
-        running = await self.start([*program, "gateway"], port=port, **settings)
+        program = ["chaos.bench.session.profiled", *map(str, profile)] if profile else ["core.cli"]
+        running = await self.start(["-m", *program, "gateway"], port=port, **settings)
+        running.profiled = profile is not None
         running.url = f"http://127.0.0.1:{port}"
         await answers(running, "/healthz")
         return running
@@ -151,7 +164,20 @@ async def ground(**settings: object) -> AsyncGenerator[Ground]:
         finally:
             await database.close()
         made = Ground(own, tenant.tenant_id, key, record.fingerprint, stack)
-        yield made
+        try:
+            yield made
+        except BaseException:
+            _complain(own.home / "logs")
+            raise
+
+
+def _complain(logs: Path) -> None:
+    """Show what the processes logged as errors: their folder goes away."""
+    for log in sorted(logs.glob("*.log")):
+        lines = log.read_text(errors="replace").splitlines()
+        wrong = [line for line in lines if '"level": "error"' in line or not line.startswith("{")]
+        for line in wrong[-LOG_LINES_SHOWN:]:
+            progress(f"{log.name}: {line}")
 
 
 def byte_model(folder: Path) -> Path:

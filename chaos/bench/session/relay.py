@@ -1,8 +1,6 @@
 """`python -m chaos bench relay`: how many tokens a second one gateway core relays."""
 
 import asyncio
-import os
-import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -108,8 +106,7 @@ def relay(
 
 async def _measure(streams: int, rate: float, seconds: float, terms: Terms, profile: Path | None) -> Relayed:
     async with ground() as site:
-        program = ("-m", "chaos.bench.session.profiled", str(profile)) if profile else ("-m", "core.cli")
-        gateway = await site.gateway(program)
+        gateway = await site.gateway(profile and ("cpu", profile))
         feeder = await Feeder.start(site, streams)
         tally = Tally(rate)
         readers = await _readers(site, gateway, streams, terms, tally)
@@ -118,7 +115,7 @@ async def _measure(streams: int, rate: float, seconds: float, terms: Terms, prof
         tokens = int((SETTLE_SECONDS + seconds) * rate)
         tally.at = time.monotonic() + LEAD_SECONDS
         writing = asyncio.create_task(feeder.write_at(tally.at, tokens, rate))
-        found = await _watch(gateway, tally, writing, readers, tokens, profile)
+        found = await _watch(gateway, tally, writing, readers, tokens)
         await feeder.end()
         async with asyncio.timeout(END_SECONDS_MAX):
             await asyncio.gather(*(reading.done for reader in readers for reading in reader.by_id.values()))
@@ -143,14 +140,12 @@ async def _watch(
     writing: "asyncio.Task[dict[str, float]]",
     readers: Sequence[Reader],
     tokens_each: int,
-    profile: Path | None,
 ) -> Relayed:
     """Measure from the settling to the moment when the feeder is done or the readers have it all."""
     await asyncio.sleep(tally.at + SETTLE_SECONDS - time.monotonic())
     before, tokens, deltas = gateway.usage, tally.tokens, tally.deltas
     tally.lags.clear()
-    if profile is not None:
-        os.kill(gateway.process.pid, signal.SIGUSR1)
+    gateway.profile(begin=True)
     fed = await writing
     expected = tokens_each * sum(len(reader.by_id) for reader in readers)
     deadline = time.monotonic() + END_SECONDS_MAX
@@ -160,8 +155,7 @@ async def _watch(
             raise RuntimeError(f"readers have {tally.tokens} of {expected} tokens")
         await asyncio.sleep(0.01)
     after = gateway.usage
-    if profile is not None:
-        os.kill(gateway.process.pid, signal.SIGUSR2)
+    gateway.profile(begin=False)
     fed["kept_up"] = tokens_each / tally.rate / fed["seconds"]
     seconds = after.at - before.at
     return Relayed(tally.tokens - tokens, tally.deltas - deltas, seconds, before, after, tally.lags, fed)
