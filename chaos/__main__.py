@@ -4,6 +4,7 @@ import click
 
 from chaos.bench.session.capacity import sessions
 from chaos.bench.session.relay import relay
+from chaos.bench.session.wire_bytes import wire
 from chaos.bench.stream import stream
 
 
@@ -20,6 +21,7 @@ def bench() -> None:
 bench.add_command(stream)
 bench.add_command(relay)
 bench.add_command(sessions)
+bench.add_command(wire)
 
 if __name__ == "__main__":
     chaos()
