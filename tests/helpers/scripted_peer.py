@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
+import msgspec
 import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -36,11 +37,13 @@ MODELS = [
 
 
 class Socket:
-    """One accepted WebSocket, played by the test."""
+    """One accepted WebSocket, played by the test. `heard`: what was not taken yet; `log`: all that was said."""
 
-    def __init__(self, socket: WebSocket) -> None:
+    def __init__(self, socket: WebSocket, encoding: str = "json") -> None:
         self._socket = socket
+        self.encoding = encoding
         self.heard: list[Frame] = []
+        self.log: list[Frame] = []
         self.code: int | None = None
         self.closed = asyncio.Event()
         self._changed = asyncio.Event()
@@ -49,7 +52,8 @@ class Socket:
         """Collect what the client sends until it is gone."""
         try:
             while True:
-                self.heard.append(json.loads(await self._socket.receive_text()))
+                self.log.append(await self._receive())
+                self.heard.append(self.log[-1])
                 self._changed.set()
         except WebSocketDisconnect as gone:
             self.code = gone.code
@@ -57,9 +61,18 @@ class Socket:
             self.closed.set()
             self._changed.set()
 
+    async def _receive(self) -> Frame:
+        if self.encoding == "msgpack":
+            return msgspec.msgpack.decode(await self._socket.receive_bytes())
+        return json.loads(await self._socket.receive_text())
+
     async def tell(self, t: str, **fields: Any) -> None:
         """Send one frame."""
-        await self._socket.send_text(json.dumps({"t": t, **fields}))
+        frame = {"t": t, **fields}
+        if self.encoding == "msgpack":
+            await self._socket.send_bytes(msgspec.msgpack.encode(frame))
+        else:
+            await self._socket.send_text(json.dumps(frame))
 
     async def hear(self, t: str) -> Frame:
         """Take the next frame of this type; others stay to be taken."""
@@ -136,9 +149,18 @@ def end_fields(text: str) -> Frame:
     }
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """How the next WebSocket is refused."""
+
+    status: int
+    body: str = ""
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+
+
 @dataclass
 class Peer:
-    """The server. `port` is the one that can be cut."""
+    """The server. `port` is the one that can be cut; `refusals` meet the next WebSockets, one each."""
 
     port: int = 0
     sockets: "asyncio.Queue[Socket]" = field(default_factory=lambda: asyncio.Queue[Socket]())
@@ -146,6 +168,7 @@ class Peer:
     messages: dict[str, list[Frame]] = field(default_factory=dict[str, list[Frame]])
     signed_in: bool = True
     tickets: int = 0
+    refusals: list[Refusal] = field(default_factory=lambda: list[Refusal]())
     _wires: set[asyncio.Transport] = field(default_factory=set[asyncio.Transport])
 
     @property
@@ -164,8 +187,15 @@ class Peer:
             transport.abort()
 
     async def _play(self, socket: WebSocket) -> None:
-        await socket.accept("parley.v1.json")
-        played = Socket(socket)
+        if self.refusals:
+            refusal = self.refusals.pop(0)
+            await socket.send_denial_response(
+                PlainTextResponse(refusal.body, refusal.status, headers=refusal.headers)
+            )
+            return
+        offered = socket.headers["sec-websocket-protocol"]
+        await socket.accept(offered)
+        played = Socket(socket, offered.removeprefix("parley.v1."))
         self.sockets.put_nowait(played)
         await played.read()
 

@@ -1,0 +1,264 @@
+"""Plays one case of the clients' suite: it is the server, by hand (README.md says what each step does)."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, cast
+
+from tests.conformance.clients import steps as s
+from tests.conformance.clients.subjects import Facts, Subject
+from tests.conformance.values import BadCase, Names
+from tests.helpers.scripted_peer import (
+    Frame,
+    Peer,
+    Refusal,
+    Socket,
+    accepted_fields,
+    end_fields,
+    welcome_fields,
+)
+from tests.helpers.wait import wait_until
+
+ANYTIME = frozenset({"ack", "pong"})  # said when the client sees fit; a case names them where it cares
+LOGGED = frozenset({"delta", "event", "snap", "retract", "end"})
+DEFAULTS: dict[str, Callable[[], Frame]] = {
+    "accepted": accepted_fields,
+    "attached": lambda: {"epoch": 1, "from": 1, "head": 1, "state": "running"},
+    "error": lambda: {"message": "no", "retry": False},
+    "retract": lambda: {"category": "category", "policy": "policy"},
+    "ping": lambda: {"ts": 1},
+}
+LISTED: Frame = {"g": 1, "epoch": 1, "from": 1, "head": 1, "state": "running"}
+
+
+class Failed(AssertionError):
+    """The client did not do what the case says."""
+
+
+class Line:
+    """One connection of the client, and what was sent on it."""
+
+    def __init__(self, socket: Socket) -> None:
+        self.socket = socket
+        self.sent: dict[int, int] = {}
+        self.acked: dict[int, int] = {}
+        self._audited = 0
+
+    async def tell(self, frame: Frame) -> None:
+        """Send, and remember how far each `g` was sent."""
+        if frame["t"] in LOGGED and ("o" in frame or "b" in frame):
+            self.sent[frame["g"]] = frame.get("b", frame.get("o"))
+        await self.socket.tell(**frame)
+
+    def audit(self) -> None:
+        """Take note of every acknowledgement. Raises Failed where one goes beyond what was sent."""
+        said = self.socket.log[self._audited :]
+        self._audited += len(said)
+        for g, o in (pair for frame in said for pair in frame.get("a", [])):
+            if o > self.sent.get(g, 0):
+                raise Failed(f"offset {o} of g {g} was acknowledged, {self.sent.get(g, 0)} was sent here")
+            self.acked[g] = max(o, self.acked.get(g, 0))
+
+
+class Playing:
+    """One case under way."""
+
+    def __init__(self, case: s.Case, peer: Peer, subject: Subject) -> None:
+        self._peer = peer
+        self._subject = subject
+        self._names = Names(each=case.each)
+        self._lines: dict[str, Line] = {}
+        self._last = ""
+
+    async def do(self, step: s.Step) -> None:  # noqa: C901  (one arm an action)
+        """Do one step. Raises Failed."""
+        match step:
+            case s.Open() | s.Connect():
+                await self._connect(step)
+            case s.Greet():
+                await self._welcome(self._line(step), step.greet)
+            case s.Refuse():
+                self._peer.refusals.append(Refusal(self._names.value(step.refuse), step.body, step.headers))
+            case s.Send():
+                await self._send(step)
+            case s.Expect():
+                await self._expect(step)
+            case s.ExpectAcked():
+                await self._expect_acked(step)
+            case s.Quiet():
+                await self._quiet(step)
+            case s.Close():
+                await self._line(step).socket.close(self._names.value(step.close), step.reason)
+            case s.Cut():
+                self._peer.cut()
+            case s.ExpectClose():
+                await self._lines[step.expect_close].socket.closed.wait()
+            case s.ExpectOpen():
+                if self._lines[step.expect_open].socket.closed.is_set():
+                    raise Failed(f"{step.expect_open} is closed")
+            case s.Do():
+                await self._act(step)
+            case _:
+                await self._look(step)
+
+    async def finish(self) -> None:
+        """What holds at the end of every case: nothing was said or opened that nobody asked for."""
+        for name, line in self._lines.items():
+            line.audit()
+            if rest := [frame for frame in line.socket.heard if frame["t"] not in ANYTIME]:
+                raise Failed(f"on {name} the client also said {rest}")
+        if not self._peer.sockets.empty():
+            raise Failed("the client opened a connection that nobody expected")
+
+    def _line(self, step: s.Step) -> Line:
+        return self._lines[step.connection or self._last]
+
+    # Connections
+
+    async def _connect(self, step: s.Open | s.Connect) -> None:
+        started = time.monotonic()
+        socket = await self._peer.socket()
+        name = step.open if isinstance(step, s.Open) else step.connect
+        line = self._lines[name] = Line(socket)
+        self._last = name
+        self._match(step.hello, await socket.hear("hello"))
+        _not_before(started, step.not_before_ms)
+        if isinstance(step, s.Open):
+            await self._welcome(line, step.welcome)
+
+    async def _welcome(self, line: Line, written: dict[str, Any]) -> None:
+        fields = self._names.value(written)
+        listed = [
+            LISTED | each if each.get("state") != "gone" else each for each in fields.get("requests", [])
+        ]
+        for each in listed:
+            line.sent[each.get("g", 0)] = each.get("from", 1) - 1
+        await line.tell({"t": "welcome"} | welcome_fields() | fields | {"requests": listed})
+
+    # Messages
+
+    async def _send(self, step: s.Send) -> None:
+        frame: Frame = self._names.value(step.send)
+        frame = {name: each for name, each in frame.items() if each is not None}
+        frame = DEFAULTS.get(frame["t"], dict)() | frame
+        if frame["t"] == "delta":
+            last = frame.get("b", frame["a"])
+            frame = {"b": last, "p": 0, "i": last} | frame
+        if frame["t"] == "end":
+            frame = end_fields(self._names.text(step.text)) | frame
+        line = self._line(step)
+        if frame["t"] == "attached":
+            line.sent[frame["g"]] = frame["from"] - 1
+        await line.tell(frame)
+
+    async def _expect(self, step: s.Expect) -> None:
+        started = time.monotonic()
+        pattern = step.expect.get("$only", step.expect)
+        self._match(step.expect, await self._line(step).socket.hear(pattern["t"]))
+        _not_before(started, step.not_before_ms)
+
+    async def _expect_acked(self, step: s.ExpectAcked) -> None:
+        line, wanted = self._line(step), self._names.value(step.expect_acked)
+
+        def acked() -> bool:
+            line.audit()
+            return line.acked == wanted
+
+        await _patiently(acked, step, lambda: f"acknowledged is {line.acked}")
+
+    async def _quiet(self, step: s.Quiet) -> None:
+        """After a ping is answered, everything that was sent before has had its effect."""
+        line = self._line(step)
+        await asyncio.sleep(step.for_ms / 1000)
+        ts = time.monotonic_ns() // 1000
+        await line.tell({"t": "ping", "ts": ts})
+        while (await line.socket.hear("pong"))["ts"] != ts:
+            pass
+        rest = [frame for frame in line.socket.heard if self._speaks(frame, step.quiet)]
+        if rest:
+            raise Failed(f"the client said {rest}")
+
+    def _speaks(self, frame: Frame, types: bool | list[str]) -> bool:
+        return frame["t"] in types if isinstance(types, list) else frame["t"] not in ANYTIME
+
+    def _match(self, pattern: Mapping[str, Any], found: Frame) -> None:
+        if problem := self._names.mismatch(dict(pattern), found):
+            raise Failed(f"{problem}\nin {found}")
+
+    # The application
+
+    async def _act(self, step: s.Do) -> None:
+        if len(step.do) != 1:
+            raise BadCase(f"one action, not {list(step.do)}")
+        action, written = next(iter(step.do.items()))
+        value = self._names.value(written)
+        match action, value:
+            case "send", {"id": id}:
+                fields = cast(Facts, value)
+                message = {name: each for name, each in fields.items() if name not in ("id", "unread")}
+                await self._subject.send(id, message, bool(fields.get("unread")))
+            case "attach", {"id": id}:
+                await self._subject.attach(id, bool(cast(Facts, value).get("unread")))
+            case "token", str():
+                await self._subject.set_token(value)
+            case (("cancel" | "detach" | "read"), str()):
+                await self._subject.call(action, value)
+            case (("close" | "online" | "show" | "hide"), True):
+                await self._subject.call(action)
+            case _:
+                raise BadCase(f"no application does {step.do}")
+
+    async def _look(self, step: s.Step) -> None:
+        match step:
+            case s.ExpectAnswer():
+                id = self._names.text(step.answer)
+                await self._see(step, step.is_, lambda: self._subject.answer(id))
+            case s.ExpectState():
+                await self._see(step, step.state, self._subject.state)
+            case s.ExpectCounters():
+                await self._see(step, step.counters, self._subject.counters)
+            case _:
+                raise BadCase(f"{step} is not played")
+
+    async def _see(
+        self, step: s.Step, pattern: dict[str, Any], look: Callable[[], Awaitable[Facts | None]]
+    ) -> None:
+        problem: str | None = None
+
+        async def seen() -> bool:
+            nonlocal problem
+            problem = self._names.mismatch(pattern, await look())
+            return problem is None
+
+        await _patiently(seen, step, lambda: f"{problem}")
+
+
+async def play(case: s.Case, peer: Peer, subject: Subject) -> None:
+    """Play a case. Raises Failed with the step."""
+    playing = Playing(case, peer, subject)
+    await subject.start(peer.url, case.client)
+    try:
+        for number, step in enumerate(case.steps, start=1):
+            try:
+                async with asyncio.timeout(step.within_ms / 1000 + 1):
+                    await playing.do(step)
+            except (Failed, AssertionError, TimeoutError) as error:
+                problem = "nothing came in time" if isinstance(error, TimeoutError) else str(error)
+                raise Failed(f"step {number}, {step}\n{problem}\n({case.why})") from None
+        await playing.finish()
+    finally:
+        peer.refusals.clear()
+        await subject.stop()
+
+
+async def _patiently(true: Callable[[], Any], step: s.Step, problem: Callable[[], str]) -> None:
+    try:
+        await wait_until(true, seconds=step.within_ms / 1000)
+    except (TimeoutError, AssertionError):
+        raise Failed(problem()) from None
+
+
+def _not_before(started: float, milliseconds: int) -> None:
+    passed = (time.monotonic() - started) * 1000
+    if passed < milliseconds:
+        raise Failed(f"it came after {passed:.0f} ms, {milliseconds} at the earliest")
