@@ -47,11 +47,11 @@ class Balancer:
             answers = await asyncio.gather(*(_is_ready(client, port) for port in ports))
         self.ready = [port for port, ready in zip(ports, answers, strict=True) if ready]
 
-    async def watch(self) -> None:
+    async def watch(self, check_seconds: float) -> None:
         """Ask again and again, for ever."""
         while True:
             await self.check()
-            await asyncio.sleep(CHECK_SECONDS)
+            await asyncio.sleep(check_seconds)
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry one client's connection."""
@@ -102,13 +102,15 @@ class Balancer:
 
 
 @asynccontextmanager
-async def running_balancer(backends: Sequence[Backend]) -> AsyncGenerator[Balancer]:
+async def running_balancer(
+    backends: Sequence[Backend], check_seconds: float = CHECK_SECONDS
+) -> AsyncGenerator[Balancer]:
     """A balancer on a free loopback port; leaving the block cuts what it carries."""
     balancer = Balancer(backends)
     await balancer.check()
     server = await asyncio.start_server(balancer.take, "127.0.0.1", 0, backlog=2048)
     balancer.port = server.sockets[0].getsockname()[1]
-    watching = asyncio.create_task(balancer.watch())
+    watching = asyncio.create_task(balancer.watch(check_seconds))
     try:
         yield balancer
     finally:

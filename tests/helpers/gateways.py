@@ -1,4 +1,4 @@
-"""Real `parley gateway` processes on one Valkey and one database; scripted workers run in the test's process.
+"""Real `parley gateway` processes on one Valkey and one database, workers and reaper in the test's process.
 
 Every process is leashed: however the test ends, none is left behind.
 """
@@ -16,15 +16,17 @@ import httpx
 import psutil
 from redis.asyncio import Redis
 
-from billing.api import create_key, create_project, create_tenant
+from billing.api import Quota, create_key, create_project, create_tenant
 from core.clock import now_ms
 from core.database import Database
 from core.leash import LeashedProcess, spawn
 from core.settings import Settings
+from core.tasks import end_tasks
 from engine.api import ModelRecord
 from engine.backends.base import Generation
 from engine.backends.scripted import ScriptedEngine, seeded
 from engine.models.registry import save
+from engine.reaper import Reaper
 from tests.engine.builders import FINGERPRINT
 from tests.engine.workers import Crew
 from tests.helpers.platform import free_ports
@@ -140,8 +142,11 @@ async def running_gateways(
     row, secret = await create_key(database, tenant.tenant_id, project.id)
     crew = Crew(redis, settings)
     fleet = Fleet(Site(settings, database, redis, tenant.tenant_id, project.id, row.id, secret, crew))
+    reaper = Reaper(crew.queue, Quota(redis, settings), settings.reap_interval_ms)
+    reaping = asyncio.create_task(reaper.run())
     try:
         await asyncio.gather(*(fleet.start(**environment) for _ in range(count)))
         yield fleet
     finally:
+        await end_tasks([reaping])
         await fleet.end()
