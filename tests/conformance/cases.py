@@ -24,8 +24,8 @@ class Raw(Strict, frozen=True):
     """One frame as it is; exactly one of these."""
 
     text: Any = None
-    base64: str | None = None
-    not_utf8: str | None = None
+    base64: Any = None
+    not_utf8: Any = None
 
 
 class HttpRequest(Strict, frozen=True):
@@ -97,7 +97,7 @@ class Connect(Step, frozen=True, kw_only=True):
 
     connect: str
     headers: dict[str, Any] = {}
-    subprotocol: str | list[str] | None = None
+    subprotocol: Any = None
     refused: int | None = None
 
 

@@ -50,6 +50,9 @@ class Answer:
     end: Frame | None = None
 
 
+Answers = dict[tuple[str, str], Answer]
+
+
 @dataclass
 class Reading:
     """One request on one connection. `position` is None while the text before is not known here."""
@@ -70,10 +73,11 @@ class Reading:
 
 
 class Ledger:
-    """One connection's. `answers` is shared by the connections of a case."""
+    """One connection's. `answers` is shared by the connections of a case; an id is a tenant's own."""
 
-    def __init__(self, answers: dict[str, Answer]) -> None:
+    def __init__(self, answers: Answers) -> None:
         self.readings: dict[int, Reading] = {}
+        self.tenant = ""
         self._answers = answers
         self._events_max = self._bytes_max = self._connection_bytes = 0
         self._asked: dict[str, Any] = {}
@@ -104,7 +108,7 @@ class Ledger:
         try:
             pairs = [(int(g), int(o)) for g, o in frame.get("a") or []]
             windows = {int(g): int(events) for g, events in (frame.get("w") or {}).items()}
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, AttributeError):
             return  # a bad message on purpose
         for g, o in pairs:
             if reading := self.readings.get(g):
@@ -149,7 +153,16 @@ class Ledger:
 
     def text(self, g: int) -> str:
         """The whole text of a request as far as any connection knows it."""
-        return self._answers[self.readings[g].id].text
+        return self._answer(self.readings[g].id).text
+
+    def ack_is_due(self, g: int) -> bool:
+        """Whether a client that acknowledges at half a window would do so now."""
+        reading = self.readings[g]
+        events, size = reading.applied - reading.acked, reading.unacked
+        return events > 0 and (events * 2 >= reading.events_max or size * 2 >= self._bytes_max)
+
+    def _answer(self, id: str) -> Answer:
+        return self._answers.setdefault((self.tenant, id), Answer())
 
     def _welcomed(self, frame: Frame) -> None:
         limits = frame["limits"]
@@ -164,7 +177,7 @@ class Ledger:
         if known is not None and known.id != id:
             raise BrokenPromise(f"g {g} names two requests: {known.id} and {id}")
         events = min(self._asked.get("events", self._events_max), self._events_max)
-        answer = self._answers.setdefault(id, Answer())
+        answer = self._answer(id)
         position = answer.bounds.get(start - 1)
         reading = Reading(id, start - 1, start - 1, position, events_max=events)
         if known is not None:
@@ -196,7 +209,7 @@ class Ledger:
                 self._entry(reading, frame)
 
     def _snap(self, reading: Reading, frame: Frame) -> None:
-        answer = self._answers[reading.id]
+        answer = self._answer(reading.id)
         known = answer.text[: len(frame["x"])]
         if known != frame["x"][: len(known)]:
             raise BrokenPromise(f"a snap of another text: {frame}, not {known!r}")
@@ -207,7 +220,7 @@ class Ledger:
         self._count(reading, frame["o"], len(frame["x"].encode()), bypasses=True)
 
     def _retract(self, reading: Reading, frame: Frame) -> None:
-        answer = self._answers[reading.id]
+        answer = self._answer(reading.id)
         answer.text = answer.text[: frame["p"]]
         reading.applied, reading.position = frame["o"], frame["p"]
         answer.bounds = {0: 0, frame["o"]: frame["p"]}
@@ -221,7 +234,7 @@ class Ledger:
         if frame["t"] == "delta":
             self._delta(reading, frame)
         reading.applied = last
-        answer = self._answers[reading.id]
+        answer = self._answer(reading.id)
         if reading.position is not None:
             known = answer.bounds.setdefault(last, reading.position)
             if known != reading.position:
@@ -230,7 +243,7 @@ class Ledger:
             self._end(reading, answer, frame)
 
     def _delta(self, reading: Reading, frame: Frame) -> None:
-        answer, text, start = self._answers[reading.id], frame["x"], frame["p"]
+        answer, text, start = self._answer(reading.id), frame["x"], frame["p"]
         if not text or len(text.encode()) > 16 * 1024:
             raise BrokenPromise(f"a delta of {len(text.encode())} bytes")
         if reading.position is not None and start != reading.position:

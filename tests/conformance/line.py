@@ -13,8 +13,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
-from tests.conformance.cases import Connect, Encoding, Raw
-from tests.conformance.ledger import Answer, BrokenPromise, Frame, Ledger
+from tests.conformance.cases import Encoding, Raw
+from tests.conformance.ledger import Answers, BrokenPromise, Frame, Ledger
 from tests.conformance.values import BadCase, Names
 
 SHOWN = 12
@@ -23,7 +23,7 @@ SHOWN = 12
 class Line:
     """A client that does nothing by itself: no acks, no pongs."""
 
-    def __init__(self, socket: ClientConnection, encoding: Encoding, answers: dict[str, Answer]) -> None:
+    def __init__(self, socket: ClientConnection, encoding: Encoding, answers: Answers) -> None:
         self.ledger = Ledger(answers)
         self.talk: list[str] = []
         self._socket = socket
@@ -45,11 +45,11 @@ class Line:
         match raw:
             case Raw(text=written) if written is not None:
                 await self._send(names.text(written))
-            case Raw(base64=str(packed)):
-                await self._send(base64.b64decode(packed))
-            case Raw(not_utf8=str(packed)):
+            case Raw(base64=written) if written is not None:
+                await self._send(base64.b64decode(names.text(written)))
+            case Raw(not_utf8=written) if written is not None:
                 async with self._socket.send_context():
-                    self._socket.protocol.send_text(base64.b64decode(packed))
+                    self._socket.protocol.send_text(base64.b64decode(names.text(written)))
             case _:
                 raise BadCase("a raw frame is text, base64 or not_utf8")
         self._note("→", raw)
@@ -87,7 +87,7 @@ class Line:
     def _note(self, arrow: str, what: Any) -> None:
         shown = str(what)
         at = f"{time.monotonic() % 1000:.3f}"
-        self.talk.append(f"{at} {arrow} {shown[:400]}")
+        self.talk.append(f"{at} {arrow} {shown[:240]}")
 
     @property
     def last_words(self) -> str:
@@ -97,15 +97,13 @@ class Line:
 
 @asynccontextmanager
 async def connected(
-    url: str, step: Connect, encoding: Encoding, answers: dict[str, Answer]
+    url: str, headers: dict[str, str], offered: list[str], answers: Answers
 ) -> AsyncGenerator[Line]:
     """A socket that has said nothing yet. Raises InvalidStatus where the upgrade is refused."""
-    offered = step.subprotocol if step.subprotocol is not None else f"parley.v1.{encoding}"
-    listed = [offered] if isinstance(offered, str) else offered
     async with connect(
         url.replace("http", "ws", 1) + "/v1/ws",
-        subprotocols=[Subprotocol(each) for each in listed],
-        additional_headers=step.headers,
+        subprotocols=[Subprotocol(each) for each in offered],
+        additional_headers=headers,
         max_size=None,
         ping_interval=None,
         close_timeout=1,

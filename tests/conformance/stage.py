@@ -3,6 +3,7 @@
 A gateway's worker, where it has one, is scripted anew for each case.
 """
 
+import asyncio
 import json
 import shutil
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -19,10 +20,12 @@ from core.database import Database
 from core.ids import uuid7
 from engine.api import Control, EndReason, EntryKind, Status, end_unclaimed
 from engine.backends.scripted import NextToken, ScriptedEngine
+from engine.reaper import Reaper
 from server.conversations import Conversations
 from server.tables import MessageStatus
 from tests.conformance.cases import Case, KeyFacts, WorkerScript
 from tests.conformance.values import BadCase
+from tests.engine.workers import Crew
 from tests.helpers.home import settings_in, short_folder
 from tests.helpers.wait import wait_until
 from tests.server.site import Site, running_site, saying
@@ -99,6 +102,11 @@ class Stage:
             more["expires_ms"] = now_ms() + facts.expires_in_ms
         key = await create_key(db, tenant, self._projects[place], user=facts.user, **more)
         self._keys[name], self.secrets[name] = key
+
+    def tenant_of(self, token: str) -> str:
+        """Which of the case's tenants a token is of; the own one for what is no key."""
+        names = [name for name, secret in self.secrets.items() if secret == token]
+        return self._keys[names[0]].tenant_id if names else self.tenants[OWN]
 
     async def revoke(self, name: str) -> None:
         """Revoke one of the case's keys."""
@@ -221,13 +229,25 @@ class Houses:
             shutil.copy(self._sqlite, home / "parley.db")
             database = Database(f"sqlite+aiosqlite:///{home / 'parley.db'}")
             settings = settings_in(home, redis_url=self._redis_url, pool=pool, **case.setup.settings)
-            try:
-                async with running_site(settings, database, self._redis) as site:
-                    if case.setup.worker == "none":
-                        yield House(site)
-                    else:
-                        engine = ScriptedEngine(saying(""))
-                        async with site.crew.worker(engine):
-                            yield House(site, engine)
-            finally:
-                await database.close()
+            async with AsyncExitStack() as parts:
+                parts.push_async_callback(database.close)
+                site = await parts.enter_async_context(running_site(settings, database, self._redis))
+                site.crew = Crew(self._redis, site.settings, pool)
+                await parts.enter_async_context(_reaping(site))
+                house = House(site)
+                if case.setup.worker == "ready":
+                    house.engine = ScriptedEngine(saying(""))
+                    await parts.enter_async_context(site.crew.worker(house.engine))
+                yield house
+
+
+@asynccontextmanager
+async def _reaping(site: Site) -> AsyncGenerator[None]:
+    """What a supervisor does beside starting workers."""
+    quota = Quota(site.redis, site.settings)
+    reaper = asyncio.create_task(Reaper(site.crew.queue, quota, site.settings.reap_interval_ms).run())
+    try:
+        yield
+    finally:
+        reaper.cancel()
+        await asyncio.wait([reaper])

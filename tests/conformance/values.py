@@ -75,7 +75,7 @@ class Names:
             case "$id", [name]:
                 return self._id(name, 0)
             case "$uuid4", []:
-                return str(uuid.uuid4())
+                return self.ids.setdefault(word, str(uuid.uuid4()))
             case "$now", []:
                 return int(time.time() * 1000)
             case "$key", [] | [_]:
@@ -88,16 +88,17 @@ class Names:
                 raise BadCase(f"{written!r} is no word of the suite")
 
     def _map(self, written: dict[Any, Any]) -> Any:
-        first = next(iter(written), None)
-        if not (isinstance(first, str) and first.startswith("$")) or first.split()[0] in ("$ref", "$id"):
+        if not _is_special(written):
             return {self.value(key): self.value(item) for key, item in written.items()}
         match written:
             case {"$id": name, "ahead_ms": ahead} if len(written) == 2:
-                return self._id(name, ahead)
+                return self._id(name, self.value(ahead))
             case {"$repeat": text, "times": times} if len(written) == 2:
                 return self.text(text) * times
             case {"$list": item, "times": times} if len(written) == 2:
                 return [self.value(item) for _ in range(times)]
+            case {"$merge": maps} if len(written) == 1:
+                return {key: item for each in maps for key, item in self.value(each).items()}
             case {"$join": parts} if len(written) == 1:
                 return "".join(str(self.value(part)) for part in parts)
             case _:
@@ -156,8 +157,7 @@ class Names:
         return None
 
     def _differs_map(self, pattern: dict[Any, Any], found: Any, at: str, kept: dict[str, Any]) -> str | None:
-        first = next(iter(pattern), None)
-        if isinstance(first, str) and first.startswith("$") and first.split()[0] not in ("$ref", "$id"):
+        if _is_special(pattern):
             return self._differs_special(pattern, found, at, kept)
         if not isinstance(found, dict):
             return f"{at}: {_short(found)} is no map"
@@ -217,6 +217,12 @@ class Names:
                 return _unequal(self.value(pattern), found, at)
             case _:
                 raise BadCase(f"{pattern!r} is no pattern of the suite")
+
+
+def _is_special(written: dict[Any, Any]) -> bool:
+    """Whether a map is a word of the suite, and not a map whose first key is a value."""
+    first = next(iter(written), None)
+    return isinstance(first, str) and first.startswith("$") and " " not in first and first[:5] != "$each"
 
 
 def _unequal(wanted: Any, found: Any, at: str) -> str | None:
