@@ -2,8 +2,11 @@
 
 import click
 
+from chaos.bench.session.cancel import cancel
 from chaos.bench.session.capacity import sessions
 from chaos.bench.session.relay import relay
+from chaos.bench.session.resume import resume
+from chaos.bench.session.slow_readers import slow_readers
 from chaos.bench.session.wire_bytes import wire
 from chaos.bench.stream import stream
 
@@ -22,6 +25,9 @@ bench.add_command(stream)
 bench.add_command(relay)
 bench.add_command(sessions)
 bench.add_command(wire)
+bench.add_command(resume)
+bench.add_command(slow_readers)
+bench.add_command(cancel)
 
 if __name__ == "__main__":
     chaos()

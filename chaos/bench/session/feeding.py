@@ -12,7 +12,6 @@ from chaos.bench.session.ground import Ground
 SLOTS = 32
 LINE_BYTES_MAX = 16 << 20
 LEAD_SECONDS = 0.3
-STOP_SECONDS_MAX = 10.0
 
 
 class Feeder:
@@ -59,14 +58,10 @@ class Feeder:
         await self._ask("end")
 
     async def stop(self) -> None:
-        """Closing stdin ends it."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            async with asyncio.timeout(STOP_SECONDS_MAX):
-                await self._process.wait()
-        except TimeoutError:
-            self._process.kill()
+        """SIGTERM ends it, whatever it writes."""
+        if self._process.returncode is None:
+            self._process.terminate()
+        await self._process.wait()
 
     async def _ask(self, command: str, **arguments: Any) -> dict[str, Any]:
         assert self._process.stdin is not None

@@ -124,14 +124,6 @@ class Reader:
         await self._answered(reading.accepted)
         return reading
 
-    def expect(self, id: str, epoch: int, applied: int, g: int) -> Reading:
-        """Read on where a resume said so."""
-        reading = Reading(
-            id, self._loop.create_future(), self._loop.create_future(), g, epoch, applied, applied
-        )
-        self.by_id[id] = self.readings[g] = reading
-        return reading
-
     def tell(self, message: dict[str, Any]) -> None:
         """Send any message."""
         self.socket.send(self._encode(message))
@@ -165,6 +157,7 @@ class Reader:
                 self.readings[frame.g] = reading
                 reading.accepted.set_result(None)
             case "welcome":
+                self._read_on(frame)
                 self.welcome.set_result(frame)
             case "error":
                 self._fail(f"{frame.code}: {frame.message}")
@@ -172,6 +165,16 @@ class Reader:
                 self._fail("a snap, although the log is whole")
             case _:
                 pass
+
+    def _read_on(self, welcome: Frame) -> None:
+        """The requests that a resume goes on with: deltas may follow in the same breath."""
+        loop = self._loop
+        for listed in welcome.requests:
+            if "g" in listed:
+                reading = Reading(listed["id"], loop.create_future(), loop.create_future())
+                reading.g, reading.epoch = listed["g"], listed["epoch"]
+                reading.applied = reading.acked = listed["from"] - 1
+                self.by_id[reading.id] = self.readings[reading.g] = reading
 
     def _logged(self, reading: Reading, frame: Frame, size: int) -> None:
         if frame.t == "delta":

@@ -1,0 +1,133 @@
+"""`python -m chaos bench resume`: how long a reader that lost its connection waits for text."""
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+import click
+import uvloop
+
+from chaos.bench.samples import percentile
+from chaos.bench.session.feeding import Feeder
+from chaos.bench.session.figures import Figure, json_option, progress, show
+from chaos.bench.session.ground import Ground, Running, ground
+from chaos.bench.session.reader import Frame, Reader, Reading, Terms, check
+
+TARGET_MS = 15
+LOG_TOKENS = 2_000
+ENTRY_TOKENS = 3
+BACKGROUND_RATE = 50.0
+REQUESTS_PER_SOCKET = 10
+PAUSE_SECONDS = 0.02
+REPLAY_SECONDS_MAX = 10.0
+SPARE_SECONDS = 5.0
+
+
+@dataclass
+class Waits:
+    """Seconds from the start of each TCP connect to the welcome and to the first replayed delta."""
+
+    welcomes: list[float] = field(default_factory=list[float])
+    texts: list[float] = field(default_factory=list[float])
+
+
+class First:
+    """When the first delta came."""
+
+    def __init__(self) -> None:
+        self.at: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+
+    def heard(self, _reading: Reading, _frame: Frame, _size: int) -> None:
+        """One delta."""
+        if not self.at.done():
+            self.at.set_result(time.monotonic())
+
+
+@click.command()
+@click.option("--count", default=300, show_default=True, help="Reconnects at each level.")
+@click.option("--others", default="0,100", show_default=True, help="Other streams that run meanwhile.")
+@json_option
+def resume(count: int, others: str, as_json: bool) -> None:
+    """Reconnect to first replayed byte (aim: p50 under 15 ms).
+
+    A reader in the middle of an answer of 2,000 tokens is cut off and comes back with its resume token, again
+    and again. The time runs from the start of the TCP connect to the first replayed delta.
+    """
+    show("resume", uvloop.run(_measure(count, [int(n) for n in others.split(",")])), as_json)
+
+
+async def _measure(count: int, levels: list[int]) -> list[Figure]:
+    figures: list[Figure] = []
+    for others in levels:
+        async with ground() as site:
+            gateway = await site.gateway()
+            progress(f"{others} other streams")
+            waits = await _level(site, gateway, count, others)
+        name = f"beside {others} other streams"
+        texts, welcomes = waits.texts, waits.welcomes
+        figures += [
+            Figure(f"first replayed byte {name}, p50", 1000 * percentile(texts, 0.5), "ms", most=TARGET_MS),
+            Figure(f"first replayed byte {name}, p99", 1000 * percentile(texts, 0.99), "ms"),
+            Figure(f"welcome {name}, p50", 1000 * percentile(welcomes, 0.5), "ms"),
+            Figure(f"reconnects {name}", len(texts), ""),
+        ]
+    return figures
+
+
+async def _level(site: Ground, gateway: Running, count: int, others: int) -> Waits:
+    reader = await Reader.connect(gateway.url, site.key)
+    reading = await reader.send()
+    feeder = await Feeder.start(site, 1)
+    await feeder.claim(1)
+    await feeder.write(LOG_TOKENS, per_entry=ENTRY_TOKENS)
+    async with asyncio.timeout(REPLAY_SECONDS_MAX):
+        while reading.tokens < LOG_TOKENS:  # noqa: ASYNC110  (once, before anything is measured)
+            await asyncio.sleep(0.01)
+    crowd, writing = await _crowd(site, gateway, others, count)
+    waits = await _reconnect(site, gateway, reader, reading, count)
+    check(crowd)
+    if writing is not None:
+        writing.cancel()
+    for each in crowd:
+        each.close()
+    return waits
+
+
+async def _crowd(
+    site: Ground, gateway: Running, others: int, count: int
+) -> tuple[list[Reader], "asyncio.Task[object] | None"]:
+    """Other readers whose answers stream while the reconnects are measured."""
+    readers: list[Reader] = []
+    for at in range(others):
+        if at % REQUESTS_PER_SOCKET == 0:
+            readers.append(await Reader.connect(gateway.url, site.key))
+        await readers[-1].send()
+    if not others:
+        return readers, None
+    feeder = await Feeder.start(site, others)
+    await feeder.claim(others)
+    seconds = count * 2 * PAUSE_SECONDS + SPARE_SECONDS
+    return readers, asyncio.create_task(feeder.write(int(seconds * BACKGROUND_RATE), BACKGROUND_RATE))
+
+
+async def _reconnect(site: Ground, gateway: Running, reader: Reader, reading: Reading, count: int) -> Waits:
+    """Cut off and come back; each time as if half of the log had been applied."""
+    waits = Waits()
+    middle = reading.applied // 2
+    for _ in range(count):
+        token = reader.welcome.result().resume_token
+        reader.close()
+        await asyncio.sleep(PAUSE_SECONDS)
+        resumed = {"token": token, "requests": [{"id": reading.id, "epoch": reading.epoch, "o": middle}]}
+        first = First()
+        reader = Reader(Terms(extra={"resume": resumed}), first.heard)
+        began = time.monotonic()
+        await reader.dial(gateway.url, site.key)
+        waits.welcomes.append(time.monotonic() - began)
+        if reader.welcome.result().resumed != "full":
+            raise RuntimeError(f"not resumed: {reader.welcome.result()}")
+        async with asyncio.timeout(REPLAY_SECONDS_MAX):
+            waits.texts.append(await first.at - began)
+        check([reader])
+    reader.close()
+    return waits

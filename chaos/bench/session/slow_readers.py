@@ -1,0 +1,112 @@
+"""`python -m chaos bench slow-readers`: what readers that never read cost a gateway."""
+
+import asyncio
+from dataclasses import dataclass
+
+import click
+import uvloop
+
+from chaos.bench.session.feeding import Feeder
+from chaos.bench.session.figures import Figure, json_option, progress, show
+from chaos.bench.session.ground import Ground, Running, ground
+from chaos.bench.session.measure import memory_bytes, socket_memory_bytes
+from chaos.bench.session.reader import Reader, Terms, check
+
+KIB, MIB = 1 << 10, 1 << 20
+TARGET_KIB = 1.0
+TOKENS_PER_ENTRY = 16
+WINDOW_EVENTS = 256
+SHARES = (0.25, 0.5, 0.75, 1.0)
+AT_ONCE = 32
+SETTLE_SECONDS = 3.0
+# Who never reads never answers a ping either; the benchmark is about those that stay.
+PATIENT_MS = 3_600_000
+
+
+@dataclass(frozen=True)
+class Point:
+    """The gateway once so many tokens of each answer are logged."""
+
+    name: str
+    tokens: int
+    memory: int
+    kernel: int
+
+
+@click.command("slow-readers")
+@click.option("--clients", default=1000, show_default=True, help="Readers that never read, one answer each.")
+@click.option("--tokens", default=10_000, show_default=True, help="Tokens of each answer.")
+@json_option
+def slow_readers(clients: int, tokens: int, as_json: bool) -> None:
+    """Memory of a gateway whose 1,000 readers never read while 10,000 tokens each are logged (aim: flat).
+
+    The clients stop reading from their sockets as soon as their answer is accepted. Memory (PSS) is taken
+    when the windows are full (256 log entries), and then along the rest of the answers; growth after that
+    should be none.
+    """
+    points, cpu = uvloop.run(_measure(clients, tokens))
+    show("slow-readers", _figures(points, cpu, clients), as_json)
+
+
+def _figures(points: list[Point], cpu: float, clients: int) -> list[Figure]:
+    full, last = points[1], points[-1]
+    growth = max(point.memory for point in points[1:]) - full.memory
+    grown = growth / clients / KIB
+    return [
+        Figure("growth after the windows filled, a client", grown, "KiB", most=TARGET_KIB),
+        *(Figure(f"gateway's memory, {point.name}", point.memory / MIB, "MiB") for point in points),
+        Figure("kernel's TCP buffers at the end, all processes", last.kernel / MIB, "MiB"),
+        Figure("clients", clients, ""),
+        Figure("tokens logged", last.tokens * clients, ""),
+        Figure("gateway's CPU for all of it", cpu, "s"),
+    ]
+
+
+async def _measure(clients: int, tokens: int) -> tuple[list[Point], float]:
+    async with ground() as site:
+        gateway = await site.gateway(heartbeat_interval_ms=PATIENT_MS)
+        feeder = await Feeder.start(site, clients)
+        readers = await _deaf(site, gateway, clients)
+        await feeder.claim(clients)
+        points = [await _point(gateway, "all accepted", 0)]
+        began = gateway.usage
+        full = min(tokens, WINDOW_EVENTS * TOKENS_PER_ENTRY)
+        marks = {"windows full": full}
+        marks |= {f"{share:.0%} of the tokens": int(share * tokens) for share in SHARES}
+        written = 0
+        for name, mark in marks.items():
+            if mark < full:
+                continue
+            await feeder.write(mark - written, per_entry=TOKENS_PER_ENTRY)
+            written = mark
+            points.append(await _point(gateway, f"{name} ({mark:,})", mark))
+        check(readers)
+        spent = gateway.usage.cpu_seconds - began.cpu_seconds
+        for reader in readers:
+            reader.close()
+        return points, spent
+
+
+async def _point(gateway: Running, name: str, tokens: int) -> Point:
+    await asyncio.sleep(SETTLE_SECONDS)
+    point = Point(name, tokens, memory_bytes(gateway.process.pid), socket_memory_bytes())
+    progress(f"{name}: {point.memory / MIB:.1f} MiB")
+    return point
+
+
+async def _deaf(site: Ground, gateway: Running, clients: int) -> list[Reader]:
+    """Readers with an accepted answer each, that have stopped to read."""
+    readers: list[Reader] = []
+    numbers = iter(range(clients))
+
+    async def caller() -> None:
+        for _ in numbers:
+            reader = await Reader.connect(gateway.url, site.key, Terms(acks=False))
+            await reader.send()
+            reader.socket.transport.pause_reading()
+            readers.append(reader)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(AT_ONCE):
+            group.create_task(caller())
+    return readers
