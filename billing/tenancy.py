@@ -34,7 +34,9 @@ NAME = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
 
 @dataclass(frozen=True)
 class Principal:
-    """Who calls. `fixed_user`: the key is bound to `user`; else it is a service key, which names users."""
+    """Who calls. `fixed_user`: the key is bound to `user`; else it is a service key, which names users.
+
+    `access_ends_ms` is Unix ms, None: without end; `succeeds` is the key that this one was rotated from."""
 
     tenant: str
     project: str
@@ -42,8 +44,9 @@ class Principal:
     user: str
     scopes: frozenset[str]
     priority_max: str
-    key_expires_ms: int | None
+    access_ends_ms: int | None
     fixed_user: bool
+    succeeds: str | None = None
 
 
 class ControlNews(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -234,8 +237,9 @@ def _principal(key: ApiKey, tenant: Tenant, project: Project) -> Principal | Non
         user=key.user_id,
         scopes=frozenset(key.scopes),
         priority_max=max(key.priority_max, tenant.priority_max, key=PRIORITIES.index),
-        key_expires_ms=key.expires_ms,
+        access_ends_ms=key.expires_ms,
         fixed_user=bool(key.user_id),
+        succeeds=key.rotated_from,
     )
 
 

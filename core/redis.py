@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from redis.asyncio import Redis, RedisCluster
+from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
 from redis.exceptions import NoScriptError
 
 from core.errors import StartupError
@@ -15,6 +15,8 @@ Client = Redis | RedisCluster
 Argument = str | bytes | int | float
 
 CLUSTER_SCHEME = "redis+cluster://"
+CONNECTIONS_MAX = 64
+CONNECTION_SECONDS_MAX = 10.0
 
 
 def connect(settings: Settings) -> Client:
@@ -29,7 +31,11 @@ def connect_url(url: str) -> Client:
             return RedisCluster.from_url(
                 "redis://" + url.removeprefix(CLUSTER_SCHEME), decode_responses=False
             )
-        return Redis.from_url(url, decode_responses=False)
+        # Without waiting for one of its connections, a burst of callers would fail at once.
+        pool = BlockingConnectionPool.from_url(
+            url, max_connections=CONNECTIONS_MAX, timeout=CONNECTION_SECONDS_MAX, decode_responses=False
+        )
+        return Redis.from_pool(pool)
     except ValueError as error:
         raise StartupError(f"PARLEY_REDIS_URL is not a Redis URL: {error}") from error
 

@@ -21,12 +21,12 @@ from core.errors import StartupError
 from core.leash import LeashedProcess, spawn
 from core.redis import Client
 from core.settings import Settings
+from core.tasks import end_tasks
 from core.telemetry import logger
 from engine import instruments
 from engine.backends.environment import usable_cpus
 from engine.queue import PoolQueue
 from engine.reaper import Reaper
-from engine.tasks import end_tasks
 
 log = logger(__name__)
 

@@ -18,6 +18,7 @@ from billing.api import Quota, UsageEvent
 from core.clock import now_ms
 from core.redis import Client
 from core.settings import Settings
+from core.tasks import end_tasks
 from core.telemetry import logger
 from engine import instruments
 from engine.answer import Answer
@@ -26,7 +27,6 @@ from engine.hints import WorkerWakes
 from engine.models.registry import ModelRecord
 from engine.queue import PoolQueue
 from engine.queue_types import Append, ReleaseWhy
-from engine.tasks import end_tasks
 from engine.workload import Work, Workload
 
 T = TypeVar("T")

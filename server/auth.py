@@ -54,7 +54,8 @@ class Authenticator:
         self._settings = settings
 
     async def principal(self, token: str) -> Principal | None:
-        """Who an API key or a ticket belongs to; a ticket is used up by this."""
+        """Who an API key or a ticket belongs to; a ticket is used up by this, and lets its bearer in for
+        `access_seconds`."""
         ticket = TICKET.fullmatch(token)
         if ticket is None:
             return await authenticate_key(self._db, token)
@@ -63,7 +64,12 @@ class Authenticator:
             return None
         grant = msgspec.json.decode(packed, type=Ticket)
         principal = await principal_of_key(self._db, ticket[1], grant.key)
-        return replace(principal, user=grant.user, fixed_user=True) if principal else None
+        if principal is None:
+            return None
+        ends = now_ms() + self._settings.access_seconds * 1000
+        if principal.access_ends_ms is not None:
+            ends = min(ends, principal.access_ends_ms)
+        return replace(principal, user=grant.user, fixed_user=True, access_ends_ms=ends)
 
     async def of_key(self, tenant: str, key_id: str) -> Principal | None:
         """Who a signed-in key stands for now."""

@@ -1,7 +1,7 @@
-"""One WebSocket and one session machine: reads frames, does what the machine says, writes with one task.
+"""One socket and one session machine: takes frames, does what the machine says, writes. No task of its own.
 
-Decides nothing about the protocol. What a client can make us hold is bounded: its frames are read one at a
-time and not while answers pile up unread, and logged messages are bounded by the windows.
+Decides nothing about the protocol. What a client can make us hold is bounded: its socket is not read while
+answers pile up unread or its session opens, and logged messages are bounded by the windows.
 """
 
 import asyncio
@@ -13,24 +13,24 @@ from typing import Any, assert_never
 
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
-from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDisconnected
 
 from billing.api import Principal
 from core.errors import Refusal, Refused
+from core.tasks import end_tasks
 from core.telemetry import logger
 from engine.api import Entry
 from server import instruments
 from server.door import Door
+from server.instruments import TALLY
 from server.operations import Operations
 from server.protocol import codec
 from server.protocol.codec import Malformed, Subprotocol
 from server.protocol.codes import CloseCode, ErrorCode, refusal
-from server.protocol.messages import Send
+from server.protocol.messages import Send, ServerMessage
 from server.session import effects as fx
 from server.session import events as ev
-from server.session.limits import Limits
 from server.session.machine import Session
-from server.wire import ABORT
+from server.wire import Wire
 
 OUTBOX_MESSAGES_MAX = 512
 TASKS_MAX = 64
@@ -39,6 +39,7 @@ LAST_WORDS_SECONDS = 1.0
 log = logger(__name__)
 
 _EPOCH = time.time() - time.monotonic()
+_jitter = random.Random()
 
 
 def clock() -> float:
@@ -47,143 +48,159 @@ def clock() -> float:
 
 
 class Connection:
-    """One socket, from its accept to its close."""
+    """One socket, from its upgrade to its close."""
 
-    def __init__(self, door: Door, socket: WebSocket, subprotocol: Subprotocol, id: str) -> None:
+    def __init__(self, door: Door, wire: Wire, subprotocol: Subprotocol, bearer: str, id: str) -> None:
         self.id = id
         self.principal: Principal | None = None
         self._door = door
-        self._settings = door.edge.settings
-        self._socket = socket
+        self._wire = wire
         self._subprotocol = subprotocol
-        self._operations = Operations(door, socket.headers)
-        self._session = Session(Limits.of(self._settings), clock(), random.Random())
-        self._outbox: deque[fx.Emit | fx.Close] = deque()
-        self._to_write = asyncio.Event()
-        self._may_read = asyncio.Event()
-        self._may_read.set()
+        self._text = subprotocol is Subprotocol.JSON
+        self._operations = Operations(door, bearer)
+        self._session = Session(door.limits, clock(), _jitter)
+        self._inbox: deque[str | bytes] | None = None
+        self._outbox: deque[ServerMessage | CloseCode] | None = None
         self._opening = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
+        self._blocked: asyncio.TimerHandle | None = None
+        self._left = False
         self._started = clock()
         self._frames_in = self._frames_out = self._turns = 0
         self._peer_code: int | None = None
 
-    async def run(self) -> None:
-        """Serve the socket to its end."""
-        instruments.CONNECTIONS.add(1)
+    def start(self) -> None:
+        """Wait for hello."""
+        self._door.entered(self)
         self._arm()
-        reader = asyncio.create_task(self._read())
-        writer = asyncio.create_task(self._write())
-        try:
-            await asyncio.wait({reader, writer}, return_when=asyncio.FIRST_COMPLETED)
-            if self._session.close_code is not None and not writer.done():
-                await asyncio.wait({writer}, timeout=LAST_WORDS_SECONDS)
-        finally:
-            self.feed(ev.ConnectionLost())
-            await self._stop(reader, writer)
-            await self._door.left(self, self._operations.record)
-            instruments.CONNECTIONS.add(-1)
-            self._report()
+        if self._door.draining:
+            self.feed(ev.DrainStarted(0))
 
     def feed(self, event: ev.Event) -> None:
-        """Give the machine an event and do what follows."""
-        for effect in self._session.handle(event, clock()):
-            self._do(effect)
-        self._arm()
+        """Give the machine an event and do what follows. A fault of ours ends this connection, resumably."""
+        try:
+            for effect in self._session.handle(event, clock()):
+                self._do(effect)
+            self._arm()
+        except Exception:
+            log.exception("session broke", connection=self.id, cause=type(event).__name__)
+            self._wire.close(CloseCode.INTERNAL)
+            self._leave()
 
     def order_close(self, code: CloseCode, reason: ErrorCode | None = None, message: str = "") -> None:
         """End this connection from outside."""
         self.feed(ev.CloseOrdered(code, refusal(reason, message) if reason else None))
 
+    def bytes_in_flight(self) -> int:
+        """Sent and not acknowledged."""
+        return self._session.in_flight()
+
     # Frames in
 
-    async def _read(self) -> None:
-        while True:
-            await self._may_read.wait()
-            try:
-                message = await self._socket.receive()
-            except (WebSocketDisconnect, WebSocketDisconnected):
-                return
-            if message["type"] == "websocket.disconnect":
-                self._peer_code = message.get("code")
-                return
-            text = message.get("text")
-            self._take(text if text is not None else message["bytes"])
-            self._pace_reading()
+    def received(self, frame: str | bytes) -> None:
+        """See wire.Listener."""
+        if self._inbox or self._held():
+            # At most what one read of the socket brought: it is not read on.
+            self._inbox = self._inbox or deque()
+            self._inbox.append(frame)
+            self._wire.hold()
+        else:
+            self._take(frame)
+
+    def _held(self) -> bool:
+        """Take no more frames while the session opens, or while what earlier ones caused is not done."""
+        full = len(self._tasks) >= TASKS_MAX or len(self._outbox or ()) >= OUTBOX_MESSAGES_MAX
+        return full or self._opening
+
+    def _catch_up(self) -> None:
+        while self._inbox and not self._held():
+            self._take(self._inbox.popleft())
+        if not self._inbox and not self._left:
+            self._wire.release()
 
     def _take(self, frame: str | bytes) -> None:
         self._frames_in += 1
         try:
-            message = codec.decode(frame, self._subprotocol, self._settings.control_frame_bytes_max)
+            message = codec.decode(frame, self._subprotocol, self._door.edge.settings.control_frame_bytes_max)
         except Malformed as malformed:
-            instruments.FRAMES_IN.add(1, {"type": "malformed"})
+            TALLY.frames_in["malformed"] += 1
             self.feed(ev.FrameRejected(malformed.refusal, malformed.re, malformed.id))
             return
-        instruments.FRAMES_IN.add(1, {"type": codec.type_of(message)})
+        TALLY.frames_in[codec.type_of(message)] += 1
         self.feed(ev.FrameReceived(message))
-
-    def _pace_reading(self) -> None:
-        """Take no more frames while the session opens, or while what earlier ones caused is not done."""
-        full = len(self._outbox) >= OUTBOX_MESSAGES_MAX or len(self._tasks) >= TASKS_MAX
-        if full or self._opening:
-            self._may_read.clear()
-        else:
-            self._may_read.set()
 
     # Frames out
 
-    async def _write(self) -> None:
-        while True:
-            await self._to_write.wait()
-            self._to_write.clear()
-            while self._outbox:
-                item = self._outbox.popleft()
-                try:
-                    async with asyncio.timeout(self._settings.write_blocked_seconds_max):
-                        await self._write_one(item)
-                except TimeoutError:
-                    self._abort()
-                    return
-                except (WebSocketDisconnect, WebSocketDisconnected, OSError):
-                    return
-                if isinstance(item, fx.Close):
-                    return
-            self._pace_reading()
-
-    async def _write_one(self, item: fx.Emit | fx.Close) -> None:
-        if isinstance(item, fx.Close):
-            await self._socket.close(item.code)
-            return
-        frame = codec.encode(item.message, self._subprotocol)
-        self._frames_out += 1
-        instruments.FRAMES_OUT.add(1, {"type": codec.type_of(item.message)})
-        instruments.BYTES_OUT.add(len(frame))
-        if isinstance(frame, str):
-            await self._socket.send_text(frame)
+    def _emit(self, item: ServerMessage | CloseCode) -> None:
+        if self._outbox or self._wire.full:
+            self._outbox = self._outbox or deque()
+            self._outbox.append(item)
+            self._watch_block()
         else:
-            await self._socket.send_bytes(frame)
+            self._write(item)
 
-    def _abort(self) -> None:
-        """The peer has taken nothing for too long; it may resume."""
+    def _write(self, item: ServerMessage | CloseCode) -> None:
+        if isinstance(item, CloseCode):
+            self._wire.close(item)
+            self._leave()
+            return
+        payload = codec.encode(item, self._subprotocol)
+        self._frames_out += 1
+        TALLY.frames_out[codec.type_of(item)] += 1
+        TALLY.bytes_out += len(payload)
+        self._wire.write(payload, self._text)
+
+    def writable(self) -> None:
+        """See wire.Listener."""
+        if self._blocked is not None:
+            self._blocked.cancel()
+            self._blocked = None
+        while self._outbox and not self._wire.full:
+            self._write(self._outbox.popleft())
+        if self._outbox:
+            self._watch_block()
+        self._catch_up()
+
+    def _watch_block(self) -> None:
+        """A peer that takes nothing of what waits for it is cut off; one that closes has less time."""
+        if self._blocked is None:
+            closing = self._session.close_code is not None
+            seconds = LAST_WORDS_SECONDS if closing else self._door.edge.settings.write_blocked_seconds_max
+            loop = asyncio.get_running_loop()
+            self._blocked = loop.call_later(seconds, self._check_block, self._wire.unsent)
+
+    def _check_block(self, unsent: int) -> None:
+        self._blocked = None
+        if self._session.close_code is None and self._wire.unsent < unsent:
+            self._watch_block()
+            return
         self.feed(ev.CloseOrdered(CloseCode.SLOW))
-        abort: Callable[[int], None] | None = self._socket.scope["extensions"].get(ABORT)
-        if abort is not None:
-            abort(CloseCode.SLOW)
+        self._wire.abort(self._session.close_code or CloseCode.SLOW)
+        self._leave()
 
     # Doing what the machine says
 
     def _do(self, effect: fx.Effect) -> None:  # noqa: C901  (one arm an effect)
         operations = self._operations
         match effect:
-            case fx.Emit() | fx.Close():
-                self._outbox.append(effect)
-                self._to_write.set()
+            case fx.Emit():
+                self._emit(effect.message)
+            case fx.Measure():
+                instruments.measure(effect)
+            case fx.ReadLog(id):
+                self._spawn(
+                    operations.read(effect), lambda refused: ev.AttachRefused(id, refused, asked=False)
+                )
+            case fx.Close():
+                self._emit(effect.code)
             case fx.Follow():
                 self._follow(effect.id)
             case fx.Unfollow():
                 self._unfollow(effect)
+            case fx.Report():
+                operations.report(effect)
             case fx.OpenSession(hello):
                 self._opening = True
                 self._spawn(operations.open(self, hello), _hello_refused)
@@ -196,10 +213,6 @@ class Connection:
             case fx.StartCancel(id, answer):
                 refuse = (lambda refused: ev.CancelRefused(id, refused)) if answer else _nothing
                 self._spawn(operations.cancel(effect), refuse)
-            case fx.ReadLog(id):
-                self._spawn(
-                    operations.read(effect), lambda refused: ev.AttachRefused(id, refused, asked=False)
-                )
             case fx.Reauthenticate(token):
                 self._spawn(operations.reauthenticate(self, token), ev.AuthRefused)
             case fx.ConfirmResumeToken():
@@ -218,7 +231,7 @@ class Connection:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        self._pace_reading()
+        self._catch_up()
 
     async def _run(
         self, work: Awaitable[ev.Event | None], refuse: Callable[[Refusal], ev.Event | None]
@@ -237,6 +250,10 @@ class Connection:
         self._opening = self._opening and not isinstance(event, ev.Opened | ev.HelloRefused)
         if event is not None:
             self.feed(event)
+        if isinstance(event, ev.Opened) and self._session.resumed is not None:
+            instruments.RESUMES.add(1, {"outcome": self._session.resumed})
+            if self._door.draining:
+                self.feed(ev.DrainStarted(self._door.drain_left_ms()))
         self._operations.drop_staged()
 
     async def _turn(self, message: Send) -> None:
@@ -281,14 +298,29 @@ class Connection:
         self._timer, self._timer_at = None, float("inf")
         self.feed(ev.TimerFired())
 
-    async def _stop(self, *tasks: asyncio.Task[None]) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        running = [*tasks, *self._tasks]
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+    def lost(self, code: int | None) -> None:
+        """See wire.Listener."""
+        if self._peer_code is None:
+            self._peer_code = code
+        self.feed(ev.ConnectionLost())
+        self._leave()
+
+    def _leave(self) -> None:
+        """Nothing goes out any more, and nothing that comes in counts."""
+        if self._left:
+            return
+        self._left = True
+        for timer in (self._timer, self._blocked):
+            if timer is not None:
+                timer.cancel()
+        self._inbox = self._outbox = None
+        self._door.spawn(self._finish())
+
+    async def _finish(self) -> None:
+        await end_tasks(self._tasks)
         self._operations.close()
+        await self._door.left(self, self._operations.record)
+        self._report()
 
     def _report(self) -> None:
         code = self._session.close_code

@@ -1,13 +1,15 @@
 """Lets connections in: who they are, which session they go on with, what they read."""
 
 import asyncio
-from collections import Counter
-from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass, field
+import random
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import msgspec
 from redis.exceptions import RedisError
+from sqlalchemy.exc import SQLAlchemyError
 
 from billing.api import CONTROL_CHANNEL, ControlNews, Principal
 from core.clock import now_ms
@@ -18,9 +20,19 @@ from server.edge import Edge
 from server.follow import Readers, Source
 from server.hub import Hub
 from server.intake import Intake
+from server.places import Places
 from server.protocol.codes import CloseCode, ErrorCode, refusal
 from server.protocol.messages import Hello, ResumeRequest
-from server.session.events import HelloRefused, Opened, Reading, Unreadable
+from server.session.events import (
+    AccessChanged,
+    DrainStarted,
+    Event,
+    HelloRefused,
+    Opened,
+    Reading,
+    Unreadable,
+)
+from server.session.limits import Limits
 from server.sessions import SessionRecord, Sessions
 
 SUPERSEDED = "superseded"
@@ -28,6 +40,7 @@ KEY_REVOKED = "key_revoked"
 RETRY_SECONDS = 0.2
 POLL_SECONDS = 1.0
 KEEP_SECONDS = 60.0
+DRAIN_LOOK_SECONDS = 0.02
 
 log = logger(__name__)
 
@@ -40,6 +53,14 @@ class Occupant(Protocol):
 
     def order_close(self, code: CloseCode, reason: ErrorCode | None = None, message: str = "") -> None:
         """End this connection from outside."""
+        ...
+
+    def feed(self, event: Event) -> None:
+        """Tell its session something."""
+        ...
+
+    def bytes_in_flight(self) -> int:
+        """Sent and not acknowledged."""
         ...
 
 
@@ -58,13 +79,17 @@ class Door:
 
     def __init__(self, edge: Edge, hub: Hub) -> None:
         self.edge = edge
+        self.limits = Limits.of(edge.settings)
         self.readers = Readers(edge, hub)
         self.intake = Intake(edge, hub, self.readers)
         self.sessions = Sessions(edge)
+        self._places = Places(edge.redis, edge.settings)
+        self._sockets: dict[str, Occupant] = {}
         self._inside: dict[str, Occupant] = {}
-        self._by_key: Counter[tuple[str, str]] = Counter()
         self._records: dict[str, SessionRecord] = {}
         self._work: set[asyncio.Task[None]] = set()
+        self._drained_by: float | None = None
+        instruments.WATCHED.add(self)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Work that outlives the connection that asked for it: half a turn helps nobody."""
@@ -72,69 +97,131 @@ class Door:
         self._work.add(task)
         task.add_done_callback(self._work.discard)
 
-    @property
-    def busy(self) -> bool:
-        """Whether anyone is inside, or work of theirs is not done."""
-        return bool(self._inside or self._work)
+    def entered(self, who: Occupant) -> None:
+        """A socket is open; it has not said hello."""
+        self._sockets[who.id] = who
 
-    @property
-    def connections(self) -> list[Occupant]:
-        """Those that are open."""
-        return list(self._inside.values())
-
-    async def open(self, who: Occupant, hello: Hello, headers: Mapping[str, str]) -> Let | HelloRefused:
-        """Check a hello and open its session."""
-        scheme, _, bearer = headers.get("authorization", "").partition(" ")
-        token = hello.token or (bearer.strip() if scheme.lower() == "bearer" else "")
-        principal = await self.edge.auth.principal(token)
+    async def open(self, who: Occupant, hello: Hello, bearer: str) -> Let | HelloRefused:
+        """Check a hello and open its session. `bearer` is the token of the upgrade, or empty."""
+        principal = await self.edge.auth.principal(hello.token or bearer)
         if principal is None:
             problem = "the token is wrong, used up, expired or revoked: get a new ticket, or use an API key"
             return HelloRefused(refusal(ErrorCode.UNAUTHORIZED, problem), CloseCode.AUTH_INVALID)
-        key = (principal.tenant, principal.key)
-        most = self.edge.settings.connections_per_key_max
-        if self._by_key[key] >= most:
+        who.principal = principal
+        shown = hello.resume.token if hello.resume else None
+        record = await self.sessions.open(principal, who.id, shown)
+        before = record.superseded[0] if record.superseded else ""
+        if not await self._places.take(principal, who.id, before):
+            most = self.edge.settings.connections_per_key_max
             problem = f"this key has {most} connections already: close one first"
             refused = refusal(ErrorCode.RATE_LIMITED, problem, scope="key", limit=most)
             return HelloRefused(refused, CloseCode.CONNECTION_LIMIT)
         self._inside[who.id] = who
-        self._by_key[key] += 1
-        who.principal = principal
-        shown = hello.resume.token if hello.resume else None
-        record = self._records[who.id] = await self.sessions.open(principal, who.id, shown)
-        if record.superseded is not None:
-            await self._supersede(record.tenant, record.superseded[0])
+        self._records[who.id] = record
+        if before:
+            await self._supersede(record.tenant, before)
         wanted = hello.resume.requests if hello.resume else []
         return await self._let(principal, record, wanted)
 
     async def left(self, who: Occupant, record: SessionRecord | None) -> None:
         """A connection is gone; its session may be resumed for a while."""
+        self._sockets.pop(who.id, None)
+        self._inside.pop(who.id, None)
         self._records.pop(who.id, None)
-        if self._inside.pop(who.id, None) is None or who.principal is None:
-            return
-        key = (who.principal.tenant, who.principal.key)
-        self._by_key[key] -= 1
-        if not self._by_key[key]:
-            del self._by_key[key]
-        if record is not None:
-            await self._keep(record)
-
-    async def run(self) -> None:
-        """Keep the records of open sessions, and obey the platform's news, for ever."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._keep_all())
-            group.create_task(self._obey_news())
-
-    async def _keep_all(self) -> None:
-        while True:
-            await asyncio.sleep(KEEP_SECONDS)
-            for record in list(self._records.values()):
-                await self._keep(record)
-
-    async def _keep(self, record: SessionRecord) -> None:
         try:
-            await self.sessions.keep(record)
+            await self._places.leave(who.id)
+            if record is not None:
+                await self.sessions.keep(record)
         except (RedisError, OSError) as error:
             log.warning("session not kept", error=type(error).__name__)
+
+    # Draining
+
+    @property
+    def busy(self) -> bool:
+        """Whether anyone is here, or work of theirs is not done."""
+        return bool(self._sockets or self._work)
+
+    @property
+    def draining(self) -> bool:
+        """Whether this gateway stops."""
+        return self._drained_by is not None
+
+    def drain_left_ms(self) -> int:
+        """How long connections may still stay."""
+        return 0 if self._drained_by is None else max(0, int((self._drained_by - time.monotonic()) * 1000))
+
+    async def drain(self, seconds: float) -> None:
+        """Ask every client to go on elsewhere, spread over the first half of `seconds`; wait until all have
+        gone, or been closed when the time is up."""
+        began = time.monotonic()
+        self._drained_by = began + seconds
+        leaving = list(self._sockets.values())
+        random.shuffle(leaving)
+        gap = seconds / 2 / max(1, len(leaving))
+        for at, connection in enumerate(leaving):
+            await asyncio.sleep(max(0.0, began + at * gap - time.monotonic()))
+            if connection.id in self._sockets:
+                connection.feed(DrainStarted(self.drain_left_ms()))
+            if not self._sockets:
+                break
+        while self.busy and self.drain_left_ms():  # noqa: ASYNC110  (many things make it idle; this runs once)
+            await asyncio.sleep(DRAIN_LOOK_SECONDS)
+
+    # What metrics look at
+
+    def connections_open(self) -> int:
+        """See instruments.Watched."""
+        return len(self._sockets)
+
+    def sessions_open(self) -> int:
+        """See instruments.Watched."""
+        return len(self._inside)
+
+    def bytes_in_flight(self) -> int:
+        """See instruments.Watched."""
+        return sum(connection.bytes_in_flight() for connection in list(self._inside.values()))
+
+    def drain_remaining(self) -> int:
+        """See instruments.Watched."""
+        return len(self._sockets) if self.draining else 0
+
+    # What goes on beside the connections
+
+    async def run(self) -> None:
+        """Keep the records and places of open sessions, and obey the platform's news, for ever."""
+        settings = self.edge.settings
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._every(KEEP_SECONDS, self._keep_sessions))
+            group.create_task(self._every(settings.connection_lease_seconds / 3, self._places.keep))
+            group.create_task(self._every(settings.key_check_seconds, self._check_keys))
+            group.create_task(self._obey_news())
+
+    async def _every(self, seconds: float, step: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await step()
+            except (RedisError, SQLAlchemyError, OSError) as error:
+                log.warning("upkeep failed", error=type(error).__name__)
+
+    async def _keep_sessions(self) -> None:
+        for record in list(self._records.values()):
+            await self.sessions.keep(record)
+
+    async def _check_keys(self) -> None:
+        """News of a revoked key can be lost, and a rotated one ends on a date set later: look keys up."""
+        inside = [(who, who.principal) for who in self._inside.values() if who.principal is not None]
+        for tenant, key in {(principal.tenant, principal.key) for _, principal in inside}:
+            fresh = await self.edge.auth.of_key(tenant, key)
+            for who, principal in inside:
+                if (principal.tenant, principal.key) != (tenant, key):
+                    continue
+                if fresh is None:
+                    _revoked(who)
+                elif _ends_sooner(fresh, principal):
+                    who.principal = replace(principal, access_ends_ms=fresh.access_ends_ms)
+                    who.feed(AccessChanged(access_ms(fresh)))
 
     async def _obey_news(self) -> None:
         """Revoked keys, and sessions that went on elsewhere."""
@@ -168,12 +255,10 @@ class Door:
             if found is not None and found.principal is not None and found.principal.tenant == news.tenant:
                 found.order_close(CloseCode.SUPERSEDED)
         elif news.kind == KEY_REVOKED:
-            for connection in self.connections:
+            for connection in list(self._inside.values()):
                 who = connection.principal
                 if who is not None and (who.tenant, who.key) == (news.tenant, news.key):
-                    connection.order_close(
-                        CloseCode.AUTH_INVALID, ErrorCode.UNAUTHORIZED, "the key was revoked"
-                    )
+                    _revoked(connection)
 
     async def _supersede(self, tenant: str, connection: str) -> None:
         found = self._inside.get(connection)
@@ -211,6 +296,21 @@ class Door:
             resumed=record.resumed,
             requests=tuple(requests),
             now_ms=now_ms(),
+            access_ms=access_ms(principal),
         )
-        instruments.RESUMES.add(1, {"outcome": "resumed" if record.resumed else "none"})
         return Let(event, principal, record, sources)
+
+
+def access_ms(principal: Principal) -> int | None:
+    """How long a caller's token is good for, None: without end."""
+    return None if principal.access_ends_ms is None else max(0, principal.access_ends_ms - now_ms())
+
+
+def _ends_sooner(fresh: Principal, known: Principal) -> bool:
+    if fresh.access_ends_ms is None:
+        return False
+    return known.access_ends_ms is None or fresh.access_ends_ms < known.access_ends_ms
+
+
+def _revoked(connection: Occupant) -> None:
+    connection.order_close(CloseCode.AUTH_INVALID, ErrorCode.UNAUTHORIZED, "the key was revoked")

@@ -35,6 +35,10 @@ class Source(Protocol):
         """Call back on news, and soon on those that came between opening and now."""
         ...
 
+    def report(self, stuck: bool) -> None:
+        """How this reader stands."""
+        ...
+
     def close(self) -> None:
         """Nobody reads here any more."""
         ...
@@ -58,6 +62,10 @@ class LiveSource:
         self._followed.listeners[self] = listener
         asyncio.get_running_loop().call_soon(listener, [], self._followed.head)
 
+    def report(self, stuck: bool) -> None:
+        """See Source."""
+        self._hub.report(self._name, self, stuck)
+
     def close(self) -> None:
         """See Source."""
         self._hub.leave(self._name, self)
@@ -76,6 +84,9 @@ class StoredSource:
 
     def listen(self, listener: Listener) -> None:
         """See Source: nothing is added to a stored answer."""
+
+    def report(self, stuck: bool) -> None:
+        """See Source: a stored answer waits for everyone."""
 
     def close(self) -> None:
         """See Source."""

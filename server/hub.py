@@ -6,13 +6,13 @@ gateway as its reader again, should the pool have dropped it.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, NamedTuple
 
 from redis.exceptions import RedisError
 
 from core.telemetry import logger
-from engine.api import Entry, EntryKind, Hint, Hints
+from engine.api import Entry, EntryKind, Hint, Hints, ReaderState
 from server.edge import Edge
 
 RENEW_SECONDS = 1.0
@@ -42,6 +42,12 @@ class Followed:
         self.heard_at = time.monotonic()
         self.listeners: dict[object, Listener] = {}
         self.holders: set[object] = set()
+        self.stuck: set[object] = set()
+
+    @property
+    def state(self) -> ReaderState:
+        """How this gateway's readers stand: stuck where all of them are."""
+        return "stuck" if self.holders and self.stuck >= self.holders else "reading"
 
     def news(self, entries: list[Entry], head: int) -> None:
         """Tell the listeners."""
@@ -59,7 +65,7 @@ class Hub:
         self._edge = edge
         self._hints = Hints(edge.redis, edge.gateway)
         self._followed: dict[Name, Followed] = {}
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._telling: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Listen to every pool: before any request registers this gateway as its reader."""
@@ -82,22 +88,37 @@ class Hub:
         followed = self._followed.get(name)
         if followed is None:
             followed = self._followed[name] = Followed(name)
+        before = followed.state
         followed.holders.add(holder)
+        if before != followed.state:
+            self._tell(followed)
         return followed
+
+    def report(self, name: Name, holder: object, stuck: bool) -> None:
+        """A reader is stuck, or reads again; the pool is told where that changes this gateway's state."""
+        followed = self._followed.get(name)
+        if followed is None or holder not in followed.holders:
+            return
+        before = followed.state
+        (followed.stuck.add if stuck else followed.stuck.discard)(holder)
+        if before != followed.state:
+            self._tell(followed)
 
     def leave(self, name: Name, holder: object) -> None:
         """A reader is gone; with the last one the pool is told."""
         followed = self._followed.get(name)
         if followed is None:
             return
+        before = followed.state
         followed.holders.discard(holder)
+        followed.stuck.discard(holder)
         followed.listeners.pop(holder, None)
         if not followed.holders:
             del self._followed[name]
             if not followed.ended:
-                task = asyncio.create_task(self._tell_gone(name))
-                self._leaving.add(task)
-                task.add_done_callback(self._leaving.discard)
+                self._spawn(self._tell_gone(name))
+        elif before != followed.state:
+            self._tell(followed)
 
     def __len__(self) -> int:
         return len(self._followed)
@@ -110,6 +131,22 @@ class Hub:
         followed = self._followed.get(Name(hint.pool, hint.tenant, hint.id))
         if followed is not None:
             followed.news(hint.entries, hint.head)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    def _tell(self, followed: Followed) -> None:
+        if not followed.ended:
+            self._spawn(self._tell_state(followed))
+
+    async def _tell_state(self, followed: Followed) -> None:
+        """What is lost here is said again by the next poll."""
+        try:
+            await self._look(followed)
+        except (RedisError, OSError) as error:
+            log.warning("reader's state not told", error=type(error).__name__)
 
     async def _tell_gone(self, name: Name) -> None:
         if name in self._followed:
@@ -135,7 +172,8 @@ class Hub:
 
     async def _look(self, followed: Followed) -> None:
         name = followed.name
-        view = await self._edge.queues[name.pool].reader(name.tenant, name.id, self._edge.gateway, "reading")
+        queue = self._edge.queues[name.pool]
+        view = await queue.reader(name.tenant, name.id, self._edge.gateway, followed.state)
         if view is not None and name in self._followed:
             followed.ended = followed.ended or view.ended
             followed.news([], view.head)

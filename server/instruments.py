@@ -1,16 +1,98 @@
-"""What the gateway measures. Labels come from enums only, never ids."""
+"""What the gateway measures. Labels come from enums only, never ids.
+
+What happens for each frame is counted in plain numbers here and read when somebody asks.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Protocol
+from weakref import WeakSet
+
+from opentelemetry.metrics import CallbackOptions, Observation
 
 from core.telemetry import meter
+from server.session.effects import Measure, Measured
 
 _meter = meter("server")
 
-CONNECTIONS = _meter.create_up_down_counter(
-    "parley_connections", description="WebSocket connections that are open"
+
+class Tally:
+    """Counts of this process since its start; frames by the class of their message."""
+
+    def __init__(self) -> None:
+        self.frames_in: Counter[str] = Counter()
+        self.frames_out: Counter[str] = Counter()
+        self.bytes_out = 0
+
+
+class Watched(Protocol):
+    """A gateway, as far as it is looked at when somebody asks for metrics."""
+
+    def connections_open(self) -> int:
+        """WebSockets, those that have not said hello too."""
+        ...
+
+    def sessions_open(self) -> int:
+        """Sessions with a connection here."""
+        ...
+
+    def bytes_in_flight(self) -> int:
+        """Sent and not acknowledged."""
+        ...
+
+    def drain_remaining(self) -> int:
+        """Connections that a drain still waits for, 0 where none is going on."""
+        ...
+
+
+TALLY = Tally()
+WATCHED: WeakSet[Watched] = WeakSet()
+
+
+def _frames_in(_: CallbackOptions) -> Iterable[Observation]:
+    return [Observation(count, {"type": name}) for name, count in list(TALLY.frames_in.items())]
+
+
+def _frames_out(_: CallbackOptions) -> Iterable[Observation]:
+    return [Observation(count, {"type": name}) for name, count in list(TALLY.frames_out.items())]
+
+
+def _bytes_out(_: CallbackOptions) -> Iterable[Observation]:
+    return [Observation(TALLY.bytes_out)]
+
+
+def _connections(_: CallbackOptions) -> Iterable[Observation]:
+    return [Observation(sum(each.connections_open() for each in list(WATCHED)))]
+
+
+def _sessions(_: CallbackOptions) -> Iterable[Observation]:
+    return [Observation(sum(each.sessions_open() for each in list(WATCHED)))]
+
+
+def _in_flight(_: CallbackOptions) -> Iterable[Observation]:
+    return [Observation(sum(each.bytes_in_flight() for each in list(WATCHED)))]
+
+
+def _drain(_: CallbackOptions) -> Iterable[Observation]:
+    return [Observation(sum(each.drain_remaining() for each in list(WATCHED)))]
+
+
+_meter.create_observable_counter("parley_frames_in", [_frames_in], description="Frames received by type")
+_meter.create_observable_counter("parley_frames_out", [_frames_out], description="Frames sent by type")
+_meter.create_observable_counter(
+    "parley_bytes_out", [_bytes_out], unit="By", description="Payload bytes sent"
+)
+_meter.create_observable_gauge("parley_connections", [_connections], description="WebSockets that are open")
+_meter.create_observable_gauge(
+    "parley_sessions", [_sessions], description="Sessions with a connection to this gateway"
+)
+_meter.create_observable_gauge(
+    "parley_in_flight_bytes", [_in_flight], unit="By", description="Sent and not acknowledged"
+)
+_meter.create_observable_gauge(
+    "parley_drain_remaining", [_drain], description="Connections that the drain still waits for"
 )
 CLOSES = _meter.create_counter("parley_closes", description="WebSocket closes by code")
-FRAMES_IN = _meter.create_counter("parley_frames_in", description="Frames received by type")
-FRAMES_OUT = _meter.create_counter("parley_frames_out", description="Frames sent by type")
-BYTES_OUT = _meter.create_counter("parley_bytes_out", unit="By", description="Payload bytes sent")
 TURNS = _meter.create_counter("parley_turns", description="Sends by outcome: accepted, dup or an error code")
 PROMPT_TOKENS = _meter.create_histogram("parley_prompt_tokens", description="Token ids of an accepted prompt")
 ACCEPT_SECONDS = _meter.create_histogram(
@@ -19,3 +101,26 @@ ACCEPT_SECONDS = _meter.create_histogram(
 CANCELS = _meter.create_counter("parley_cancels", description="Cancels by the state they met")
 RESUMES = _meter.create_counter("parley_resumes", description="Hellos by outcome: full, partial, none")
 LOG_READS = _meter.create_counter("parley_log_reads", description="Reads of a log, where hints did not do")
+_STALLS = _meter.create_histogram(
+    "parley_window_stall_seconds", unit="s", description="How long a shut window held a reader's text back"
+)
+_ACK_LAG = _meter.create_histogram(
+    "parley_ack_lag_events", description="Log entries in flight when an acknowledgement came"
+)
+_REPLAYED = _meter.create_counter(
+    "parley_replayed_events", description="Log entries that readers had missed when they attached or resumed"
+)
+_GAPS = _meter.create_counter("parley_gaps_repaired", description="Cursors that clients moved while reading")
+
+
+def measure(measured: Measure) -> None:
+    """Note what a session measured."""
+    match measured.what:
+        case Measured.STALL_SECONDS:
+            _STALLS.record(measured.value)
+        case Measured.ACK_LAG_EVENTS:
+            _ACK_LAG.record(measured.value)
+        case Measured.REPLAYED_EVENTS:
+            _REPLAYED.add(measured.value)
+        case Measured.GAPS_REPAIRED:
+            _GAPS.add(measured.value)

@@ -18,6 +18,7 @@ from core.errors import Refused, StartupError
 from core.ids import uuid7
 from core.redis import connect
 from core.settings import Settings
+from core.tasks import end_tasks
 from core.telemetry import logger
 from server.auth import origin_allowed
 from server.connection import Connection
@@ -28,10 +29,7 @@ from server.http.health import Health
 from server.http.replies import on_refused
 from server.hub import Hub
 from server.protocol.codec import Subprotocol, choose_subprotocol
-from server.session.events import DrainStarted
-from server.wire import ParleyWebSocketProtocol
-
-DRAIN_SECONDS_MAX = 5.0
+from server.wire import WIRE, ParleyWebSocketProtocol, Wire
 
 log = logger(__name__)
 
@@ -78,7 +76,7 @@ async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Ev
             ws=ParleyWebSocketProtocol,
             ws_max_size=edge.settings.frame_bytes_max,
             ws_ping_interval=None,
-            ws_per_message_deflate=False,
+            ws_per_message_deflate=edge.settings.deflate,
             timeout_graceful_shutdown=2,
         )
     )
@@ -86,15 +84,16 @@ async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Ev
     log.info("gateway serves", gateway=edge.gateway, host=edge.settings.host, port=edge.settings.port)
     try:
         await asyncio.wait([serving, stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
-        await drain(door, health)
+        health.draining = True
+        await door.drain(edge.settings.drain_seconds_max)
+        if door.busy:
+            log.warning("connections cut", left=door.connections_open())
     finally:
         closed.set()
         await serving
-        for task in (stopping, *tasks):
-            task.cancel()
-        ended = await asyncio.gather(stopping, *tasks, return_exceptions=True)
-        for error in ended:
-            if isinstance(error, Exception):
+        await end_tasks([stopping, *tasks])
+        for task in tasks:
+            if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
 
 
@@ -103,13 +102,18 @@ def application(edge: Edge, door: Door, health: Health) -> Starlette:
 
     async def websocket(socket: WebSocket) -> None:
         subprotocol = choose_subprotocol(socket.scope["subprotocols"])
-        problem = _upgrade_problem(socket, edge, subprotocol)
+        problem = _upgrade_problem(socket, door, subprotocol)
         if problem is not None or subprotocol is None:
             status, text = problem or (400, "")
             await socket.send_denial_response(PlainTextResponse(text + "\n", status))
             return
         await socket.accept(subprotocol)
-        await Connection(door, socket, subprotocol, uuid7(now_ms())).run()
+        wire: Wire = socket.scope["extensions"][WIRE]
+        scheme, _, token = socket.headers.get("authorization", "").partition(" ")
+        bearer = token.strip() if scheme.lower() == "bearer" else ""
+        connection = Connection(door, wire, subprotocol, bearer, uuid7(now_ms()))
+        connection.start()
+        wire.hand_over(connection)
 
     return Starlette(
         routes=[WebSocketRoute("/v1/ws", websocket), *routes(edge, health)],
@@ -117,27 +121,15 @@ def application(edge: Edge, door: Door, health: Health) -> Starlette:
     )
 
 
-async def drain(door: Door, health: Health) -> None:
-    """Readiness off, every client told to go on elsewhere, then a moment for their sockets to close."""
-    health.draining = True
-    for connection in door.connections:
-        if isinstance(connection, Connection):
-            connection.feed(DrainStarted(0))
-    try:
-        async with asyncio.timeout(DRAIN_SECONDS_MAX):
-            while door.busy:  # noqa: ASYNC110  (many things make it idle, and this runs once)
-                await asyncio.sleep(0.02)
-    except TimeoutError:
-        log.warning("connections cut", left=len(door.connections))
-
-
 def _upgrade_problem(
-    socket: WebSocket, edge: Edge, subprotocol: Subprotocol | None
+    socket: WebSocket, door: Door, subprotocol: Subprotocol | None
 ) -> tuple[int, str] | None:
     if subprotocol is None:
         return 400, f"offer one of the subprotocols {', '.join(Subprotocol)}"
-    if not origin_allowed(socket.headers, edge.settings):
+    if not origin_allowed(socket.headers, door.edge.settings):
         return 403, "this Origin is not allowed (PARLEY_PUBLIC_ORIGINS)"
+    if door.draining:
+        return 503, "this gateway is stopping: connect again"
     return None
 
 

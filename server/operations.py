@@ -3,13 +3,17 @@
 A method raises Refused where the answer is no; the connection turns that into the refusing event.
 """
 
-from collections.abc import Mapping
+import asyncio
+
+from redis.exceptions import RedisError
+from sqlalchemy.exc import SQLAlchemyError
 
 from billing.api import Principal
-from core.clock import now_ms
 from core.errors import Refused
+from core.telemetry import logger
 from server import instruments
-from server.door import Door, Occupant
+from server.access import owner_of
+from server.door import Door, Occupant, access_ms
 from server.follow import Opening, Source, StoredSource
 from server.protocol.codes import ErrorCode, refusal
 from server.protocol.messages import Hello, Send
@@ -17,21 +21,26 @@ from server.session import effects as fx
 from server.session import events as ev
 from server.sessions import SessionRecord
 
+READ_AGAIN_SECONDS = 0.05
+READ_AGAIN_SECONDS_MAX = 1.0
+
+log = logger(__name__)
+
 
 class Operations:
     """One connection's. `sources`: what it reads; `staged`: opened, and not yet taken by the machine."""
 
-    def __init__(self, door: Door, headers: Mapping[str, str]) -> None:
+    def __init__(self, door: Door, bearer: str) -> None:
         self.record: SessionRecord | None = None
         self.sources: dict[str, Source] = {}
         self.staged: dict[str, Source] = {}
         self._door = door
-        self._headers = headers
+        self._bearer = bearer
         self._principal: Principal | None = None
 
     async def open(self, who: Occupant, hello: Hello) -> ev.Opened | ev.HelloRefused:
         """Who says hello, and what goes on from an earlier connection."""
-        let = await self._door.open(who, hello, self._headers)
+        let = await self._door.open(who, hello, self._bearer)
         if isinstance(let, ev.HelloRefused):
             return let
         self._principal, self.record = let.principal, let.record
@@ -55,11 +64,20 @@ class Operations:
         return ev.CancelAnswered(effect.id, state) if effect.answer else None
 
     async def read(self, effect: fx.ReadLog) -> ev.LogRead | ev.AttachAllowed | None:
-        """The next part of a log; where the log has gone meanwhile, its stored answer takes its place."""
-        source = self.sources.get(effect.id)
-        if source is None:
-            return None
-        instruments.LOG_READS.add(1)
+        """The next part of a log. It is tried until Redis answers: a reader has nothing else to wait for."""
+        source, wait = self.sources.get(effect.id), READ_AGAIN_SECONDS
+        while source is not None and self.sources.get(effect.id) is source:
+            instruments.LOG_READS.add(1)
+            try:
+                return await self._read(source, effect)
+            except (RedisError, SQLAlchemyError, OSError) as error:
+                log.warning("log not read", error=type(error).__name__)
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, READ_AGAIN_SECONDS_MAX)
+        return None
+
+    async def _read(self, source: Source, effect: fx.ReadLog) -> ev.LogRead | ev.AttachAllowed:
+        """Where the log has gone meanwhile, its stored answer takes its place."""
         entries = await source.read(effect.after, effect.entries_max, effect.bytes_max)
         if not entries and not isinstance(source, StoredSource):
             opening = await self._door.readers.open(self._who(), effect.id, None, effect.after)
@@ -71,15 +89,16 @@ class Operations:
     async def reauthenticate(self, who: Occupant, token: str) -> ev.Reauthenticated:
         """Take a fresh token of the same owner."""
         fresh, mine = await self._door.edge.auth.principal(token), self._who()
-        if fresh is None or (fresh.tenant, fresh.project, fresh.user) != (
-            mine.tenant,
-            mine.project,
-            mine.user,
-        ):
+        if fresh is None or not _same_owner(fresh, mine):
             raise Refused(refusal(ErrorCode.UNAUTHORIZED, "this token is not good for this session"))
         self._principal = who.principal = fresh
-        left = None if fresh.key_expires_ms is None else max(0, fresh.key_expires_ms - now_ms())
-        return ev.Reauthenticated(left)
+        return ev.Reauthenticated(access_ms(fresh))
+
+    def report(self, effect: fx.Report) -> None:
+        """How this connection's reader of a request stands."""
+        source = self.sources.get(effect.id)
+        if source is not None:
+            source.report(effect.stuck)
 
     async def note(self, id: str) -> None:
         """Remember that the session reads this request."""
@@ -126,3 +145,12 @@ class Operations:
     def _who(self) -> Principal:
         assert self._principal is not None, "the machine lets nothing through before hello"
         return self._principal
+
+
+def _same_owner(fresh: Principal, mine: Principal) -> bool:
+    """The same user, the same service key, or the key that it was rotated into."""
+    if fresh.tenant != mine.tenant or fresh.fixed_user != mine.fixed_user:
+        return False
+    if owner_of(fresh) == owner_of(mine):
+        return True
+    return not fresh.fixed_user and (fresh.project, fresh.succeeds) == (mine.project, mine.key)

@@ -1,14 +1,18 @@
-"""uvicorn's WebSocket protocol (websockets-sansio) with the answers it lacks.
+"""uvicorn's WebSocket protocol (websockets-sansio), handed over to a session after its upgrade.
 
-An oversized frame closes 4509 after a typed error, and text that is no UTF-8 reaches the session as a frame
-to refuse instead of ending the connection.
+A handed-over socket costs no task: its frames go straight to a listener, and whoever writes is told when the
+peer takes no more. It also has the answers that uvicorn lacks: an oversized frame closes 4509 after a typed
+error, and text that is no UTF-8 reaches the session as a frame to refuse instead of ending the connection.
 """
 
-from typing import Any
+import asyncio
+from typing import Any, Protocol, cast
 
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import CloseCode as WebSocketCloseCode
 from websockets.frames import Frame
+from websockets.protocol import State
 
 from server.protocol import codec
 from server.protocol.codec import Subprotocol
@@ -16,18 +20,132 @@ from server.protocol.codes import CloseCode, ErrorCode, refusal
 from server.protocol.messages import Error
 
 LINGER_SECONDS = 2.0
-ABORT = "parley.abort"
+WIRE = "parley.wire"
+
+
+class Listener(Protocol):
+    """Who takes a socket over."""
+
+    def received(self, frame: str | bytes) -> None:
+        """A whole message came in. Text that is no UTF-8 comes as bytes."""
+        ...
+
+    def writable(self) -> None:
+        """The peer takes data again."""
+        ...
+
+    def lost(self, code: int | None) -> None:
+        """The socket is gone, or going. May be told more than once."""
+        ...
+
+
+class Wire(Protocol):
+    """What a listener may do with its socket."""
+
+    @property
+    def full(self) -> bool:
+        """The peer has not taken enough of what was written: write no more until `writable`."""
+        ...
+
+    @property
+    def unsent(self) -> int:
+        """Bytes written that the kernel has not taken yet."""
+        ...
+
+    def write(self, payload: bytes, text: bool) -> None:
+        """Send one message; nothing where the socket is going."""
+        ...
+
+    def hold(self) -> None:
+        """Read no more."""
+        ...
+
+    def release(self) -> None:
+        """Read again."""
+        ...
+
+    def close(self, code: int) -> None:
+        """Send a close frame."""
+        ...
+
+    def abort(self, code: int) -> None:
+        """Close although the peer reads nothing."""
+        ...
+
+    def hand_over(self, listener: Listener) -> None:
+        """Everything that comes goes to the listener, what has come already first."""
+        ...
+
+
+class _ListenerQueue:
+    """Stands where uvicorn has a queue for the application: passes the socket's end on."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+
+    def put_nowait(self, event: dict[str, Any]) -> None:
+        """An event for the application; messages do not come this way."""
+        self._listener.lost(event.get("code"))
 
 
 class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
-    """One socket. `scope["extensions"]["parley.abort"]` closes it although its peer reads nothing."""
+    """One socket. After `accept` the application finds it, a Wire, in `scope["extensions"][WIRE]`."""
+
+    listener: Listener | None = None
+    full = False
 
     def handle_connect(self, event: Any) -> None:
-        """A request to upgrade: hand the application its way to abort."""
+        """A request to upgrade: hand the application its wire."""
         super().handle_connect(event)
         if hasattr(self, "scope"):
             extensions: dict[str, Any] = self.scope["extensions"]  # pyright: ignore[reportTypedDictNotRequiredAccess, reportAssignmentType]
-            extensions[ABORT] = self.abort
+            extensions[WIRE] = self
+
+    async def run_asgi(self) -> None:
+        """Run the application; the socket outlives it where it was handed over."""
+        try:
+            await self.app(self.scope, self.receive, self.send)
+        except ClientDisconnected:
+            pass
+        except Exception:
+            self.logger.exception("the upgrade failed")
+            self.send_500_response()
+        else:
+            if not self.handshake_complete:
+                self.send_500_response()
+        if self.listener is None and self.close_timer is None:
+            self.transport.close()
+
+    def hand_over(self, listener: Listener) -> None:
+        """See Wire."""
+        self.listener = listener
+        waiting = self.queue
+        self.queue = cast("asyncio.Queue[Any]", _ListenerQueue(listener))
+        while not waiting.empty():
+            event = waiting.get_nowait()
+            if event["type"] == "websocket.disconnect":
+                listener.lost(event["code"])
+            elif event["type"] == "websocket.receive":
+                text = event.get("text")
+                listener.received(text if text is not None else cast("bytes", event.get("bytes")))
+        self.release()
+        # An idle socket is cheap: nothing of its upgrade is kept.
+        self.request = self.response = cast("Any", None)
+        self.scope = cast("Any", {"subprotocols": self.scope["subprotocols"]})
+
+    # The socket's side
+
+    def pause_writing(self) -> None:
+        """The peer does not take what was written."""
+        super().pause_writing()
+        self.full = True
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        super().resume_writing()
+        self.full = False
+        if self.listener is not None:
+            self.listener.writable()
 
     def handle_text(self, event: Frame) -> None:
         """A text frame: what is no UTF-8 goes on as bytes, which no JSON session takes."""
@@ -38,12 +156,18 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
 
     def send_receive_event_to_app(self) -> None:
         """A whole message came in."""
+        data: str | bytes = b"".join(self.frames)
         if self.curr_msg_data_type == "text":
             try:
-                b"".join(self.frames).decode()
+                data = data.decode()
             except UnicodeDecodeError:
                 self.curr_msg_data_type = "bytes"
-        super().send_receive_event_to_app()
+        if self.listener is None:
+            super().send_receive_event_to_app()
+            return
+        self.frames = []
+        if not self.close_sent:
+            self.listener.received(data)
 
     def handle_parser_exception(self) -> None:
         """The peer broke the framing; an oversized frame gets the protocol's own answer."""
@@ -52,37 +176,82 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
             super().handle_parser_exception()
             return
         self.conn.data_to_send()  # drop the close frame that websockets made
-        most = self.config.ws_max_size
         self.queue.put_nowait({"type": "websocket.disconnect", "code": CloseCode.TOO_BIG, "reason": ""})
-        self.transport.write(_frames(self._too_big(most), CloseCode.TOO_BIG))
+        self._say_too_big(self.config.ws_max_size)
+        self.transport.write(bytes((0x88, 2)) + CloseCode.TOO_BIG.to_bytes(2, "big"))
         self.close_sent = True
         # The rest of the frame is still coming in: closing now would reset the connection before the peer
         # has read why.
+        self.release()
         self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
+    # The listener's side
+
+    @property
+    def unsent(self) -> int:
+        """See Wire."""
+        return self.transport.get_write_buffer_size()
+
+    def write(self, payload: bytes, text: bool) -> None:
+        """See Wire."""
+        if self.close_sent or self.transport.is_closing():
+            return
+        if self.conn.extensions:  # deflate
+            if self.conn.state is State.OPEN:
+                (self.conn.send_text if text else self.conn.send_binary)(payload)
+                self.transport.write(b"".join(self.conn.data_to_send()))
+            return
+        self.transport.write(frame_head(len(payload), text) + payload)
+
+    def hold(self) -> None:
+        """See Wire."""
+        if not self.read_paused:
+            self.read_paused = True
+            self.transport.pause_reading()
+
+    def release(self) -> None:
+        """See Wire."""
+        if self.read_paused:
+            self.read_paused = False
+            if not self.transport.is_closing():
+                self.transport.resume_reading()
+
+    def close(self, code: int) -> None:
+        """See Wire."""
+        if self.close_sent or self.transport.is_closing():
+            return
+        self._send_close(code)
+        self.release()  # the peer's own close frame comes in
+        self.close_timer = self.loop.call_later(self.close_timeout, self.transport.close)
+
     def abort(self, code: int) -> None:
-        """Close a socket that takes no more data: best effort now, by force after a moment."""
+        """See Wire: best effort now, by force after a moment."""
         if not self.close_sent and not self.transport.is_closing():
-            self.close_sent = True
-            self.conn.send_close(code)
-            self.transport.write(b"".join(self.conn.data_to_send()))
+            self._send_close(code)
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
-    def _too_big(self, most: int) -> tuple[bool, bytes]:
+    def _send_close(self, code: int) -> None:
+        self.close_sent = True
+        if self.conn.state is State.OPEN:
+            self.conn.send_close(code)
+            self.transport.write(b"".join(self.conn.data_to_send()))
+
+    def _say_too_big(self, most: int) -> None:
         problem = refusal(
             ErrorCode.BAD_MESSAGE, f"a frame may have {most} bytes: send less at once", limit=most
         )
         error = Error(problem.code, problem.message, problem.retry, limit=problem.limit)
         offered: list[str] = list(self.scope["subprotocols"])
         subprotocol = codec.choose_subprotocol(offered) or Subprotocol.JSON
-        frame = codec.encode(error, subprotocol)
-        return isinstance(frame, str), frame.encode() if isinstance(frame, str) else frame
+        payload = codec.encode(error, subprotocol)
+        self.transport.write(frame_head(len(payload), subprotocol is Subprotocol.JSON) + payload)
 
 
-def _frames(message: tuple[bool, bytes], code: int) -> bytes:
-    """One data frame and a close frame as a server sends them: short, whole, unmasked."""
-    text, data = message
-    assert len(data) < 65536
-    head = bytes([0x80 | (1 if text else 2)])
-    size = bytes([len(data)]) if len(data) < 126 else bytes([126]) + len(data).to_bytes(2, "big")
-    return head + size + data + bytes([0x88, 2]) + code.to_bytes(2, "big")
+def frame_head(length: int, text: bool) -> bytes:
+    """What precedes the payload of a whole, unmasked message (RFC 6455, 5.2)."""
+    kind = 0x81 if text else 0x82
+    if length < 126:
+        return bytes((kind, length))
+    if length < 65536:
+        return bytes((kind, 126)) + length.to_bytes(2, "big")
+    return bytes((kind, 127)) + length.to_bytes(8, "big")

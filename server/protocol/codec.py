@@ -47,11 +47,9 @@ def choose_subprotocol(offered: list[str]) -> Subprotocol | None:
     return next((known for known in Subprotocol if known in offered), None)
 
 
-def encode(message: ServerMessage, subprotocol: Subprotocol) -> str | bytes:
-    """A frame: text for JSON, bytes for MessagePack."""
-    if subprotocol is Subprotocol.JSON:
-        return _json_out.encode(message).decode()
-    return _msgpack_out.encode(message)
+def encode(message: ServerMessage, subprotocol: Subprotocol) -> bytes:
+    """A frame's payload: UTF-8 of a text frame for JSON, of a binary frame for MessagePack."""
+    return (_json_out if subprotocol is Subprotocol.JSON else _msgpack_out).encode(message)
 
 
 def decode(frame: str | bytes, subprotocol: Subprotocol, control_bytes_max: int) -> ClientMessage:

@@ -146,6 +146,13 @@ class Reauthenticated:
 
 
 @dataclass(frozen=True)
+class AccessChanged:
+    """The client's key ends at another time than was known: in `access_ms`, None: never."""
+
+    access_ms: int | None
+
+
+@dataclass(frozen=True)
 class AuthRefused:
     """The fresh token is not taken."""
 
@@ -191,6 +198,7 @@ Event = (
     | LogGrew
     | LogRead
     | Reauthenticated
+    | AccessChanged
     | AuthRefused
     | TimerFired
     | DrainStarted

@@ -91,6 +91,9 @@ class Session:
             case ev.Reauthenticated():
                 self._access.granted(now, event.expires_in_ms)
                 return [fx.Emit(m.AuthOk(event.expires_in_ms))]
+            case ev.AccessChanged():
+                self._access.granted(now, event.access_ms)
+                return []
             case ev.AuthRefused():
                 return self._close(CloseCode.AUTH_INVALID, _error(event.refusal, "auth"))
             case ev.TimerFired():

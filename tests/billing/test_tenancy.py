@@ -41,7 +41,7 @@ async def test_a_secret_belongs_to_the_principal_that_it_was_made_for(database: 
     assert (principal.tenant, principal.project, principal.key) == (key.tenant_id, key.project_id, key.id)
     assert (principal.user, principal.fixed_user) == ("", False)
     assert principal.scopes == {"chat", "requests:read"}
-    assert (principal.priority_max, principal.key_expires_ms) == ("standard", None)
+    assert (principal.priority_max, principal.access_ends_ms) == ("standard", None)
 
 
 async def test_a_key_bound_to_a_user_says_so(database: Database) -> None:
@@ -130,8 +130,8 @@ async def test_a_rotated_key_has_a_successor_with_the_same_rights(database: Data
     assert second is not None
     assert (first.user, first.scopes) == (second.user, second.scopes)
     assert new.rotated_from == old.id
-    assert first.key_expires_ms is not None
-    assert second.key_expires_ms is None
+    assert first.access_ends_ms is not None
+    assert second.access_ends_ms is None
     await rotate_key(database, old.tenant_id, old.id, overlap_seconds=0)
     assert await authenticate_key(database, old_secret) is None
 

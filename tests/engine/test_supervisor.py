@@ -17,11 +17,11 @@ from billing.api import Quota
 from core.clock import now_ms
 from core.database import Database
 from core.settings import Settings
+from core.tasks import end_tasks
 from engine.api import PoolQueue, WorkerView
 from engine.models.registry import ModelRecord, save
 from engine.reaper import Reaper
 from engine.supervisor import BACKOFF_SECONDS_MAX, STABLE_SECONDS, Backoff, Supervisor
-from engine.tasks import end_tasks
 from tests.engine.builders import FINGERPRINT
 from tests.engine.workers import TOKENIZER, Crew
 from tests.helpers.home import settings_in

@@ -14,12 +14,12 @@ from redis.asyncio import Redis
 
 from core.ids import uuid7
 from core.settings import Settings
+from core.tasks import end_tasks
 from engine.answer import Answer
 from engine.api import Claim, Enqueued, Entry, EntryKind, LogReader, PoolQueue, Sampling, Status, visible_text
 from engine.backends.scripted import NextToken, ScriptedEngine
 from engine.continuation import ModelLimits
 from engine.models.registry import ModelRecord
-from engine.tasks import end_tasks
 from engine.worker import Worker
 from engine.workload import Capacity, Workload
 from tests.engine.builders import FINGERPRINT, TENANT, request, request_input, tokens

@@ -188,13 +188,17 @@ class Peer:
 
 
 @asynccontextmanager
-async def running_site(settings: Settings, database: Database, redis: Redis) -> AsyncGenerator[Site]:
-    """A gateway that serves until the block ends."""
+async def running_site(
+    settings: Settings, database: Database, redis: Redis, **changed: Any
+) -> AsyncGenerator[Site]:
+    """A gateway that serves until the block ends; `changed` settings differ from the tests' usual ones."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     # Without a URL the database is the file `parley.db` in the home, which the fixture made.
-    settings = settings.model_copy(update={"port": port, "model": "tiny"})
+    settings = settings.model_copy(
+        update={"port": port, "model": "tiny", "drain_seconds_max": 1.0, **changed}
+    )
     folder = tiny_model(settings.home / "tiny")
     await save(database, ModelRecord("tiny", "1", FINGERPRINT, folder, settings.pool, CONTEXT), {}, now_ms())
     tenant = await create_tenant(database, "acme")

@@ -36,7 +36,7 @@ def test_both_subprotocols_write_the_same():
     packed = encode(attached, Subprotocol.MSGPACK)
     assert isinstance(packed, bytes)
     assert msgspec.msgpack.decode(packed) == fields
-    assert encode(m.Event(1, "queued", 1), Subprotocol.JSON) == '{"t":"event","g":1,"k":"queued","o":1}'
+    assert encode(m.Event(1, "queued", 1), Subprotocol.JSON) == b'{"t":"event","g":1,"k":"queued","o":1}'
 
 
 @given(st.text(max_size=200))

@@ -281,10 +281,20 @@ async def test_a_ticket_is_good_once(gateway: Site):
 
 
 async def test_sigterm_sends_clients_elsewhere(gateway: Site):
-    """go_away, then 4000; nothing accepts a new socket any more."""
-    async with gateway.welcomed() as peer:
+    """go_away while everything goes on, no new socket, then 4000 for those that stayed."""
+    async with gateway.answering("abc"), gateway.welcomed() as peer:
         gateway.stop.set()
-        assert (await peer.hear())["t"] == "go_away"
+        away = await peer.hear("go_away")
+        assert away["why"] == "drain"
+        assert 0 < away["in_ms"] <= 1000
+        async with httpx.AsyncClient() as client:
+            assert (await client.get(f"{gateway.url}/readyz")).status_code == 503
+        with pytest.raises(InvalidStatus) as refused:
+            async with gateway.open():
+                pass
+        assert refused.value.response.status_code == 503
+        await peer.send()
+        assert (await peer.hear("end"))["reason"] == "stop"
         assert await peer.closed() == 4000
 
 
