@@ -285,7 +285,7 @@ class Client:
         """Show a fresh token before the one in use ends. Else the server closes, and we connect anew."""
         loop = asyncio.get_running_loop()
         welcomes, until = self._welcomes, loop.time() + expires_in
-        while welcomes == self._welcomes and loop.time() < until:
+        while welcomes == self._welcomes and self.connected and loop.time() < until:
             try:
                 token = await self._link.token()
             except Stopped:

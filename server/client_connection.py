@@ -149,8 +149,8 @@ def same_origin(ours: str, named: object) -> str:
     """The address that a `go_away` names where it is of the same scheme, host and port as ours, else ours."""
     if not isinstance(named, str):
         return ours
-    theirs = urljoin(ours, named.replace("http", "ws", 1) if named.startswith("http") else named)
     try:
+        theirs = urljoin(ours, named.replace("http", "ws", 1) if named.startswith("http") else named)
         return theirs if _origin(theirs) == _origin(ours) else ours
     except ValueError:
         return ours  # not an address

@@ -256,7 +256,7 @@ export class Client {
   async #authenticate(expiresInMs) {
     const connection = this.#connections;
     const until = Date.now() + expiresInMs;
-    while (connection === this.#connections && Date.now() < until) {
+    while (connection === this.#connections && this.state.state === "open" && Date.now() < until) {
       try {
         const token = await this.options.token();
         if (connection === this.#connections) this.#link.tell({ t: "auth", token });

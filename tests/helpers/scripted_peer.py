@@ -37,7 +37,7 @@ MODELS = [
 
 
 class Socket:
-    """One accepted WebSocket, played by the test. `heard`: what was not taken yet; `log`: all that was said."""
+    """One accepted WebSocket, played by the test. `heard`: what was not taken yet; `log`: all of it."""
 
     def __init__(self, socket: WebSocket, encoding: str = "json") -> None:
         self._socket = socket
@@ -47,6 +47,12 @@ class Socket:
         self.code: int | None = None
         self.closed = asyncio.Event()
         self._changed = asyncio.Event()
+
+    @property
+    def path(self) -> str:
+        """What the client asked for, with its query."""
+        url = self._socket.url
+        return f"{url.path}?{url.query}" if url.query else url.path
 
     async def read(self) -> None:
         """Collect what the client sends until it is gone."""

@@ -31,7 +31,7 @@ DEFAULTS: dict[str, Callable[[], Frame]] = {
 LISTED: Frame = {"g": 1, "epoch": 1, "from": 1, "head": 1, "state": "running"}
 
 
-class Failed(AssertionError):
+class Failed(AssertionError):  # noqa: N818  (the verdict of a case)
     """The client did not do what the case says."""
 
 
@@ -47,7 +47,7 @@ class Line:
     async def tell(self, frame: Frame) -> None:
         """Send, and remember how far each `g` was sent."""
         if frame["t"] in LOGGED and ("o" in frame or "b" in frame):
-            self.sent[frame["g"]] = frame.get("b", frame.get("o"))
+            self.sent[frame["g"]] = frame["b"] if "b" in frame else frame["o"]
         await self.socket.tell(**frame)
 
     def audit(self) -> None:
@@ -80,7 +80,10 @@ class Playing:
             case s.Refuse():
                 self._peer.refusals.append(Refusal(self._names.value(step.refuse), step.body, step.headers))
             case s.Send():
-                await self._send(step)
+                await self._send(step, step.send, step.text)
+            case s.SendAll():
+                for each in self._names.value(step.send_all):
+                    await self._send(step, each)
             case s.Expect():
                 await self._expect(step)
             case s.ExpectAcked():
@@ -125,6 +128,9 @@ class Playing:
         _not_before(started, step.not_before_ms)
         if isinstance(step, s.Open):
             await self._welcome(line, step.welcome)
+            await self._see(step, {"state": "open"}, self._subject.state)
+        elif socket.path != step.path:
+            raise Failed(f"the client went to {socket.path}")
 
     async def _welcome(self, line: Line, written: dict[str, Any]) -> None:
         fields = self._names.value(written)
@@ -137,15 +143,15 @@ class Playing:
 
     # Messages
 
-    async def _send(self, step: s.Send) -> None:
-        frame: Frame = self._names.value(step.send)
+    async def _send(self, step: s.Step, written: Any, text: Any = "") -> None:
+        frame: Frame = self._names.value(written)
         frame = {name: each for name, each in frame.items() if each is not None}
         frame = DEFAULTS.get(frame["t"], dict)() | frame
         if frame["t"] == "delta":
             last = frame.get("b", frame["a"])
             frame = {"b": last, "p": 0, "i": last} | frame
         if frame["t"] == "end":
-            frame = end_fields(self._names.text(step.text)) | frame
+            frame = end_fields(self._names.text(text)) | frame
         line = self._line(step)
         if frame["t"] == "attached":
             line.sent[frame["g"]] = frame["from"] - 1
@@ -188,10 +194,10 @@ class Playing:
     # The application
 
     async def _act(self, step: s.Do) -> None:
-        if len(step.do) != 1:
-            raise BadCase(f"one action, not {list(step.do)}")
-        action, written = next(iter(step.do.items()))
-        value = self._names.value(written)
+        written = cast(Facts, self._names.value(step.do))
+        if len(written) != 1:
+            raise BadCase(f"one action, not {list(written)}")
+        action, value = next(iter(written.items()))
         match action, value:
             case "send", {"id": id}:
                 fields = cast(Facts, value)

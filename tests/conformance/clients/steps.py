@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from msgspec import field
 
@@ -31,6 +31,7 @@ class Connect(Step, frozen=True, kw_only=True):
     """The client connects and says hello; nothing is answered."""
 
     connect: str
+    path: str = "/v1/ws"
     hello: dict[str, Any] = {}
     not_before_ms: int = 0
 
@@ -54,6 +55,19 @@ class Send(Step, frozen=True, kw_only=True):
 
     send: Any
     text: Any = None
+
+
+class SendAll(Step, frozen=True, kw_only=True):
+    """The server sends several messages."""
+
+    send_all: Any
+
+
+class Repeat(Step, frozen=True, kw_only=True):
+    """Steps that are played N times; `#` in them is the number, from 1."""
+
+    repeat: int
+    steps: list[dict[str, Any]]
 
 
 class Expect(Step, frozen=True, kw_only=True):
@@ -104,7 +118,7 @@ class ExpectOpen(Step, frozen=True, kw_only=True):
 class Do(Step, frozen=True, kw_only=True):
     """The application does something with the client."""
 
-    do: dict[str, Any]
+    do: Any
 
 
 class ExpectAnswer(Step, frozen=True, kw_only=True):
@@ -132,6 +146,8 @@ STEPS: dict[str, type[Step]] = {
     "greet": Greet,
     "refuse": Refuse,
     "send": Send,
+    "send_all": SendAll,
+    "repeat": Repeat,
     "expect": Expect,
     "expect_acked": ExpectAcked,
     "quiet": Quiet,
@@ -200,9 +216,34 @@ def _cases_of(path: Path) -> Iterator[Case]:
         if names.count(case.name) > 1:
             raise BadCase(f"{path.name}: two cases are named {case.name!r}")
         try:
-            steps = tuple(parse_step(step, STEPS) for step in case.steps)
+            steps = tuple(parsed(case.steps))
         except BadCase as error:
             raise BadCase(f"{path.name}: {case.name}: {error}") from error
         for label, each in (case.for_each or {"": None}).items():
             id = "-".join(str(part).replace(" ", "_") for part in (path.stem, case.name, label) if part)
             yield Case(id, case.why, case.client, steps, each, case.only, case.sees_http)
+
+
+def parsed(written: list[dict[str, Any]]) -> Iterator[Step]:
+    """The steps, those that are repeated written out. Raises BadCase."""
+    for each in written:
+        step = parse_step(each, STEPS)
+        if isinstance(step, Repeat):
+            for number in range(1, step.repeat + 1):
+                yield from parsed(cast(list[dict[str, Any]], _numbered(step.steps, number)))
+        else:
+            yield step
+
+
+def _numbered(written: Any, number: int) -> Any:
+    match written:
+        case "#":
+            return number
+        case str():
+            return written.replace("#", str(number))
+        case dict():
+            return {key: _numbered(value, number) for key, value in cast(dict[Any, Any], written).items()}
+        case list():
+            return [_numbered(value, number) for value in cast(list[Any], written)]
+        case _:
+            return written
