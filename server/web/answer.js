@@ -15,6 +15,23 @@ import { sha256 } from "./sha256.js";
  * What `apply` did. "stale" was ignored; "gap" and "diverged" ask the caller to attach again at `applied`.
  * @typedef {"text" | "reset" | "status" | "end" | "stale" | "gap" | "diverged"} Outcome
  */
+/** @typedef {Outcome | "accepted" | "failed"} Change */
+/**
+ * Where a piece of text comes from, for clients that asked for it (option `trace`).
+ * @typedef {object} Trace
+ * @property {string} id the request
+ * @property {number} a the first log offset it covers
+ * @property {number} b the last one
+ * @property {number} tokens how many tokens the text covers by now
+ * @property {boolean} final nothing follows
+ * @property {number | null} batch which delta of this reading it was, counted by the server
+ * @property {number | null} ms how long the gateway held it back to merge it
+ */
+/**
+ * Somebody who wants to know of a change. When it returns, or the promise that it returned is settled, the change
+ * counts as applied and may be acknowledged.
+ * @typedef {(answer: Answer, change: Change, trace: Trace | undefined) => unknown} Watcher
+ */
 
 const STATUSES = new Set(["queued", "running", "moved", "parked", "resumed"]);
 

@@ -18,15 +18,15 @@ export { Answer, ProtocolError, SignedOut };
 
 /** @typedef {import("./answer.js").Frame} Frame */
 /** @typedef {import("./link.js").LinkState} LinkState */
-/** @typedef {import("./readings.js").Change} Change */
-/** @typedef {import("./readings.js").Trace} Trace */
+/** @typedef {import("./answer.js").Change} Change */
+/** @typedef {import("./answer.js").Trace} Trace */
 /**
  * @typedef {object} Options
  * @property {() => Promise<string>} token a fresh ticket or an API key, asked for at every connection and when the
  *   one in use is about to end; it throws SignedOut where there is none to be had
  * @property {string} [url] of the socket; the page's own origin unless given
  * @property {(state: LinkState) => void} [onState]
- * @property {import("./readings.js").Watcher} [onChange] when it returns, or the promise that it returned is settled,
+ * @property {import("./answer.js").Watcher} [onChange] when it returns, or the promise that it returned is settled,
  *   the change counts as applied; the server waits for readers who are slow
  * @property {(error: ProtocolError) => void} [onError] an error that belongs to no answer
  * @property {{events?: number, bytes?: number}} [window] smaller windows than the server's

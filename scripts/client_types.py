@@ -1,0 +1,61 @@
+"""Writes the TypeScript types of the browser's client: `.venv/bin/python scripts/client_types.py`.
+
+They are made from the JSDoc of server/web/client.js and of the modules that its types name, by the TypeScript
+of package-lock.json. `--check` writes nothing and fails where the written ones are stale.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WEB = ROOT / "server" / "web"
+ENTRY = "client"
+NAMED = re.compile(r"""(?:from|import\()\s*["']\./([a-z0-9_-]+)\.js["']""")
+OPTIONS = ["--declaration", "--emitDeclarationOnly", "--allowJs", "--strict", "--target", "es2022"]
+LIBRARIES = ["--lib", "es2022,dom,dom.iterable", "--module", "es2022", "--moduleResolution", "bundler"]
+
+
+def main(*arguments: str) -> int:
+    """1 where `--check` finds stale types."""
+    made = declarations()
+    written = {path.name: path.read_text() for path in WEB.glob("*.d.ts")}
+    if "--check" in arguments:
+        stale = sorted(name for name in made.keys() | written.keys() if made.get(name) != written.get(name))
+        if stale:
+            print(f"stale: {', '.join(stale)}; run scripts/client_types.py", file=sys.stderr)
+        return 1 if stale else 0
+    for name in written.keys() - made.keys():
+        (WEB / name).unlink()
+    for name, text in made.items():
+        (WEB / name).write_text(text)
+    return 0
+
+
+def declarations() -> dict[str, str]:
+    """The .d.ts files by name: the client's and those that it names, directly or not."""
+    with tempfile.TemporaryDirectory() as folder:
+        sources = Path(folder) / "sources"
+        # A copy without the written types, which would be taken for the truth about the modules.
+        shutil.copytree(WEB, sources, ignore=shutil.ignore_patterns("*.d.ts"))
+        emitted = Path(folder) / "types"
+        tsc = [sys.executable, str(ROOT / "scripts" / "javascript.py"), "tsc"]
+        entry = str(sources / f"{ENTRY}.js")
+        subprocess.run([*tsc, entry, "--outDir", str(emitted), *OPTIONS, *LIBRARIES], check=True)
+        return _reachable(emitted, ENTRY, {})
+
+
+def _reachable(folder: Path, module: str, found: dict[str, str]) -> dict[str, str]:
+    name = f"{module}.d.ts"
+    if name not in found:
+        found[name] = (folder / name).read_text()
+        for named in NAMED.findall(found[name]):
+            _reachable(folder, named, found)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

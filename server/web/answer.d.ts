@@ -1,0 +1,153 @@
+/** A refusal or a failure that the server named with a code of docs/protocol.md. */
+export class ProtocolError extends Error {
+    /**
+     * @param {{code: string, message: string, retry?: boolean, after_ms?: number, scope?: string,
+     *   limit?: number}} frame an `error`
+     */
+    constructor(frame: {
+        code: string;
+        message: string;
+        retry?: boolean;
+        after_ms?: number;
+        scope?: string;
+        limit?: number;
+    });
+    code: string;
+    /** The same message may work later. */
+    retry: boolean;
+    afterMs: number | null;
+    scope: string | null;
+    limit: number | null;
+}
+/** One request and the text of its answer so far: always a prefix of the server's log. */
+export class Answer {
+    /**
+     * @param {string} id the request's id
+     * @param {Frame | null} message the `send` that starts it; null for a reader of somebody's request
+     */
+    constructor(id: string, message: Frame | null);
+    id: string;
+    message: Frame | null;
+    accepted: boolean;
+    /** @type {number | null} */
+    epoch: number | null;
+    /** The highest log offset that is part of `text`. */
+    applied: number;
+    text: string;
+    /** Tokens that `text` covers. */
+    tokens: number;
+    /** @type {Status} */
+    status: Status;
+    /** @type {{position: number, wait_ms: number} | null} */
+    queue: {
+        position: number;
+        wait_ms: number;
+    } | null;
+    /** Why it moved to another worker, the last time: lost, drain, preempt or pool. @type {string | null} */
+    movedBecause: string | null;
+    /** The server holds text back because this reader is slow. */
+    paused: boolean;
+    /** A cancel was asked for and not answered yet. */
+    cancelling: boolean;
+    /** @type {string | null} */
+    reason: string | null;
+    /** @type {string | null} */
+    code: string | null;
+    /** @type {Usage | null} */
+    usage: Usage | null;
+    /** @type {Cost | null} */
+    cost: Cost | null;
+    /** @type {Timing | null} */
+    timing: Timing | null;
+    /** Whether `end.h` was the hash of `text`; null before the end. @type {boolean | null} */
+    verified: boolean | null;
+    /** @type {ProtocolError | null} */
+    error: ProtocolError | null;
+    /** Resolves with this answer at its end; rejects with a ProtocolError where it was refused or lost. */
+    done: Promise<any>;
+    /** No more frames will change it. */
+    get finished(): boolean;
+    /**
+     * Apply one frame of this request's `g`.
+     * @param {Frame} frame
+     * @returns {Outcome}
+     */
+    apply(frame: Frame): Outcome;
+    /**
+     * It will never end: the server refused it or does not know it.
+     * @param {ProtocolError} error
+     */
+    fail(error: ProtocolError): void;
+    /** Forget what was applied, to read the log from its start. */
+    rewind(): void;
+    #private;
+}
+/**
+ * a message of protocol parley.v1
+ */
+export type Frame = Record<string, any> & {
+    t: string;
+};
+/**
+ * Where a request stands. "moved": its worker is gone, another takes it over. "parked": nobody was reading, so its
+ * worker does something else. "resumed": a reader is back, the worker soon too.
+ */
+export type Status = "sending" | "queued" | "running" | "moved" | "parked" | "resumed" | "ended" | "failed";
+export type Usage = {
+    input: number;
+    cached_input: number;
+    output: number;
+    total: number;
+};
+export type Cost = {
+    nano: number;
+    currency: string;
+};
+export type Timing = {
+    queue_ms: number;
+    ttft_ms: number | null;
+    total_ms: number;
+};
+/**
+ * What `apply` did. "stale" was ignored; "gap" and "diverged" ask the caller to attach again at `applied`.
+ */
+export type Outcome = "text" | "reset" | "status" | "end" | "stale" | "gap" | "diverged";
+export type Change = Outcome | "accepted" | "failed";
+/**
+ * Where a piece of text comes from, for clients that asked for it (option `trace`).
+ */
+export type Trace = {
+    /**
+     * the request
+     */
+    id: string;
+    /**
+     * the first log offset it covers
+     */
+    a: number;
+    /**
+     * the last one
+     */
+    b: number;
+    /**
+     * how many tokens the text covers by now
+     */
+    tokens: number;
+    /**
+     * nothing follows
+     */
+    final: boolean;
+    /**
+     * which delta of this reading it was, counted by the server
+     */
+    batch: number | null;
+    /**
+     * how long the gateway held it back to merge it
+     */
+    ms: number | null;
+};
+/**
+ * Somebody who wants to know of a change. When it returns, or the promise that it returned is settled, the change
+ * counts as applied and may be acknowledged.
+ */
+export type Watcher = (answer: Answer, change: Change, trace: Trace | undefined) => unknown;

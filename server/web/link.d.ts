@@ -1,0 +1,97 @@
+/** @typedef {import("./answer.js").Frame} Frame */
+/**
+ * Where the connection stands. "waiting": reconnects in `inMs`. "stopped": will not reconnect by itself.
+ * @typedef {{state: "connecting"} | {state: "open"} | {state: "waiting", inMs: number, attempt: number}
+ *   | {state: "stopped", code: string, message: string}} LinkState
+ */
+/**
+ * @typedef {object} Owner
+ * @property {() => Promise<string>} token a fresh ticket or an API key, asked for at every connection
+ * @property {(token: string) => Frame} hello the first frame of a connection
+ * @property {(welcome: Frame, hello: Frame) => void} onWelcome a connection took over; `hello` is what it asked
+ * @property {(frame: Frame) => void} onFrame every later frame of the connection that holds
+ * @property {(error: Frame) => void} onError an error before `welcome`
+ * @property {(state: LinkState) => void} onState
+ */
+/** Thrown by `token` when there is no way to get one: the client stops instead of trying again. */
+export class SignedOut extends Error {
+}
+export class Link {
+    /**
+     * @param {string} url
+     * @param {number} backoffMs the first reconnect waits at most this long, later ones twice as long each
+     * @param {Owner} owner
+     */
+    constructor(url: string, backoffMs: number, owner: Owner);
+    url: string;
+    backoffMs: number;
+    owner: Owner;
+    /** @type {LinkState} */
+    state: LinkState;
+    /** Connections that took over from one that still held, and those that came after a loss. */
+    handovers: number;
+    reconnects: number;
+    /** Connect, and stay connected until `stop` or a reason to stop. */
+    start(): void;
+    /**
+     * @param {string} code
+     * @param {string} message
+     */
+    stop(code: string, message: string): void;
+    /**
+     * Send one frame, if a connection holds.
+     * @param {Frame} frame
+     * @returns {boolean}
+     */
+    tell(frame: Frame): boolean;
+    /**
+     * The server asked us to move: dial a second connection, which takes over at its welcome. Where that fails it is
+     * tried again until the time is over or the server closes; then we reconnect as after any loss.
+     * @param {number} inMs
+     * @param {string} [url] where to; only the same origin is followed
+     */
+    handOver(inMs: number, url?: string): void;
+    /** Reconnect now instead of at the end of the backoff; find out whether an open socket still lives. */
+    wake: () => void;
+    #private;
+}
+export type Frame = import("./answer.js").Frame;
+/**
+ * Where the connection stands. "waiting": reconnects in `inMs`. "stopped": will not reconnect by itself.
+ */
+export type LinkState = {
+    state: "connecting";
+} | {
+    state: "open";
+} | {
+    state: "waiting";
+    inMs: number;
+    attempt: number;
+} | {
+    state: "stopped";
+    code: string;
+    message: string;
+};
+export type Owner = {
+    /**
+     * a fresh ticket or an API key, asked for at every connection
+     */
+    token: () => Promise<string>;
+    /**
+     * the first frame of a connection
+     */
+    hello: (token: string) => Frame;
+    /**
+     * a connection took over; `hello` is what it asked
+     */
+    onWelcome: (welcome: Frame, hello: Frame) => void;
+    /**
+     * every later frame of the connection that holds
+     */
+    onFrame: (frame: Frame) => void;
+    /**
+     * an error before `welcome`
+     */
+    onError: (error: Frame) => void;
+    onState: (state: LinkState) => void;
+};

@@ -1,0 +1,65 @@
+"""The published TypeScript types of the browser's client."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.helpers.scripted_peer import scripted_peer
+
+ROOT = Path(__file__).parent.parent.parent
+WEB = ROOT / "server" / "web"
+GOOD = """
+import { Answer, Client, ProtocolError, SignedOut, type Trace } from "./client.js";
+
+const client = new Client({
+  token: async () => { if (!navigator.onLine) throw new SignedOut("no"); return "ticket"; },
+  trace: true,
+  onChange: async (answer: Answer, change, trace: Trace | undefined) => {
+    if (change === "end") console.log(answer.usage?.total, answer.verified === true);
+    await fetch(`/${answer.id}`, { body: String(trace?.ms), method: "POST" });
+  },
+  onError: (error: ProtocolError) => console.log(error.code, error.afterMs ?? 0),
+});
+client.connect();
+const answer: Answer = await client.send({ messages: [{ role: "user", content: "Hello" }] });
+const total: number | undefined = (await answer.done).usage?.total;
+console.log(total, client.counters.verified, client.state.state === "stopped" && client.state.code);
+"""
+BAD = GOOD + 'answer.status === "asleep"; client.send({ text: "Hello" });\n'
+
+
+def typed(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
+    """What the TypeScript of the lock says about a customer's module beside the published types."""
+    for path in WEB.glob("*.d.ts"):
+        (folder / path.name).write_text(path.read_text())
+    (folder / "customer.ts").write_text(source)
+    options = ["--strict", "--noEmit", "--target", "es2022", "--module", "es2022", "--lib", "es2022,dom"]
+    tsc = [sys.executable, str(ROOT / "scripts" / "javascript.py"), "tsc", *options]
+    command = [*tsc, "--moduleResolution", "bundler", str(folder / "customer.ts")]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_published_types_are_those_of_the_source():
+    """Whoever changes the client's interface writes its types again."""
+    command = [sys.executable, str(ROOT / "scripts" / "client_types.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_customers_module_is_checked_by_them(tmp_path: Path):
+    """A module that uses the client well compiles; a wrong status and a wrong field do not."""
+    assert typed(tmp_path, GOOD).stdout == ""
+    wrong = typed(tmp_path, BAD).stdout
+    assert "TS2367" in wrong
+    assert "'text' does not exist in type 'Message'" in wrong
+
+
+@pytest.mark.parametrize("name", [path.name for path in WEB.glob("*.d.ts")])
+async def test_they_are_served_beside_the_client(name: str):
+    """An editor that reads /web/client.js finds its types at the same place."""
+    async with scripted_peer() as peer, httpx.AsyncClient() as http:
+        served = await http.get(f"{peer.url}/web/{name}")
+    assert (served.status_code, served.text) == (200, (WEB / name).read_text())
