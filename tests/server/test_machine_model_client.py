@@ -1,0 +1,368 @@
+"""The real Python client and real session machines, joined by a network that cuts, delays and forgets.
+
+Only sockets and the clock are played: client.py, its link, backoff and handover run as they are. After every
+step each answer shows a prefix of its log; left in peace, every answer ends with the right hash.
+"""
+
+import asyncio
+import sys
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, invariant, precondition, rule
+
+import server.client_connection
+from engine.api import text_hash
+from server.client import Client, Event, ProtocolError, Reset, Text
+from server.client_reader import Answer
+from server.protocol.codes import CloseCode
+from server.session import events as ev
+from tests.server.simulation.gateway import Connection
+from tests.server.simulation.line import Line, VirtualLoop
+from tests.server.simulation.profile import PROFILE
+from tests.server.simulation.world import REQUESTS_MAX, World, limits_of, picks
+
+ROUNDS_MAX = 150
+LINES_MAX = 4
+LOGGED = ('{"t":"delta"', '{"t":"event"', '{"t":"snap"', '{"t":"end"')
+
+
+@dataclass
+class Reader:
+    """The application: one answer and what it was told of it."""
+
+    id: str
+    opening: "asyncio.Task[Answer]"
+    answer: Answer | None = None
+    events: Any = None
+    reading: "asyncio.Task[Event] | None" = None
+    shown: str = ""
+    seen: list[Event] = field(default_factory=list[Event])
+    over: bool = False
+    error: ProtocolError | None = None
+    detached: bool = False
+
+
+class ClientModel(World):
+    """One client; as many connections as it opens."""
+
+    # Beginning and end
+
+    @initialize(
+        window=st.sampled_from([None, {"events": 1}, {"events": 3, "bytes": 90}]),
+        events=st.sampled_from([1, 4, 8, 256]),
+        size=st.sampled_from([64, 200, 32 * 1024]),
+        connection=st.sampled_from([100, 300, 128 * 1024]),
+        batch=st.booleans(),
+    )
+    def begin(
+        self, window: dict[str, int] | None, events: int, size: int, connection: int, batch: bool
+    ) -> None:
+        """A client that connects."""
+        self.loop = VirtualLoop()
+        self.begin_world(limits_of(events, size, connection, hello_seconds=10_000.0))
+        self.lines: list[Line] = []
+        self.readers: list[Reader] = []
+        self.unreachable = self.tampered = self.swallowed = False
+        self.dial = server.client_connection.connect
+        server.client_connection.connect = self._connect  # type: ignore[assignment]
+        self.client = Client("http://gateway", "key", window=window, batch=batch)
+        self.entering = self.start(self.client.__aenter__())
+
+    def teardown(self) -> None:
+        """At last all requests end, and every answer is read to its end."""
+        if not hasattr(self, "client"):
+            return
+        try:
+            if sys.exc_info()[0] is None:
+                self.end_all()
+                self.settle_down()
+                assert not self.client.counters.mismatched
+        finally:
+            server.client_connection.connect = self.dial
+            self._stop()
+
+    def _stop(self) -> None:
+        closing = self.start(self.client.close())
+        for _ in range(4):
+            self.loop.now += 5.0
+            self.loop.settle()
+        tasks = [task for task in asyncio.all_tasks(self.loop) if task is not closing]
+        for task in tasks:
+            task.cancel()
+        readers = [each for reader in self.readers for each in (reader.opening, reader.reading) if each]
+        readers.append(self.entering)
+        self.loop.run_until_complete(asyncio.gather(closing, *tasks, *readers, return_exceptions=True))
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.close()
+
+    async def _connect(self, url: str, **_options: Any) -> Any:
+        if self.unreachable:
+            raise OSError("no gateway")
+        line = Line(self.open_connection())
+        self.trace(f"{line.connection.name} is dialled")
+        self.lines.append(line)
+        return line.socket
+
+    # The application
+
+    @precondition(lambda self: hasattr(self, "readers") and len(self.readers) < REQUESTS_MAX)
+    @rule()
+    def ask(self) -> None:
+        """Send a turn."""
+        id = f"r{len(self.readers) + 1}"
+        self.readers.append(Reader(id, self.start(self.client.send("hi", id=id))))
+
+    @precondition(lambda self: self._open())
+    @rule(pick=picks, events=st.integers(1, 4))
+    def read(self, pick: int, events: int) -> None:
+        """The application asks an answer for more."""
+        for _ in range(events):
+            if self._open():
+                self._read(self._open()[pick % len(self._open())])
+
+    @precondition(lambda self: self._open())
+    @rule(pick=picks)
+    def cancel(self, pick: int) -> None:
+        """The application asks to stop."""
+        self.start(self.client.cancel(self._open()[pick % len(self._open())].id))
+
+    @precondition(lambda self: self._open())
+    @rule(pick=picks)
+    def detach(self, pick: int) -> None:
+        """The application stops reading."""
+        reader = self._open()[pick % len(self._open())]
+        if reader.answer is not None and reader.reading is None:
+            self.start(reader.answer.detach())
+            reader.detached = True
+
+    @precondition(lambda self: any(each.detached for each in self.readers))
+    @rule(pick=picks)
+    def attach(self, pick: int) -> None:
+        """The application reads again, from the start."""
+        detached = [each for each in self.readers if each.detached]
+        reader = detached[pick % len(detached)]
+        self.readers[self.readers.index(reader)] = Reader(
+            reader.id, self.start(self.client.attach(reader.id))
+        )
+
+    # The network
+
+    @precondition(lambda self: self.lines)
+    @rule(pick=picks, frames=st.integers(1, 5))
+    def deliver_to_server(self, pick: int, frames: int) -> None:
+        """The next frames of the client arrive."""
+        for _ in range(frames):
+            self._to_server(self.lines[pick % len(self.lines)])
+
+    @precondition(lambda self: self.lines)
+    @rule(pick=picks, frames=st.integers(1, 6))
+    def deliver_to_client(self, pick: int, frames: int) -> None:
+        """The next frames of the server arrive."""
+        for _ in range(frames):
+            self._to_client(self.lines[pick % len(self.lines)])
+
+    @precondition(lambda self: self.lines and self.lines[0].to_server)
+    @rule(pick=picks)
+    def say_twice(self, pick: int) -> None:
+        """A turn, an ack or a cancel is said twice."""
+        line = self.lines[pick % len(self.lines)]
+        first = line.to_server[0] if line.to_server else None
+        if first is not None and first.startswith(('{"t":"send"', '{"t":"ack"', '{"t":"cancel"')):
+            line.to_server.appendleft(first)
+
+    @precondition(lambda self: self.lines)
+    @rule(pick=picks, twice=st.booleans())
+    def tamper(self, pick: int, twice: bool) -> None:
+        """Something between repeats or swallows a message of a log."""
+        line = self.lines[pick % len(self.lines)]
+        if line.to_client and str(line.to_client[0]).startswith(LOGGED):
+            self.tampered, self.swallowed = True, self.swallowed or not twice
+            first = line.to_client.popleft()
+            line.to_client.extendleft([first, first] if twice else [])
+
+    @precondition(lambda self: self.lines)
+    @rule(pick=picks, noticed=st.booleans(), dies=st.booleans())
+    def cut(self, pick: int, noticed: bool, dies: bool) -> None:
+        """Everything in flight is lost. `dies`: the gateway too; else it may not know for a while."""
+        line = self.lines[pick % len(self.lines)]
+        line.cut()
+        if noticed:
+            line.socket.notice()
+        if dies:
+            line.connection.jobs.clear()
+            line.connection.feed(ev.ConnectionLost())
+        self.loop.settle()
+
+    @precondition(lambda self: self.lines)
+    @rule(pick=picks, in_ms=st.sampled_from([0, 300, 5000, 60_000]))
+    def drain(self, pick: int, in_ms: int) -> None:
+        """A gateway stops: the client goes to another before it leaves this one."""
+        self.lines[pick % len(self.lines)].connection.feed(ev.DrainStarted(in_ms))
+
+    @rule(unreachable=st.booleans())
+    def reach(self, unreachable: bool) -> None:
+        """Whether new connections come about."""
+        self.unreachable = unreachable
+
+    @rule(seconds=st.sampled_from([0.001, 0.02, 0.05, 0.25, 0.6, 2.5, 12.0, 36.0]))
+    def wait(self, seconds: float) -> None:
+        """Time passes for everyone."""
+        self._wait(seconds)
+
+    @rule()
+    def peace(self) -> None:
+        """Nothing is cut any more: everyone has everything."""
+        self.settle_down()
+
+    # What always holds
+
+    @invariant()
+    def answers_are_prefixes(self) -> None:
+        """P3: what an answer shows is the log through what it applied, and what its reader was given."""
+        for reader in self.readers if hasattr(self, "readers") else ():
+            if reader.answer is None or reader.id not in self.pool.logs:
+                continue
+            log, answer = self.pool.logs[reader.id], reader.answer
+            assert answer.text in log.texts(answer.epoch, answer.applied) or log.retracted, (
+                f"{reader.id} shows {answer.text!r} at {answer.applied} of epoch {answer.epoch}"
+            )
+            assert reader.shown == answer.text, f"{reader.id} was given {reader.shown!r} of {answer.text!r}"
+
+    @invariant()
+    def no_unexplained_gap(self) -> None:
+        """On one connection after the other nothing is skipped."""
+        if hasattr(self, "client"):
+            counters = self.client.counters
+            excused = self.tampered or counters.handovers or any(log.retracted for log in self.logs())
+            assert not counters.gaps or excused, f"{counters.gaps} gaps"
+
+    @invariant()
+    def the_client_goes_on(self) -> None:
+        """Nothing that a network or a gateway does makes a good client give up."""
+        assert not hasattr(self, "client") or self.client.stopped is None, self.client.stopped
+
+    # Peace
+
+    def settle_down(self) -> None:
+        """Deliver and answer everything until nobody waits."""
+        self.unreachable = False
+        if self.swallowed:  # the last message of all leaves no gap: a new connection shows that it is missing
+            self.swallowed = False
+            for line in self.lines:
+                line.cut()
+                line.socket.notice()
+        for _ in range(ROUNDS_MAX):
+            self.work_off()
+            self.supersede()
+            for line in list(self.lines):
+                for _ in range(len(line.to_client)):
+                    self._to_client(line)
+                for _ in range(len(line.to_server)):
+                    self._to_server(line)
+            for reader in self._open():
+                while self._read(reader):
+                    pass
+            self._wait(1.0)
+            if self._quiet():
+                return
+        raise AssertionError(f"after {ROUNDS_MAX} rounds of peace somebody waits: {self.readers}")
+
+    def _quiet(self) -> bool:
+        on_its_way = any(line.to_client and not line.dead for line in self.lines)
+        busy = on_its_way or self.jobs() or not self.client.connected
+        return not busy and all(self._has_all(reader) for reader in self.readers)
+
+    def _has_all(self, reader: Reader) -> bool:
+        log = self.pool.logs.get(reader.id)
+        if reader.over or reader.detached:
+            return True
+        return log is not None and reader.answer is not None and reader.answer.applied == log.head
+
+    # Parts
+
+    def connections(self) -> list[Connection]:
+        """All that a gateway still believes in."""
+        return [line.connection for line in self.lines] if hasattr(self, "lines") else []
+
+    def start(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        """Begin something, and see how far it comes."""
+        task = self.loop.create_task(work)
+        self.loop.settle()
+        return task
+
+    def _open(self) -> list[Reader]:
+        readers = self.readers if hasattr(self, "readers") else []
+        return [each for each in readers if not (each.over or each.detached)]
+
+    def _wait(self, seconds: float) -> None:
+        self.loop.now += seconds
+        self.pass_time(seconds)
+        self.loop.settle()
+
+    def _read(self, reader: Reader) -> bool:
+        """One event of an answer, if there is one."""
+        try:
+            if reader.answer is None:
+                if not reader.opening.done():
+                    return False
+                reader.answer = reader.opening.result()
+                reader.events = reader.answer.events()
+            if reader.reading is None:
+                reader.reading = self.start(anext(reader.events))
+            else:
+                self.loop.settle()
+            if not reader.reading.done():
+                return False
+            task, reader.reading = reader.reading, None
+            self._shown(reader, task.result())
+        except StopAsyncIteration:
+            self._ended(reader)
+        except ProtocolError as error:
+            self._failed(reader, error)
+        return not reader.over
+
+    def _shown(self, reader: Reader, event: Event) -> None:
+        reader.seen.append(event)
+        if isinstance(event, Text):
+            reader.shown += event.text
+        elif isinstance(event, Reset):
+            reader.shown = event.text
+
+    def _ended(self, reader: Reader) -> None:
+        log = self.pool.logs[reader.id]
+        assert text_hash(reader.shown) == text_hash(log.now.text(log.head)), f"{reader.id}: {reader.shown!r}"
+        reader.over = True
+
+    def _failed(self, reader: Reader, error: ProtocolError) -> None:
+        log = self.pool.logs.get(reader.id)
+        lost = log is not None and log.gone and log.stored is None
+        assert lost, f"{reader.id} failed: {error}"
+        assert error.code == "not_resumable", f"{reader.id} failed: {error}"
+        reader.over, reader.error = True, error
+
+    def _to_server(self, line: Line) -> None:
+        if line.dead or not line.to_server or not line.connection.reads:
+            return
+        frame = line.to_server.popleft()
+        self.trace(f"{line.connection.name} → {frame}")
+        if frame is None:
+            line.connection.feed(ev.ConnectionLost())
+        else:
+            line.connection.receive(frame)
+
+    def _to_client(self, line: Line) -> None:
+        if line.dead or not line.to_client:
+            return
+        frame = line.to_client.popleft()
+        self.trace(f"{line.connection.name} ← {frame!r}")
+        line.socket.deliver(frame)
+        if isinstance(frame, CloseCode):
+            line.cut()
+        self.loop.settle()
+
+
+ClientModel.TestCase.settings = PROFILE
+TestClientModel = ClientModel.TestCase
