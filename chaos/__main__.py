@@ -4,6 +4,7 @@ import click
 
 from chaos.bench.session.cancel import cancel
 from chaos.bench.session.capacity import sessions
+from chaos.bench.session.drain import drain
 from chaos.bench.session.relay import relay
 from chaos.bench.session.resume import resume
 from chaos.bench.session.slow_readers import slow_readers
@@ -28,6 +29,7 @@ bench.add_command(wire)
 bench.add_command(resume)
 bench.add_command(slow_readers)
 bench.add_command(cancel)
+bench.add_command(drain)
 
 if __name__ == "__main__":
     chaos()
