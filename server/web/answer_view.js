@@ -2,13 +2,13 @@
 
 import { button, copyText, el, icon } from "./dom.js";
 import { MarkdownView } from "./markdown.js";
-import { costText, errorText, reasonText, usageText } from "./words.js";
+import { costText, errorText, reasonText, usageText, waitOf } from "./words.js";
 
 /** @typedef {import("./answer.js").Answer} Answer */
 /**
  * What an answer is to its reader: a live one, or one the server stored.
  * @typedef {Pick<Answer, "text" | "status" | "reason" | "usage" | "cost">
- *   & Partial<Pick<Answer, "queue" | "error" | "cancelling" | "verified" | "paused">>} Shown
+ *   & Partial<Pick<Answer, "queue" | "error" | "cancelling" | "verified" | "paused" | "movedBecause">>} Shown
  */
 
 const COPIED_MS = 1500;
@@ -43,21 +43,32 @@ export class AnswerView {
   #retry;
   #foot;
   #markdown;
+  /** What it was said to wait for. */
+  #waited = "";
   /** What the markdown view was given. */
   #shown = "";
 
   /**
    * Show an answer as it is now. Called at most once a frame.
    * @param {Shown} answer
+   * @param {boolean} [connected] false: the connection that it comes by is lost
    */
-  show(answer) {
+  show(answer, connected = true) {
     this.#showText(answer.text);
     const finished = answer.status === "ended" || answer.status === "failed";
     this.element.classList.toggle("growing", !finished && answer.text !== "");
     this.element.setAttribute("aria-busy", String(!finished));
-    this.#state.textContent = finished ? "" : waitingText(answer);
-    this.#state.classList.toggle("waiting", !finished && answer.text === "");
+    this.#wait(finished ? { text: "", icon: "" } : waitOf(answer, connected));
     if (finished) this.#finish(answer);
+  }
+
+  /** @param {import("./words.js").Wait} wait */
+  #wait(wait) {
+    if (wait.text === this.#waited) return;
+    this.#waited = wait.text;
+    this.#state.replaceChildren(...(wait.icon ? [icon(wait.icon)] : []), wait.text);
+    this.#state.classList.toggle("held", wait.icon !== "");
+    this.element.classList.toggle("held", wait.icon !== "");
   }
 
   /** @param {string} text */
@@ -103,14 +114,4 @@ export function flash(from, text) {
     from.classList.remove("done");
     from.replaceChildren(...before);
   }, COPIED_MS);
-}
-
-/** @param {Shown} answer */
-function waitingText({ status, queue, cancelling, paused, text }) {
-  if (cancelling) return "Stopping…";
-  if (paused) return "Catching up…";
-  if (status === "queued" && queue && queue.position > 0) return `Waiting, number ${queue.position} in line…`;
-  if (status === "queued" && text !== "") return "Moving to another worker, the answer goes on in a moment…";
-  if (text !== "") return "";
-  return status === "sending" ? "Sending…" : "Thinking…";
 }

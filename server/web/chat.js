@@ -38,10 +38,13 @@ class Chat {
     this.#sidebar = new Sidebar((id) => {
       if (id === this.#current) location.hash = "#/";
     });
-    this.#notice = new Notice(() => {
-      if (this.client.state.state === "stopped") location.reload();
-      else this.client.reconnect();
-    });
+    this.#notice = new Notice(
+      () => {
+        if (this.client.state.state === "stopped") location.reload();
+        else this.client.reconnect();
+      },
+      (connected) => this.#connected(connected),
+    );
   }
 
   #transcript;
@@ -265,6 +268,16 @@ class Chat {
     if (state.state === "stopped" && state.code === "unauthorized") {
       void api.me().catch(() => location.reload()); // signed out elsewhere: the form comes back
     }
+  }
+
+  /**
+   * Show with each answer on its way that its connection is lost, or back.
+   * @param {boolean} connected
+   */
+  #connected(connected) {
+    if (this.#transcript.connected === connected) return;
+    this.#transcript.connected = connected;
+    for (const { view, answer } of this.#live.values()) if (view) this.#transcript.changed(view, answer);
   }
 
   /** @param {KeyboardEvent} event */

@@ -9,10 +9,16 @@ const QUIET_MS = 700; // a blip shorter than this is not worth a word
 const TICK_MS = 1000;
 
 export class Notice {
-  /** @param {() => void} onAct connect again, now */
-  constructor(onAct) {
+  /**
+   * @param {() => void} onAct connect again, now
+   * @param {(connected: boolean) => void} onSaid the reader was told that the connection is lost, or it is back
+   */
+  constructor(onAct, onSaid) {
     this.#action.addEventListener("click", onAct);
+    this.#onSaid = onSaid;
   }
+
+  #onSaid;
 
   #box = byId("notice");
   #text = byId("notice-text");
@@ -30,6 +36,7 @@ export class Notice {
     if (link.state === "open") {
       this.#wasOpen = true;
       this.#box.hidden = true;
+      this.#onSaid(true);
     } else if (link.state === "stopped") {
       this.#say(errorText(link), "Connect");
     } else {
@@ -61,5 +68,6 @@ export class Notice {
     this.#action.textContent = action;
     this.#action.hidden = action === "";
     this.#box.hidden = false;
+    this.#onSaid(false);
   }
 }

@@ -25,6 +25,9 @@ export class Transcript {
   /** @type {Map<AnswerView, Shown>} answers that changed since the last frame */
   #changed = new Map();
 
+  /** Answers on their way come by a connection that holds. */
+  connected = true;
+
   /** Show nothing. */
   clear() {
     this.#changed.clear();
@@ -85,7 +88,7 @@ export class Transcript {
   }
 
   #draw() {
-    for (const [view, answer] of this.#changed) view.show(answer);
+    for (const [view, answer] of this.#changed) view.show(answer, this.connected);
     this.#changed.clear();
     if (this.#following) this.toEnd();
     else this.#toLatest.hidden = this.#distance() < NEAR_END_PX;

@@ -2,6 +2,11 @@
 
 /** @typedef {import("./answer.js").Usage} Usage */
 /** @typedef {import("./answer.js").Cost} Cost */
+/** @typedef {import("./answer_view.js").Shown} Shown */
+/**
+ * What one waits for. `icon`: something holds an answer up that is on its way, and this is a picture of it.
+ * @typedef {{text: string, icon: "" | "pause" | "move" | "clock" | "link"}} Wait
+ */
 
 const NANO_DIGITS = 9;
 const SYMBOLS = new Map([
@@ -30,6 +35,33 @@ export function usageText({ input, output, total }) {
 /** @param {number} value */
 function number(value) {
   return value.toLocaleString("en");
+}
+
+const MOVED = new Map([
+  ["lost", "Its worker failed. Another one takes over…"],
+  ["preempt", "Something more urgent came first. Continuing in a moment…"],
+]);
+
+/**
+ * What an answer that is on its way waits for; no text where it just grows.
+ * @param {Shown} answer
+ * @param {boolean} connected
+ * @returns {Wait}
+ */
+export function waitOf({ status, queue, cancelling, paused, movedBecause, text }, connected) {
+  if (cancelling) return { text: "Stopping…", icon: "" };
+  if (!connected) return { text: "Reconnecting…", icon: "link" };
+  if (status === "parked") return { text: "Waiting: nobody was reading. Continuing now…", icon: "clock" };
+  if (status === "resumed") return { text: "Continuing in a moment…", icon: "clock" };
+  if (status === "moved") {
+    return { text: MOVED.get(movedBecause ?? "") ?? "Moved to another worker. Continuing in a moment…", icon: "move" };
+  }
+  if (paused) return { text: "Paused: this device is slow to read", icon: "pause" };
+  if (status === "queued" && queue && queue.position > 0) {
+    return { text: `Waiting, number ${number(queue.position)} in line…`, icon: "" };
+  }
+  if (text !== "") return { text: "", icon: "" };
+  return { text: status === "sending" ? "Sending…" : "Thinking…", icon: "" };
 }
 
 const REASONS = new Map([

@@ -3,18 +3,18 @@
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import expect
 
 from core.clock import now_ms
-from tests.browser.conftest import OpenPage, WatchedPage
-from tests.helpers.scripted_peer import Frame, Peer, Socket
+from tests.browser.chat_page import PHONE, opened, write
+from tests.browser.conftest import OpenPage
+from tests.helpers.scripted_peer import Frame, Peer
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 CHAT = "019aa3c2-5f20-7c11-8a53-3f6f0d5c9d01"
 OTHER = "019aa3c2-5f20-7c11-8a53-3f6f0d5c9d02"
 REQUEST = "019aa3c2-5f20-7c11-8a53-3f6f0d5c9d03"
-PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 MARKDOWN = """# Title
 
 Some **bold** text.
@@ -58,23 +58,6 @@ def stored(peer: Peer) -> None:
     ]
     peer.messages[CHAT] = [message("user", "How do rainbows form?"), message("assistant", MARKDOWN)]
     peer.messages[OTHER] = [message("user", "Long ago"), message("assistant", "Yes")]
-
-
-async def opened(
-    open_page: OpenPage, peer: Peer, path: str = "/", **options: Any
-) -> tuple[WatchedPage, Socket]:
-    """The page, signed in and connected."""
-    watched = await open_page(peer.url + path, **options)
-    socket = await peer.socket()
-    await socket.welcome()
-    await expect(watched.page.get_by_label("Message", exact=True)).to_be_visible()
-    return watched, socket
-
-
-async def write(page: Page, text: str) -> None:
-    """Type a message and send it by Enter."""
-    await page.get_by_label("Message", exact=True).fill(text)
-    await page.keyboard.press("Enter")
 
 
 async def test_an_answer_streams_and_says_what_it_cost(open_page: OpenPage, peer: Peer):
