@@ -38,6 +38,8 @@ def listen(host: str, port: int, variable: str) -> socket.socket:
             f"cannot listen on {host}:{port}: {why}. Choose another port with {variable}"
         ) from error
     listener.setblocking(False)
+    # Accepted sockets inherit it; asyncio's own loop leaves it off, and then small frames wait for 40 ms.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
