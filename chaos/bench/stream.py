@@ -36,7 +36,7 @@ Results = dict[int, dict[str, Figures]]
 @click.option("--model", default="smollm2", show_default=True, help="Name, folder or hub id.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def stream(levels: str, rounds: int, max_tokens: int, requests: int, model: str, as_json: bool) -> None:
-    """Compare Parley over WebSocket with raw AsyncLLM and vLLM's OpenAI server in one run."""
+    """Compare with raw AsyncLLM and vLLM's server in one run."""
     console = Console(stderr=True)
     settings = Settings()
     folder = asyncio.run(

@@ -36,7 +36,7 @@ class Waits:
 @click.option("--step-ms", default=15.0, show_default=True, help="The scripted engine's step.")
 @json_option
 def cancel(count: int, streams: int, step_ms: float, as_json: bool) -> None:
-    """Cancel to engine.abort (aim: p99 under 50 ms).
+    """Time from a cancel to engine.abort (aim: p99 < 50 ms).
 
     A real worker runs a scripted engine that notes when its `abort` is called. The time starts just before
     the client writes `cancel` to its socket, so it is more than from the gateway's receipt to the abort.

@@ -59,7 +59,7 @@ class Held:
 @click.option("--profile", type=click.Path(path_type=Path), help="Write where the memory is; slow.")
 @json_option
 def sessions(count: int, idle: float, subprotocol: str, profile: Path | None, as_json: bool) -> None:
-    """Memory of one gateway process for each of 10,000 connected sessions (aim: 40 KiB).
+    """Memory of each of 10,000 sessions (aim: 40 KiB).
 
     Real sockets say hello with an API key, get their welcome and answer heartbeats. The figure is the growth
     of the gateway's proportional set size, after a first hundred sessions came and went, for each session.

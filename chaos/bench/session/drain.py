@@ -85,7 +85,7 @@ class Drained:
 @click.option("--drain-seconds", default=10.0, show_default=True, help="The drained gateway's time for it.")
 @json_option
 def drain(streams: int, rate: float, drain_seconds: float, as_json: bool) -> None:
-    """Planned drain: the pause that readers see (aim: p99 under 100 ms), and what is lost (aim: nothing).
+    """Pause of readers in a planned drain (aim: p99 < 100 ms).
 
     Two gateways behind a TCP balancer; Parley's own Python clients read through it. One gateway gets SIGTERM
     while all answers stream from it. A reader's pause is its longest gap between two deltas from the SIGTERM

@@ -91,7 +91,7 @@ def relay(
     profile: Path | None,
     as_json: bool,
 ) -> None:
-    """Tokens/s that one gateway core relays at the default window (aim: 50,000).
+    """Tokens/s that one gateway core relays (aim: 50,000).
 
     A feeder appends real text to the logs as workers do; readers, ten requests a socket, acknowledge as the
     protocol asks and check that no offset is missing. The figure is tokens for each CPU second that the

@@ -48,7 +48,7 @@ class First:
 @click.option("--others", default="0,100", show_default=True, help="Other streams that run meanwhile.")
 @json_option
 def resume(count: int, others: str, as_json: bool) -> None:
-    """Reconnect to first replayed byte (aim: p50 under 15 ms).
+    """Reconnect to first replayed byte (aim: p50 < 15 ms).
 
     A reader in the middle of an answer of 2,000 tokens is cut off and comes back with its resume token, again
     and again. The time runs from the start of the TCP connect to the first replayed delta.

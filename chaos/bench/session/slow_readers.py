@@ -19,7 +19,6 @@ TOKENS_PER_ENTRY = 16
 FULL_ENTRIES = 320
 SHARES = (0.25, 0.5, 0.75, 1.0)
 AT_ONCE = 32
-SETTLE_SECONDS = 3.0
 # Who never reads never answers a ping either; the benchmark is about those that stay.
 PATIENT_MS = 3_600_000
 
@@ -37,15 +36,16 @@ class Point:
 @click.command("slow-readers")
 @click.option("--clients", default=1000, show_default=True, help="Readers that never read, one answer each.")
 @click.option("--tokens", default=10_000, show_default=True, help="Tokens of each answer.")
+@click.option("--settle", default=3.0, show_default=True, help="Seconds to wait before memory is read.")
 @json_option
-def slow_readers(clients: int, tokens: int, as_json: bool) -> None:
-    """Memory of a gateway whose 1,000 readers never read while 10,000 tokens each are logged (aim: flat).
+def slow_readers(clients: int, tokens: int, settle: float, as_json: bool) -> None:
+    """Memory with 1,000 readers that never read (aim: flat).
 
-    The clients stop reading from their sockets as soon as their answer is accepted. Memory (PSS) is taken
-    when the windows are full (at 320 log entries), and then along the rest of the answers; growth after that
-    should be none.
+    Each has an answer of 10,000 tokens, and stops reading from its socket as soon as that is accepted.
+    Memory (PSS) is taken when the windows are full (at 320 log entries), and then along the rest of the
+    answers; growth after that should be none.
     """
-    points, cpu = uvloop.run(_measure(clients, tokens))
+    points, cpu = uvloop.run(_measure(clients, tokens, settle))
     show("slow-readers", _figures(points, cpu, clients), as_json)
 
 
@@ -63,13 +63,13 @@ def _figures(points: list[Point], cpu: float, clients: int) -> list[Figure]:
     ]
 
 
-async def _measure(clients: int, tokens: int) -> tuple[list[Point], float]:
+async def _measure(clients: int, tokens: int, settle: float) -> tuple[list[Point], float]:
     async with ground() as site:
         gateway = await site.gateway(heartbeat_interval_ms=PATIENT_MS)
         feeder = await Feeder.start(site, clients)
         readers = await _deaf(site, gateway, clients)
         await feeder.claim(clients)
-        points = [await _point(gateway, "all accepted", 0)]
+        points = [await _point(gateway, "all accepted", 0, settle)]
         began = gateway.usage
         full = min(tokens, FULL_ENTRIES * TOKENS_PER_ENTRY)
         marks = {"windows full": full}
@@ -80,7 +80,7 @@ async def _measure(clients: int, tokens: int) -> tuple[list[Point], float]:
                 continue
             await feeder.write(mark - written, per_entry=TOKENS_PER_ENTRY)
             written = mark
-            points.append(await _point(gateway, f"{name} ({mark:,})", mark))
+            points.append(await _point(gateway, f"{name} ({mark:,})", mark, settle))
         check(readers)
         spent = gateway.usage.cpu_seconds - began.cpu_seconds
         for reader in readers:
@@ -88,8 +88,8 @@ async def _measure(clients: int, tokens: int) -> tuple[list[Point], float]:
         return points, spent
 
 
-async def _point(gateway: Running, name: str, tokens: int) -> Point:
-    await asyncio.sleep(SETTLE_SECONDS)
+async def _point(gateway: Running, name: str, tokens: int, settle: float) -> Point:
+    await asyncio.sleep(settle)
     point = Point(name, tokens, memory_bytes(gateway.process.pid), socket_memory_bytes())
     progress(f"{name}: {point.memory / MIB:.1f} MiB")
     return point

@@ -1,0 +1,88 @@
+"""Each session benchmark in its short form: real processes, figures that can be true. No timing is judged."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+SECONDS_MAX = 100.0
+
+
+def figures(*arguments: str) -> dict[str, Any]:
+    """Run a benchmark; its figures by name."""
+    command = [sys.executable, "-m", "chaos", "bench", *arguments, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    found = json.loads(done.stdout)
+    assert found["machine"]
+    assert found["at"]
+    return {figure["name"]: figure["value"] for figure in found["figures"]}
+
+
+def test_sessions_cost_memory():
+    """Connected sessions cost something, and less than a megabyte each."""
+    found = figures("sessions", "--count", "60", "--idle", "0.5")
+    assert found["sessions connected"] == 60
+    assert 1 < found["memory a session (PSS)"] < 1024
+
+
+def test_a_gateway_relays_every_token():
+    """All tokens arrive in order; the figure is per CPU second of the gateway."""
+    found = figures("relay", "--streams", "6", "--seconds", "1", "--rate", "100")
+    assert found["tokens/s a gateway core"] > 0
+    assert found["tokens a delta"] >= 1
+    assert found["tokens an entry"] >= 1
+
+
+def test_a_profile_is_written(tmp_path: Any):
+    """--profile leaves a file that names the gateway's functions."""
+    profile = tmp_path / "profile.txt"
+    figures("relay", "--streams", "3", "--seconds", "1", "--profile", str(profile))
+    assert "samples" in profile.read_text()
+    assert "server/" in profile.read_text()
+
+
+def test_a_token_costs_more_on_the_wire_than_its_text():
+    """Framing comes on top of the text, and msgpack's is smaller."""
+    found = figures("wire", "--seconds", "1", "--firsts", "4")
+    text = found["text itself"]
+    assert text < found["300 tokens/s, msgpack"] < found["300 tokens/s, json"] < 200
+    assert found["append of the first text to its delta, p50"] > 0
+
+
+def test_readers_that_never_read_are_borne():
+    """Nobody is cut off, and memory is told for every stage."""
+    found = figures("slow-readers", "--clients", "4", "--tokens", "8000", "--settle", "0.2")
+    assert found["tokens logged"] == 32_000
+    assert found["gateway's memory, 100% of the tokens (8,000)"] > 10
+
+
+def test_a_reader_resumes_in_the_middle():
+    """Every reconnect is a full resume with text."""
+    found = figures("resume", "--count", "4", "--others", "0,3")
+    assert found["reconnects beside 0 other streams"] == found["reconnects beside 3 other streams"] == 4
+    assert found["first replayed byte beside 3 other streams, p50"] > 0
+
+
+def test_a_cancel_reaches_the_engine():
+    """Each cancel is one abort, before its answer's end is read."""
+    found = figures("cancel", "--count", "4", "--streams", "3")
+    assert found["cancels"] == 4
+    assert 0 < found["cancel sent to engine.abort, p50"] < found["cancel sent to `end` received, p99"]
+
+
+def test_a_drain_loses_nothing():
+    """Every answer is whole, and the gateway ended in order."""
+    found = figures("drain", "--streams", "4", "--drain-seconds", "2")
+    assert found["answers lost or not whole"] == 0
+    assert found["its exit code"] == 0
+
+
+def test_each_benchmark_says_what_it_does():
+    """--help of the group lists them all, with a line of its own that is not cut."""
+    command = [sys.executable, "-m", "chaos", "bench", "--help"]
+    listed = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=True).stdout
+    lines = {line.split()[0]: line for line in listed.splitlines() if line.strip()}
+    for name in ("sessions", "relay", "wire", "slow-readers", "resume", "cancel", "drain", "stream"):
+        assert len(lines[name].split()) > 3
+        assert not lines[name].endswith("...")
