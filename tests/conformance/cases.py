@@ -32,10 +32,10 @@ class HttpRequest(Strict, frozen=True):
     """One HTTP request."""
 
     method: str
-    path: str
+    path: Any
     key: str | None = None
     json: Any = None
-    headers: dict[str, str] = {}
+    headers: dict[str, Any] = {}
 
 
 class WorkerScript(Strict, frozen=True):
@@ -296,6 +296,12 @@ class Case:
     steps: tuple[Step, ...]
     each: Any
     xfail: str | None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it needs no tenant of its own: one key, and nothing that outlives its connections."""
+        lasting = any(isinstance(step, Revoke | Http) for step in self.steps)
+        return not (self.setup.keys or self.drains or lasting)
 
     @property
     def drains(self) -> bool:

@@ -34,7 +34,7 @@ class Line:
         self._note("→", message)
         self.ledger.said(message)
         packed: str | bytes = (
-            json.dumps(message, separators=(",", ":"))
+            json.dumps(message, separators=(",", ":"), ensure_ascii=False)
             if self._encoding == "json"
             else msgspec.msgpack.encode(message)
         )

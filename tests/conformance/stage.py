@@ -8,7 +8,7 @@ import json
 import shutil
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +59,12 @@ def direct(engine: ScriptedEngine, script: WorkerScript) -> None:
 
 @dataclass
 class House:
-    """A running gateway and its worker's engine, None where it has no worker."""
+    """A running gateway and its worker's engine, None where it has no worker. `shared`: the tenant and key of
+    cases that need no others."""
 
     site: Site
     engine: ScriptedEngine | None = None
+    shared: "Stage | None" = None
 
 
 @dataclass
@@ -204,9 +206,7 @@ class Houses:
             house = await self._house(case, own)
             if house.engine is not None:
                 direct(house.engine, case.setup.script)
-            stage = Stage(house)
-            for name, facts in {OWN: KeyFacts(), **case.setup.keys}.items():
-                await stage.make_key(name, facts)
+            stage = await _stage(house, case)
             try:
                 yield stage
             finally:
@@ -239,6 +239,19 @@ class Houses:
                     house.engine = ScriptedEngine(saying(""))
                     await parts.enter_async_context(site.crew.worker(house.engine))
                 yield house
+
+
+async def _stage(house: House, case: Case) -> Stage:
+    """A tenant of the case's own, or the shared one where the case leaves no trace in it."""
+    if not case.is_plain:
+        stage = Stage(house)
+        for name, facts in {OWN: KeyFacts(), **case.setup.keys}.items():
+            await stage.make_key(name, facts)
+        return stage
+    if house.shared is None:
+        house.shared = Stage(house)
+        await house.shared.make_key(OWN, KeyFacts())
+    return replace(house.shared, sent=set())
 
 
 @asynccontextmanager

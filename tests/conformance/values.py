@@ -94,9 +94,9 @@ class Names:
             case {"$id": name, "ahead_ms": ahead} if len(written) == 2:
                 return self._id(name, self.value(ahead))
             case {"$repeat": text, "times": times} if len(written) == 2:
-                return self.text(text) * times
+                return self.text(text) * self.value(times)
             case {"$list": item, "times": times} if len(written) == 2:
-                return [self.value(item) for _ in range(times)]
+                return [self.value(item) for _ in range(self.value(times))]
             case {"$merge": maps} if len(written) == 1:
                 return {key: item for each in maps for key, item in self.value(each).items()}
             case {"$join": parts} if len(written) == 1:
