@@ -32,6 +32,7 @@ T = TypeVar("T")
 
 READY_POLL_SECONDS = 0.2
 PATIENCE_SECONDS = 120.0
+DRAIN_SECONDS_MAX = 2.0
 
 
 @click.command()
@@ -117,7 +118,9 @@ class Up:
             "biller": ["biller"],
             "supervisor": ["supervisor", "--workers", str(self._workers)],
         }
-        env = {"PARLEY_MODEL": model}
+        # There is no other gateway to go to: clients come back when this one does.
+        drain_seconds = min(DRAIN_SECONDS_MAX, self._settings.drain_seconds_max)
+        env = {"PARLEY_MODEL": model, "PARLEY_DRAIN_SECONDS_MAX": str(drain_seconds)}
         home = self._settings.home
         return [Child(name, arguments, home, env, self._say) for name, arguments in commands.items()]
 

@@ -4,7 +4,7 @@ billing.usage, which owns the usage event)."""
 from billing.money import to_display, to_text
 from billing.price_book import pinned_prices
 from billing.prices import Counts, Line, Meter, counts_of, rate
-from billing.quota import Admission, AdmissionState, Admitted, Directory, Extension, Quota, Settled
+from billing.quota import Admission, AdmissionState, Admitted, Canceller, Directory, Extension, Quota, Settled
 from billing.tables import ApiKey, Project, Tenant
 from billing.tenancy import (
     CONTROL_CHANNEL,
@@ -38,6 +38,7 @@ __all__ = [
     "AdmissionState",
     "Admitted",
     "ApiKey",
+    "Canceller",
     "ControlNews",
     "Counts",
     "Directory",

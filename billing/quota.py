@@ -114,6 +114,22 @@ class Extension:
 Settled = Literal["settled", "dup", "unknown"]
 
 
+@dataclass(frozen=True)
+class Canceller:
+    """Whose requests a cancel may stop before they come: a key's or a user's in a project, else anyone's."""
+
+    project: str = ""
+    key: str = ""
+    user: str = ""
+
+    @property
+    def member(self) -> str:
+        """As admit.lua looks for it."""
+        if self.user:
+            return f"u:{self.project}:{self.user}"
+        return f"k:{self.project}:{self.key}" if self.key else "*"
+
+
 class Quota:
     """The tenant slot. Stateless: any process may hold one."""
 
@@ -185,10 +201,12 @@ class Quota:
             return None
         return _directory(tenant, id, record)
 
-    async def mark_cancel(self, tenant: str, id: str) -> Directory | None:
-        """For a cancel: the record of a known request; None after marking an unknown id for 60 s."""
+    async def mark_cancel(self, tenant: str, id: str, canceller: Canceller) -> Directory | None:
+        """For a cancel: the record of a known request; None after marking an unknown id for 60 s.
+
+        The mark cancels only a request that is the canceller's."""
         keys = [_rq(tenant, id), _mark(tenant, id)]
-        reply: list[bytes] = await _CANCEL(self._redis, keys, [CANCEL_MARK_MS])
+        reply: list[bytes] = await _CANCEL(self._redis, keys, [CANCEL_MARK_MS, canceller.member])
         fields = dict(zip(reply[::2], reply[1::2], strict=True))
         return _directory(tenant, id, fields) if fields else None
 

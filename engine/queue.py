@@ -35,7 +35,6 @@ from engine.request import Control, Entry, Status
 ENDED_UNREAD_MAX = 1_000_000
 CLAIM_SCAN_MAX = 256
 REAP_BUDGET = 100
-PARK_MS_MAX = 600_000
 STEP_AGE_MS_MIN = 3_000
 STEP_AGE_MS_MAX = 8_000
 
@@ -66,6 +65,7 @@ class PoolQueue:
             min(e.granted, e.max_tokens),
             e.model,
             e.gateway or "",
+            "" if e.no_reader_ms is None else e.no_reader_ms,
         )
         bounds = (s.queue_requests_max, s.queue_requests_per_tenant_max, s.maxmemory_fraction_max)
         limits = (s.readers_per_request_max, s.gateway_lease_ms, ENDED_UNREAD_MAX)
@@ -167,7 +167,7 @@ class PoolQueue:
     async def reap(self) -> Reaped:
         """Requeue what dead workers held, drop dead gateways' readers. The caller ends `expired`."""
         s = self._settings
-        limits = (s.deaths_max, s.no_worker_seconds_max * 1000, PARK_MS_MAX)
+        limits = (s.deaths_max, s.no_worker_seconds_max * 1000, s.park_seconds_max * 1000)
         return replies.reaped(await self._run(scripts.REAP, REAP_BUDGET, *limits))
 
     async def expire_log(self, tenant: str, id: str, seconds: int) -> bool:

@@ -16,7 +16,8 @@ class Enqueue(msgspec.Struct, frozen=True, kw_only=True):
     """A request for the pool. `input` is an encoded RequestInput; `granted` the output tokens admitted so
     far.
 
-    `gateway` registers that gateway as a reader in the same call.
+    `gateway` registers that gateway as a reader in the same call; `no_reader_ms`: end it when nobody has
+    read it for so long, None: never.
     """
 
     tenant: str
@@ -32,6 +33,7 @@ class Enqueue(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     priority: PriorityClass = PriorityClass.INTERACTIVE
     gateway: str | None = None
+    no_reader_ms: int | None = None
 
 
 class Enqueued(msgspec.Struct, frozen=True):

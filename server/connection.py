@@ -193,6 +193,10 @@ class Connection:
                 self._spawn(
                     operations.read(effect), lambda refused: ev.AttachRefused(id, refused, asked=False)
                 )
+            case fx.Reopen(id):
+                self._spawn(
+                    operations.reopen(effect), lambda refused: ev.AttachRefused(id, refused, asked=False)
+                )
             case fx.Close():
                 self._emit(effect.code)
             case fx.Follow():
@@ -268,10 +272,7 @@ class Connection:
         source = self._operations.staged.pop(id)
         self._operations.sources[id] = source
 
-        def news(entries: list[Entry], head: int) -> None:
-            self.feed(ev.LogGrew(id, entries, head))
-
-        source.listen(news)
+        source.listen(_Reader(self, id))
         if before is not None:
             before.close()
 
@@ -339,6 +340,22 @@ class Connection:
             frames_out=self._frames_out,
             turns=self._turns,
         )
+
+
+class _Reader:
+    """One request as this connection reads it: news of its log become the session's events."""
+
+    def __init__(self, connection: Connection, id: str) -> None:
+        self._connection = connection
+        self._id = id
+
+    def news(self, entries: list[Entry], head: int) -> None:
+        """See hub.Listener."""
+        self._connection.feed(ev.LogGrew(self._id, entries, head))
+
+    def broken(self) -> None:
+        """See hub.Listener."""
+        self._connection.feed(ev.LogBroken(self._id))
 
 
 def _hello_refused(refused: Refusal) -> ev.HelloRefused:

@@ -41,6 +41,7 @@ RETRY_SECONDS = 0.2
 POLL_SECONDS = 1.0
 KEEP_SECONDS = 60.0
 DRAIN_LOOK_SECONDS = 0.02
+DRAIN_LEAD = 0.1
 
 log = logger(__name__)
 
@@ -152,15 +153,18 @@ class Door:
         return 0 if self._drained_by is None else max(0, int((self._drained_by - time.monotonic()) * 1000))
 
     async def drain(self, seconds: float) -> None:
-        """Ask every client to go on elsewhere, spread over the first half of `seconds`; wait until all have
-        gone, or been closed when the time is up."""
+        """Ask every client to go on elsewhere, spread over the first half of `seconds`.
+
+        It begins a moment later, when balancers know. Returns when all have gone, or been closed because the
+        time is up."""
         began = time.monotonic()
         self._drained_by = began + seconds
         leaving = list(self._sockets.values())
         random.shuffle(leaving)
-        gap = seconds / 2 / max(1, len(leaving))
+        first = began + seconds * DRAIN_LEAD
+        gap = seconds * (0.5 - DRAIN_LEAD) / max(1, len(leaving))
         for at, connection in enumerate(leaving):
-            await asyncio.sleep(max(0.0, began + at * gap - time.monotonic()))
+            await asyncio.sleep(max(0.0, first + at * gap - time.monotonic()))
             if connection.id in self._sockets:
                 connection.feed(DrainStarted(self.drain_left_ms()))
             if not self._sockets:

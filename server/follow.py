@@ -32,7 +32,7 @@ class Source(Protocol):
         ...
 
     def listen(self, listener: Listener) -> None:
-        """Call back on news, and soon on those that came between opening and now."""
+        """Tell news, and soon those that came between opening and now."""
         ...
 
     def report(self, stuck: bool) -> None:
@@ -60,7 +60,11 @@ class LiveSource:
     def listen(self, listener: Listener) -> None:
         """See Source."""
         self._followed.listeners[self] = listener
-        asyncio.get_running_loop().call_soon(listener, [], self._followed.head)
+        asyncio.get_running_loop().call_soon(listener.news, [], self._followed.head)
+
+    def seen(self, epoch: int) -> None:
+        """The pool knows the request, in this epoch."""
+        self._followed.seen(epoch)
 
     def report(self, stuck: bool) -> None:
         """See Source."""
@@ -120,6 +124,19 @@ class Readers:
                 return opening
         return await self._stored(principal, id)
 
+    async def reopen(self, principal: Principal, id: str, epoch: int, o: int) -> Opening:
+        """A request that was being read, its log not what it was. Raises Refused: log_lost, forbidden."""
+        try:
+            return await self.open(principal, id, epoch, o)
+        except Refused as refused:
+            if refused.refusal.code != ErrorCode.NOT_RESUMABLE:
+                raise
+        for recorder in self._edge.recorders.values():
+            if await recorder.give_up(principal.tenant, id):
+                return await self.open(principal, id, epoch, o)
+        problem = "the platform lost this request: send it again with a new id"
+        raise Refused(refusal(ErrorCode.LOG_LOST, problem))
+
     async def open_log(self, name: Name, epoch: int | None, o: int) -> Opening | None:
         """A log that is still there; None where it is gone."""
         source = LiveSource(self._hub, self._edge.logs[name.pool], name)
@@ -132,6 +149,7 @@ class Readers:
         if view is None or view.first != 1:
             source.close()
             return None
+        source.seen(view.epoch)
         return Opening(reading_of(name.id, view, epoch, o), source, view.priority)
 
     async def _stored(self, principal: Principal, id: str) -> Opening:

@@ -7,7 +7,7 @@ gateway as its reader again, should the pool have dropped it.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from redis.exceptions import RedisError
 
@@ -20,8 +20,17 @@ POLLS_AT_ONCE_MAX = 32
 
 log = logger(__name__)
 
-Listener = Callable[[list[Entry], int], None]
-"""Takes entries (perhaps not all there are) and the log's head."""
+
+class Listener(Protocol):
+    """A reader of a request."""
+
+    def news(self, entries: list[Entry], head: int) -> None:
+        """Entries, perhaps not all there are, and the log's head."""
+        ...
+
+    def broken(self) -> None:
+        """The log is not the one that was read: lost, or begun again."""
+        ...
 
 
 class Name(NamedTuple):
@@ -38,6 +47,7 @@ class Followed:
     def __init__(self, name: Name) -> None:
         self.name = name
         self.head = 0
+        self.epoch: int | None = None
         self.ended = False
         self.heard_at = time.monotonic()
         self.listeners: dict[object, Listener] = {}
@@ -55,7 +65,19 @@ class Followed:
         self.head = max(self.head, head)
         self.ended = self.ended or any(entry.k is EntryKind.END for entry in entries)
         for listener in list(self.listeners.values()):
-            listener(entries, self.head)
+            listener.news(entries, self.head)
+
+    def seen(self, epoch: int) -> None:
+        """The pool knows the request, in this epoch."""
+        before, self.epoch = self.epoch, epoch
+        if before not in (None, epoch):
+            self.broken()
+
+    def broken(self) -> None:
+        """Tell the listeners that what they read is gone."""
+        self.head, self.ended = 0, False
+        for listener in list(self.listeners.values()):
+            listener.broken()
 
 
 class Hub:
@@ -174,9 +196,15 @@ class Hub:
         name = followed.name
         queue = self._edge.queues[name.pool]
         view = await queue.reader(name.tenant, name.id, self._edge.gateway, followed.state)
-        if view is not None and name in self._followed:
+        if self._followed.get(name) is not followed:
+            return
+        if view is not None:
+            followed.seen(view.epoch)
             followed.ended = followed.ended or view.ended
             followed.news([], view.head)
+        elif followed.epoch is not None:
+            followed.epoch = None  # said once
+            followed.broken()
 
     async def _renew(self) -> None:
         for pool, queue in self._edge.queues.items():

@@ -14,7 +14,15 @@ import msgspec
 from opentelemetry import trace
 from opentelemetry.propagate import inject
 
-from billing.api import Admission, AdmissionState, Admitted, Principal, UsageOwner, find_project
+from billing.api import (
+    Admission,
+    AdmissionState,
+    Admitted,
+    Canceller,
+    Principal,
+    UsageOwner,
+    find_project,
+)
 from core.clock import now_ms
 from core.errors import Refusal, Refused
 from core.ids import uuid7_ms
@@ -232,9 +240,10 @@ class Intake:
         except BaseException:
             source.close()
             raise
+        source.seen(placed.epoch)
         instruments.PROMPT_TOKENS.record(len(prepared.prompt))
         reading = Reading(turn.id, placed.epoch, 0, placed.head, placed.status.value)
-        dup = admitted.dup and not placed.created
+        dup = not placed.created
         accepted = TurnAccepted(reading, dup, prepared.priority.value, placed.position, placed.wait_ms)
         return accepted, source
 
@@ -281,6 +290,7 @@ class Intake:
             model=prepared.record.name,
             priority=prepared.priority,
             gateway=self._edge.gateway,
+            no_reader_ms=turns.no_reader_ms(turn.options),
         )
 
     async def cancel(self, principal: Principal, id: str) -> str:
@@ -292,7 +302,7 @@ class Intake:
         return state
 
     async def _cancel(self, principal: Principal, id: str) -> str:
-        found = await self._edge.quota.mark_cancel(principal.tenant, id)
+        found = await self._edge.quota.mark_cancel(principal.tenant, id, _canceller(principal))
         if found is None:
             stored = await self._edge.conversations.answer_row(principal.tenant, id)
             if stored is None:
@@ -318,6 +328,15 @@ class Intake:
         if status in (Status.QUEUED, Status.PARKED):
             await end_unclaimed(queue, self._edge.quota, tenant, id, EndReason.CANCELLED)
         return status
+
+
+def _canceller(principal: Principal) -> Canceller:
+    """Whose sends a cancel that comes before them may stop (the rule of access.owns)."""
+    if CANCEL_SCOPE in principal.scopes:
+        return Canceller()
+    if principal.fixed_user and principal.user:
+        return Canceller(principal.project, user=principal.user)
+    return Canceller(principal.project, key=principal.key)
 
 
 @lru_cache(maxsize=64)

@@ -79,12 +79,21 @@ class Operations:
     async def _read(self, source: Source, effect: fx.ReadLog) -> ev.LogRead | ev.AttachAllowed:
         """Where the log has gone meanwhile, its stored answer takes its place."""
         entries = await source.read(effect.after, effect.entries_max, effect.bytes_max)
-        if not entries and not isinstance(source, StoredSource):
-            opening = await self._door.readers.open(self._who(), effect.id, None, effect.after)
-            if isinstance(opening.source, StoredSource):
-                return self._allowed(opening)
-            opening.source.close()
+        whole = bool(entries) and entries[0].o == effect.after + 1
+        if whole or isinstance(source, StoredSource):
+            return ev.LogRead(effect.id, effect.after, entries)
+        opening = await self._door.readers.reopen(self._who(), effect.id, effect.epoch, effect.after)
+        if isinstance(opening.source, StoredSource) or opening.reading.snap is not None:
+            return self._allowed(opening)
+        opening.source.close()
+        if entries:
+            raise Refused(refusal(ErrorCode.LOG_LOST, "the platform lost a part of this answer"))
         return ev.LogRead(effect.id, effect.after, entries)
+
+    async def reopen(self, effect: fx.Reopen) -> ev.AttachAllowed:
+        """Go on with a request whose log is not the one that was read."""
+        opening = await self._door.readers.reopen(self._who(), effect.id, effect.epoch, effect.o)
+        return self._allowed(opening)
 
     async def reauthenticate(self, who: Occupant, token: str) -> ev.Reauthenticated:
         """Take a fresh token of the same owner."""

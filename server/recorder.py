@@ -76,6 +76,13 @@ class Recorder:
         elif view is None and row.created_ms < now_ms() - LOST_AFTER_MS:
             await self._conversations.record(tenant, row.request_id, _lost(row))
 
+    async def give_up(self, tenant: str, request: str) -> bool:
+        """End the stored answer of a request that the pool has lost. False: there is none that runs."""
+        found = await self._conversations.answer_row(tenant, request)
+        if found is None or await self._queue.view(tenant, request) is not None:
+            return False
+        return await self._conversations.record(tenant, request, _lost(found[0]))
+
     async def _make_group(self) -> None:
         try:
             await self._redis.xgroup_create(self._stream, ENDED_GROUP_RECORDER, id="0", mkstream=True)

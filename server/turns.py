@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -17,6 +17,7 @@ from server.protocol.messages import Send
 
 METADATA_BYTES_MAX = 4 * 1024
 NAME_CHARACTERS_MAX = 200
+NO_READER_MS_MAX = 24 * 3600 * 1000
 ROLES = ("system", "user", "assistant")
 NOT_SERVED = {
     "logprobs": "logprobs are not served in version 1",
@@ -25,6 +26,12 @@ NOT_SERVED = {
 }
 
 Penalty = Annotated[float, Meta(ge=-2, le=2)]
+
+
+class CancelWithoutReader(Struct, frozen=True, forbid_unknown_fields=True):
+    """Cancel a request that nobody has read for so long."""
+
+    cancel_after_ms: Annotated[int, Meta(ge=0, le=NO_READER_MS_MAX)]
 
 
 class Options(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -43,7 +50,7 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     repetition_penalty: Annotated[float, Meta(gt=0, le=2)] = 1.0
     priority: PriorityClass = PriorityClass.INTERACTIVE
     deadline_ms: Annotated[int, Meta(ge=1, lt=2**53)] | None = None
-    on_no_reader: Any = "continue"
+    on_no_reader: Literal["continue"] | CancelWithoutReader = "continue"
 
 
 class TextPart(Struct, frozen=True, tag_field="type", tag="text"):
@@ -216,9 +223,12 @@ def _options(raw: Any) -> Options:
     for name, value in msgspec.structs.asdict(options).items():
         if isinstance(value, float) and not math.isfinite(value):
             raise bad_request(f"options.{name}: expected a finite number")
-    if options.on_no_reader != "continue":
-        raise bad_request('options.on_no_reader: only "continue" is served yet')
     return options
+
+
+def no_reader_ms(options: Options) -> int | None:
+    """How long a request may be without a reader before it is cancelled, None: for ever."""
+    return None if isinstance(options.on_no_reader, str) else options.on_no_reader.cancel_after_ms
 
 
 def _metadata(raw: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 #!lua
 -- Admit a request of one tenant, or return what it is bound to already. Writes nothing where it refuses.
--- KEYS: rq (directory record), cancel (mark), conc (open requests by deadline)
+-- KEYS: rq (directory record), cancel (a set of cancellers), conc (open requests by deadline)
 -- ARGV: now_ms or 0, attempt, id, body hash, owner, pool, fingerprint, prices, project, key, user, model,
 --       input tokens, chunk tokens, granted tokens, deadline_ms, grace_ms
 -- Reply: {"ok", dup, pool, fingerprint, prices, cancelled, granted, state} or {"conflict"}
@@ -24,7 +24,12 @@ if known[1] and known[1] ~= 'released' then
   return bound(known[4] == ARGV[2] and 0 or 1)
 end
 
-local cancelled = redis.call('DEL', KEYS[2])
+-- Who may have cancelled it before it came: anyone's canceller, its key's, its user's.
+local cancelled = 0
+for _, canceller in ipairs({'*', 'k:' .. ARGV[9] .. ':' .. ARGV[10], 'u:' .. ARGV[9] .. ':' .. ARGV[11]}) do
+  cancelled = math.max(cancelled, redis.call('SISMEMBER', KEYS[2], canceller))
+end
+redis.call('DEL', KEYS[2])
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1],
   'state', 'open', 'attempt', ARGV[2], 'hash', ARGV[4], 'owner', ARGV[5], 'pool', ARGV[6], 'fp', ARGV[7],

@@ -1,10 +1,11 @@
 #!lua flags=allow-oom
 -- A cancel: return the record of a known request, else leave a mark that its admission will meet.
--- KEYS: rq, cancel   ARGV: mark_ms
+-- KEYS: rq, cancel (a set of cancellers)   ARGV: mark_ms, canceller
 -- Reply: the record's fields and values, empty where the mark was left
 local record = redis.call('HGETALL', KEYS[1])
 if #record > 0 and redis.call('HGET', KEYS[1], 'state') ~= 'released' then
   return record
 end
-redis.call('SET', KEYS[2], 1, 'PX', ARGV[1])
+redis.call('SADD', KEYS[2], ARGV[2])
+redis.call('PEXPIRE', KEYS[2], ARGV[1])
 return {}

@@ -13,6 +13,9 @@ local function register()
   call('HSET', readers, gateway, state)
   call('SADD', P .. 'reads:' .. gateway, member)
   call('ZADD', P .. 'gws', 'NX', int(NOW + tonumber(ARGV[7])), gateway)
+  if state == 'reading' then
+    call('ZREM', P .. 'unread', member)
+  end
 end
 
 local function all_stuck()
@@ -30,7 +33,7 @@ if not status then
   return nil
 end
 if gateway ~= '' and state == 'gone' then
-  call('HDEL', readers, gateway)
+  drop_reader(t, id, gateway)
   call('SREM', P .. 'reads:' .. gateway, member)
 elseif gateway ~= '' and status ~= 'ended' and status ~= 'moved' then
   register()

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- reap(now, budget, deaths max, no worker ms, park ms): requeues the work of expired workers, drops the readers of
--- expired gateways, lets the long parked finish as bulk, and names the requests that somebody has to end.
+-- expired gateways, lets the long parked finish as bulk, cancels what
+-- nobody reads where its sender asked for that, and names the requests that somebody has to end.
 -- Replies {requeued, {t, id, reason, code}..., dropped readers}. Anyone may run it, at any time.
 local budget, deaths_max = tonumber(ARGV[2]), tonumber(ARGV[3])
 local no_worker_ms, park_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -9,6 +10,14 @@ local requeued, expired, named, dropped = 0, {}, {}, 0
 
 local function due(name, until_)
   return call('ZRANGE', P .. name, '-inf', int(until_), 'BYSCORE', 'LIMIT', 0, budget)
+end
+
+local function cancel_running(t, id)
+  local req = key('req', t, id)
+  local control, worker = unpack(call('HMGET', req, 'control', 'worker'))
+  local flags = bit.bor(number_of(control), CANCEL)
+  call('HSET', req, 'control', int(flags))
+  call('SPUBLISH', P .. 'wk:' .. worker, cmsgpack.pack({ t, id, flags }))
 end
 
 local function expire(t, id, reason, code)
@@ -62,15 +71,35 @@ end
 
 for _, gateway in ipairs(due('gws', NOW)) do
   for _, member in ipairs(call('SMEMBERS', P .. 'reads:' .. gateway)) do
-    dropped = dropped + call('HDEL', P .. 'rd:' .. member, gateway)
+    local t, id = split(member)
+    dropped = dropped + drop_reader(t, id, gateway)
   end
   call('DEL', P .. 'reads:' .. gateway)
   call('ZREM', P .. 'gws', gateway)
 end
 
+-- Parked for so long, it counts as having no reader.
 for _, member in ipairs(due('parked', NOW - park_ms)) do
   local t, id = split(member)
-  unpark(t, id, 'bulk')
+  if call('HEXISTS', key('req', t, id), 'noread') == 1 then
+    left_alone(t, id)
+  else
+    unpark(t, id, 'bulk')
+  end
+end
+
+for _, member in ipairs(due('unread', NOW)) do
+  local t, id = split(member)
+  local status = call('HGET', key('req', t, id), 'status')
+  local readers = call('HLEN', key('rd', t, id))
+  if not status or status == 'ended' or (readers > 0 and status ~= 'parked') then
+    call('ZREM', P .. 'unread', member)
+  elseif status == 'running' then
+    call('ZREM', P .. 'unread', member)
+    cancel_running(t, id)
+  else
+    expire(t, id, readers > 0 and 'slow_reader' or 'cancelled', '')
+  end
 end
 publish()
 return { requeued, expired, dropped }

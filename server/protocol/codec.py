@@ -97,7 +97,11 @@ def _diagnose(frame: str | bytes, error: Exception) -> Malformed:
         detail = "" if isinstance(error, msgspec.ValidationError) else f": {error}"
         return Malformed(refusal(ErrorCode.BAD_MESSAGE, f"the frame is {problem}{detail}"))
     re, id = _short(loose.get("t")), _short(loose.get("id"))
-    if _has_surrogate(loose):
+    try:
+        surrogate = _has_surrogate(loose)
+    except RecursionError:
+        return Malformed(refusal(ErrorCode.BAD_MESSAGE, "the message is nested too deeply"), re, id)
+    if surrogate:
         problem = "a text holds half of a surrogate pair, which is no Unicode character"
         return Malformed(refusal(ErrorCode.BAD_REQUEST, problem), re, id)
     if re is None:

@@ -82,9 +82,19 @@ class ReadLog:
     """Read the log after an offset, within limits; answer LogRead."""
 
     id: str
+    epoch: int
     after: int
     entries_max: int
     bytes_max: int
+
+
+@dataclass(frozen=True)
+class Reopen:
+    """The log that was read is lost or begun again: answer AttachAllowed, or AttachRefused (not asked)."""
+
+    id: str
+    epoch: int
+    o: int
 
 
 @dataclass(frozen=True)
@@ -131,6 +141,7 @@ Effect = (
     | Follow
     | Unfollow
     | ReadLog
+    | Reopen
     | Report
     | Measure
     | Reauthenticate

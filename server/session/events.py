@@ -130,6 +130,13 @@ class LogGrew:
 
 
 @dataclass(frozen=True)
+class LogBroken:
+    """The log is not the one that was read: lost, or begun again."""
+
+    id: str
+
+
+@dataclass(frozen=True)
 class LogRead:
     """The answer to a ReadLog effect: the entries after offset `after`."""
 
@@ -197,6 +204,7 @@ Event = (
     | CancelRefused
     | LogGrew
     | LogRead
+    | LogBroken
     | Reauthenticated
     | AccessChanged
     | AuthRefused

@@ -88,6 +88,8 @@ class Session:
                 return [_error(event.refusal, "cancel", event.id)]
             case ev.LogGrew() | ev.LogRead():
                 return self._readings.log(event, now)
+            case ev.LogBroken():
+                return self._readings.broken(event.id)
             case ev.Reauthenticated():
                 self._access.granted(now, event.expires_in_ms)
                 return [fx.Emit(m.AuthOk(event.expires_in_ms))]
@@ -297,7 +299,8 @@ class Session:
         return out
 
     def _attach(self, message: m.Attach) -> list[fx.Effect]:
-        if message.id not in self._readings and self._full():
+        known = message.id in self._readings or message.id in self._pending
+        if not known and self._full():
             return [_error(self._too_many(), "attach", message.id)]
         return [*self._readings.hold(message.id), fx.StartAttach(message.id, message.epoch, message.o)]
 
@@ -306,7 +309,8 @@ class Session:
             error = _error(event.refusal, "attach" if event.asked else None, event.id)
             return [error, *self._readings.drop(event.id)]
         reading = event.reading
-        if reading.id not in self._readings and self._full():
+        known = reading.id in self._readings or reading.id in self._pending
+        if not known and self._full():
             return [_error(self._too_many(), "attach", reading.id)]
         g = self._readings.open(reading).g
         attached = m.Attached(g, reading.id, reading.epoch, reading.o + 1, reading.head, reading.state)

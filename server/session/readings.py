@@ -82,6 +82,14 @@ class Readings:
             return [fx.Measure(fx.Measured.GAPS_REPAIRED, 1)]
         return []
 
+    def broken(self, id: str) -> list[fx.Effect]:
+        """Send nothing more of a log that is not what it was; look where the request goes on."""
+        stream = self._by_id.get(id)
+        if stream is None or stream.moving:
+            return []
+        stream.moving = True
+        return [fx.Reopen(id, stream.epoch, stream.window.sent)]
+
     def drop(self, id: str, done: bool = False) -> list[fx.Effect]:
         """Stop reading a request; nothing where it is not read."""
         stream = self._by_id.pop(id, None)
@@ -176,7 +184,7 @@ class Readings:
             stream.reading = True
             window = stream.window
             room = window.events_room(), max(1, window.bytes_room())
-            out.append(fx.ReadLog(stream.id, window.sent, *room))
+            out.append(fx.ReadLog(stream.id, stream.epoch, window.sent, *room))
         return out
 
 

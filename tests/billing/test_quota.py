@@ -13,6 +13,7 @@ from billing.quota import (
     Admission,
     AdmissionState,
     Admitted,
+    Canceller,
     Extension,
     Quota,
     posted_key,
@@ -182,18 +183,35 @@ async def test_an_ended_request_is_not_released(quota: Quota) -> None:
 
 async def test_a_cancel_that_comes_first_is_met_by_the_admission(quota: Quota, redis: Redis) -> None:
     """Also by a retry and a second sending of it; another tenant's mark means nothing."""
-    assert await quota.mark_cancel("t1", "r1") is None
-    assert await quota.mark_cancel("t2", "r2") is None
+    assert await quota.mark_cancel("t1", "r1", Canceller()) is None
+    assert await quota.mark_cancel("t2", "r2", Canceller()) is None
     assert CANCEL_MARK_MS - 5_000 < await redis.pttl("{t:t1}cancel:r1") <= CANCEL_MARK_MS
     assert [(await admitted(quota)).cancelled for _ in range(2)] == [True, True]
     assert not (await admitted(quota, id="r2")).cancelled
     assert await redis.exists("{t:t1}cancel:r1") == 0
 
 
+@pytest.mark.parametrize(
+    ("canceller", "cancelled"),
+    [
+        (Canceller("p1", key="k1"), True),
+        (Canceller("p1", user="u1"), True),
+        (Canceller("p1", key="k2"), False),
+        (Canceller("p1", user="u2"), False),
+        (Canceller("p2", key="k1"), False),
+    ],
+)
+async def test_a_stranger_s_cancel_means_nothing(quota: Quota, canceller: Canceller, cancelled: bool) -> None:
+    """Before a request comes nobody knows whose it will be: the mark says who asked."""
+    await quota.mark_cancel("t1", "r1", canceller)
+    found = await admitted(quota, project="p1", owner_key="k1", user="u1")
+    assert found.cancelled is cancelled
+
+
 async def test_a_cancel_of_a_known_request_finds_its_pool(quota: Quota, redis: Redis) -> None:
     """One call decides, so no cancel falls between the look and the admission."""
     await admitted(quota)
-    record = await quota.mark_cancel("t1", "r1")
+    record = await quota.mark_cancel("t1", "r1", Canceller())
     assert record is not None
     assert (record.pool, record.state) == ("A", AdmissionState.OPEN)
     assert await redis.exists("{t:t1}cancel:r1") == 0
@@ -233,6 +251,6 @@ async def test_ending_works_when_redis_is_full(quota: Quota, redis: Redis) -> No
             await admitted(quota, id="r3")
         assert await quota.settle(an_event()) == "settled"
         assert await quota.release("t1", "r2")
-        assert await quota.mark_cancel("t1", "r4") is None
+        assert await quota.mark_cancel("t1", "r4", Canceller()) is None
     finally:
         await redis.config_set("maxmemory", 0)

@@ -120,6 +120,53 @@ async def test_a_reader_that_catches_up_stops_the_parking(redis: redis.asyncio.R
     assert await p.places(*at) == {"line:interactive", "ids:interactive"}
 
 
+async def test_a_request_without_a_reader_is_cancelled_when_its_sender_wants_that(redis: redis.asyncio.Redis):
+    """In line it is named to be ended, a running one is cancelled at its worker; a reader in time keeps it."""
+    p = pool(redis)
+    e = request(gateway="g1", no_reader_ms=500)
+    at = (e.tenant, e.id)
+    await p.queue.enqueue(e)
+    await p.queue.reader(*at, "g1", "gone")
+    p.clock.advance(400)
+    assert (await p.queue.reap()).expired == []
+    await p.queue.reader(*at, "g2", "reading")
+    p.clock.advance(200)
+    assert (await p.queue.reap()).expired == []
+    await p.queue.reader(*at, "g2", "gone")
+    p.clock.advance(500)
+    assert [(x.id, x.reason) for x in (await p.queue.reap()).expired] == [(e.id, "cancelled")]
+
+    claim = await p.running(gateway="g1", no_reader_ms=500)
+    await p.queue.reader(claim.tenant, claim.id, "g1", "gone")
+    p.clock.advance(500)
+    await p.queue.reap()
+    view = await p.queue.view(claim.tenant, claim.id)
+    assert view is not None
+    assert view.control is Control.CANCEL
+
+
+async def test_readers_that_are_stuck_for_ten_minutes_are_none(redis: redis.asyncio.Redis):
+    """A parked request goes on as bulk, or ends `slow_reader` where its sender wants no unread answer."""
+    p = pool(redis)
+    late = START_MS + 3_600_000
+    goes_on = request(gateway="g1", deadline_ms=late)
+    ends = request(gateway="g1", deadline_ms=late, no_reader_ms=1_000)
+    for e in (goes_on, ends):
+        await p.queue.enqueue(e)
+        await p.queue.reader(e.tenant, e.id, "g1", "stuck")
+        assert await p.places(e.tenant, e.id) == {"parked"}
+    p.clock.advance(599_000)
+    await p.queue.renew_gateway("g1")
+    assert (await p.queue.reap()).expired == []
+    p.clock.advance(1_000)
+    await p.queue.renew_gateway("g1")
+    await p.queue.reap()
+    assert await p.places(goes_on.tenant, goes_on.id) == {"line:bulk", "ids:bulk"}
+    p.clock.advance(1_000)
+    await p.queue.renew_gateway("g1")
+    assert (ends.id, "slow_reader") in [(x.id, x.reason) for x in (await p.queue.reap()).expired]
+
+
 async def test_parking_and_unparking_twice_changes_nothing_more(redis: redis.asyncio.Redis):
     """Both are idempotent and answer the status they met."""
     p = pool(redis)

@@ -86,7 +86,7 @@ def test_a_resumed_session_says_how_much_of_it(
 def test_a_resumed_reading_goes_on_at_the_next_offset():
     """Its part of the log is read after the offset that the client applied."""
     play = open_session(ev.Reading("r", 1, 3, 5, "running"))
-    play << fx.Follow("r") << fx.ReadLog("r", 3, 256, 32768)
+    play << fx.Follow("r") << fx.ReadLog("r", 1, 3, 256, 32768)
     play >> ev.LogRead("r", 3, [text(4), text(5)]) << delta(4, 5, "aa")
 
 
@@ -94,13 +94,13 @@ def test_a_snap_comes_before_everything_else_of_its_request():
     """Where the client's offsets mean nothing any more."""
     play = open_session(ev.Reading("r", 2, 4, 5, "ended", "hello"))
     play << fx.Follow("r") << m.Snap(1, 2, 4, "hello")
-    play << fx.ReadLog("r", 4, 256, 32768 - 5)
+    play << fx.ReadLog("r", 2, 4, 256, 32768 - 5)
 
 
 def test_accepted_comes_before_every_frame_of_its_g():
     """Then the log from its start, and news as they come."""
     play = reading_one(head=1)
-    play << fx.ReadLog("r", 0, 256, 32768)
+    play << fx.ReadLog("r", 1, 0, 256, 32768)
     play >> ev.LogRead("r", 0, [text(1)]) << delta(1, 1, "a")
     play.at(1.0) >> ev.LogGrew("r", [text(2)], 2) << delta(2, 2, "a")
 
@@ -108,10 +108,10 @@ def test_accepted_comes_before_every_frame_of_its_g():
 def test_news_with_a_gap_are_read_from_the_log():
     """P3: what a client applies is a prefix of the log, whatever hints got lost."""
     play = reading_one()
-    play >> ev.LogGrew("r", [text(3)], 3) << fx.ReadLog("r", 0, 256, 32768)
+    play >> ev.LogGrew("r", [text(3)], 3) << fx.ReadLog("r", 1, 0, 256, 32768)
     play >> ev.LogGrew("r", [text(4)], 4)
     play.nothing() >> ev.LogRead("r", 0, texts(1, 3)) << delta(1, 3, "aaa")
-    play << fx.ReadLog("r", 3, 253, 32765)
+    play << fx.ReadLog("r", 1, 3, 253, 32765)
 
 
 def test_old_news_are_ignored():
@@ -124,9 +124,9 @@ def test_old_news_are_ignored():
 
 def test_an_empty_read_waits_for_news():
     """A log that has less than was said is not read in circles."""
-    play = reading_one(head=5) << fx.ReadLog("r", 0, 256, 32768)
+    play = reading_one(head=5) << fx.ReadLog("r", 1, 0, 256, 32768)
     play >> ev.LogRead("r", 0, [])
-    play.nothing() >> ev.LogGrew("r", [], 5) << fx.ReadLog("r", 0, 256, 32768)
+    play.nothing() >> ev.LogGrew("r", [], 5) << fx.ReadLog("r", 1, 0, 256, 32768)
 
 
 def test_the_first_delta_goes_at_once_and_later_ones_are_paced():
@@ -162,9 +162,9 @@ def test_a_shut_event_window_buffers_nothing():
     play = reading_one(window={"events": 2})
     play >> ev.LogGrew("r", texts(1, 2), 2) << delta(1, 2, "aa")
     play.at(1.0) >> ev.LogGrew("r", [text(3)], 3) >> ev.LogGrew("r", [text(4)], 4)
-    play.nothing() >> m.Ack([(1, 1)]) << fx.ReadLog("r", 2, 1, 32766)
+    play.nothing() >> m.Ack([(1, 1)]) << fx.ReadLog("r", 1, 2, 1, 32766)
     play >> ev.LogRead("r", 2, [text(3)]) << delta(3, 3, "a")
-    play.at(2.0) >> m.Ack([(1, 3)]) << fx.ReadLog("r", 3, 2, 32768)
+    play.at(2.0) >> m.Ack([(1, 3)]) << fx.ReadLog("r", 1, 3, 2, 32768)
     play >> ev.LogRead("r", 3, [text(4)]) << delta(4, 4, "a")
 
 
@@ -172,7 +172,7 @@ def test_the_end_waits_behind_a_shut_window():
     """It obeys the log's order like text."""
     play = reading_one(window={"events": 1})
     play >> ev.LogGrew("r", [text(1), end(2)], 2) << delta(1, 1, "a")
-    play.nothing() >> m.Ack([(1, 1)]) << fx.ReadLog("r", 1, 1, 32768)
+    play.nothing() >> m.Ack([(1, 1)]) << fx.ReadLog("r", 1, 1, 1, 32768)
     play >> ev.LogRead("r", 1, [end(2)])
     assert play.message(m.End).o == 2
 
@@ -182,7 +182,7 @@ def test_the_byte_window_shuts_too_but_one_entry_always_goes():
     play = reading_one(window={"bytes": 10})
     play >> ev.LogGrew("r", [text(1, "x" * 30, 0)], 1) << m.Delta(1, 1, 1, 0, "x" * 30, 1)
     play.at(1.0) >> ev.LogGrew("r", [text(2, "y", 30)], 2)
-    play.nothing() >> m.Ack([(1, 1)]) << fx.ReadLog("r", 1, 256, 10)
+    play.nothing() >> m.Ack([(1, 1)]) << fx.ReadLog("r", 1, 1, 256, 10)
     play >> ev.LogRead("r", 1, [text(2, "y", 30)]) << m.Delta(1, 2, 2, 30, "y", 2)
 
 
@@ -195,7 +195,7 @@ def test_a_request_with_nothing_in_flight_may_always_send_one_entry():
     play >> ev.LogGrew("r", [text(1, "x" * 10, 0)], 1) << m.Delta(1, 1, 1, 0, "x" * 10, 1)
     play >> ev.LogGrew("s", [text(1, "y", 0)], 1) << m.Delta(2, 1, 1, 0, "y", 1)
     play.at(1.0) >> ev.LogGrew("s", [text(2, "y", 1)], 2)
-    play.nothing() >> m.Ack([(1, 1)]) << fx.ReadLog("s", 1, 255, 4)
+    play.nothing() >> m.Ack([(1, 1)]) << fx.ReadLog("s", 1, 1, 255, 4)
 
 
 def test_no_request_takes_the_room_of_the_others():
@@ -244,7 +244,7 @@ def test_a_window_above_the_limit_is_clamped_and_zero_pauses():
     """`w` sets the event window of one request."""
     play = reading_one()
     play >> m.Ack([], {"1": 0}) >> ev.LogGrew("r", [text(1)], 1)
-    play.nothing() >> m.Ack([], {1: 10_000}) << fx.ReadLog("r", 0, 256, 32768)
+    play.nothing() >> m.Ack([], {1: 10_000}) << fx.ReadLog("r", 1, 0, 256, 32768)
 
 
 def test_attach_on_an_attached_id_moves_the_cursor():
@@ -254,17 +254,17 @@ def test_attach_on_an_attached_id_moves_the_cursor():
     play.at(1.0) >> m.Attach("r", 1) << fx.StartAttach("r", None, 1)
     play >> ev.LogGrew("r", [text(4)], 4)
     play.nothing() >> ev.AttachAllowed(ev.Reading("r", 1, 1, 4, "running"))
-    play << m.Attached(1, "r", 1, 2, 4, "running") << fx.Follow("r") << fx.ReadLog("r", 1, 256, 32768)
+    play << m.Attached(1, "r", 1, 2, 4, "running") << fx.Follow("r") << fx.ReadLog("r", 1, 1, 256, 32768)
 
 
 def test_a_read_that_the_cursor_left_is_thrown_away():
     """Its entries are not those that come next."""
-    play = reading_one(head=3) << fx.ReadLog("r", 0, 256, 32768)
+    play = reading_one(head=3) << fx.ReadLog("r", 1, 0, 256, 32768)
     play >> m.Attach("r", 2) << fx.StartAttach("r", None, 2)
     play >> ev.AttachAllowed(ev.Reading("r", 1, 2, 3, "running"))
     play.message(m.Attached)
     play << fx.Follow("r")
-    play >> ev.LogRead("r", 0, texts(1, 3)) << fx.ReadLog("r", 2, 256, 32768)
+    play >> ev.LogRead("r", 0, texts(1, 3)) << fx.ReadLog("r", 1, 2, 256, 32768)
 
 
 def test_detach_is_silent():

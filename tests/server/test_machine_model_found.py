@@ -13,9 +13,9 @@ def test_a_reader_whose_log_was_trimmed_still_gets_its_end():
     """The stored answer that takes the place of a log read is read on like any other."""
     play = reading_one()
     play >> ev.LogGrew("r", [], 2)
-    play << fx.ReadLog("r", 0, 256, 32 * 1024)
+    play << fx.ReadLog("r", 1, 0, 256, 32 * 1024)
     play >> ev.AttachAllowed(ev.Reading("r", 1, 1, 2, "ended", snap="done"))
     play << m.Attached(1, "r", 1, 2, 2, "ended") << fx.Follow("r")
-    play << m.Snap(1, 1, 1, "done") << fx.ReadLog("r", 1, 256, 32 * 1024 - 4)
+    play << m.Snap(1, 1, 1, "done") << fx.ReadLog("r", 1, 1, 256, 32 * 1024 - 4)
     play >> ev.LogRead("r", 1, [end(2)])
     assert play.message(m.End).o == 2

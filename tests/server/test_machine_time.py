@@ -30,7 +30,7 @@ def test_a_reader_that_is_shut_for_two_seconds_is_told_so():
     play.nothing().fire()
     assert play.now == 2.0
     play << m.Event(1, "paused")
-    play.nothing() >> m.Ack([(1, 2)]) << fx.ReadLog("r", 2, 2, 32 * 1024)
+    play.nothing() >> m.Ack([(1, 2)]) << fx.ReadLog("r", 1, 2, 2, 32 * 1024)
     play >> ev.LogRead("r", 2, [text(3)]) << m.Event(1, "unpaused") << m.Delta(1, 3, 3, 2, "a", 3)
     assert fx.Measure(fx.Measured.STALL_SECONDS, 2.0) in play.measured
 
@@ -39,9 +39,9 @@ def test_after_a_pause_merges_are_larger_until_the_head_is_reached():
     """A delta each 250 ms, not each 20, while the reader catches up."""
     play = shut_at_zero()
     play.fire() << m.Event(1, "paused")
-    play >> ev.LogGrew("r", [], 50) >> m.Ack([(1, 2)]) << fx.ReadLog("r", 2, 2, 32 * 1024)
+    play >> ev.LogGrew("r", [], 50) >> m.Ack([(1, 2)]) << fx.ReadLog("r", 1, 2, 2, 32 * 1024)
     play >> ev.LogRead("r", 2, texts(3, 4)) << m.Event(1, "unpaused") << m.Delta(1, 3, 4, 2, "aa", 4)
-    play.at(2.1) >> m.Ack([(1, 4)]) << fx.ReadLog("r", 4, 2, 32 * 1024)
+    play.at(2.1) >> m.Ack([(1, 4)]) << fx.ReadLog("r", 1, 4, 2, 32 * 1024)
     play >> ev.LogRead("r", 4, texts(5, 6))
     play.nothing().fire() << m.Delta(1, 5, 6, 4, "aa", 6)
     assert play.now == 2.25
@@ -54,7 +54,7 @@ def test_no_ack_for_thirty_seconds_makes_a_reader_stuck_and_one_ack_frees_it():
     play.nothing().fire()
     assert play.now == 30.0
     play << fx.Report("r", stuck=True)
-    play.nothing() >> m.Ack([(1, 1)]) << fx.Report("r", stuck=False) << fx.ReadLog("r", 2, 1, 32 * 1024 - 2)
+    play.nothing() >> m.Ack([(1, 1)]) << fx.Report("r", stuck=False) << fx.ReadLog("r", 1, 2, 1, 32 * 1024 - 2)
 
 
 def test_an_open_window_does_not_hide_a_reader_that_acks_nothing():
@@ -89,7 +89,7 @@ def test_a_repeated_ack_is_no_sign_of_life():
     """An ack that moves nothing does not free a stuck reader."""
     play = shut_at_zero()
     play >> m.Ack([(1, 1)])
-    play << fx.ReadLog("r", 2, 1, 32 * 1024 - 2) >> ev.LogRead("r", 2, [text(3)])
+    play << fx.ReadLog("r", 1, 2, 1, 32 * 1024 - 2) >> ev.LogRead("r", 2, [text(3)])
     play << m.Delta(1, 3, 3, 2, "a", 3)
     play.fire() << fx.Report("r", stuck=True)
     play >> m.Ack([(1, 1)])

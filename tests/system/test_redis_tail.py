@@ -151,7 +151,6 @@ async def test_a_lost_tail_and_a_lost_worker_never_diverge_in_silence(shaken: Sh
         await shaken.check(answer)
 
 
-@pytest.mark.xfail(strict=True, reason="readers of a forgotten request are not told")
 async def test_a_request_that_redis_forgot_ends_log_lost(shaken: Shaken):
     """Accepted, running, and nothing of it left: its readers get a typed end instead of silence."""
     async with shaken.fleet.site.crew.worker(WatchedEngine(step_seconds=0.01)), shaken.client() as client:
@@ -165,7 +164,6 @@ async def test_a_request_that_redis_forgot_ends_log_lost(shaken: Shaken):
         assert await reading in LOST
 
 
-@pytest.mark.xfail(strict=True, reason="readers of a forgotten request are not told")
 async def test_a_stored_turn_that_redis_forgot_ends_log_lost_once(shaken: Shaken):
     """The conversation's running row becomes an answer that failed; the next turn is taken."""
     async with shaken.fleet.site.crew.worker(WatchedEngine(step_seconds=0.01)), shaken.client() as client:
@@ -186,7 +184,6 @@ async def test_a_stored_turn_that_redis_forgot_ends_log_lost_once(shaken: Shaken
         pytest.param(
             True,
             id="behind a shut window",
-            marks=pytest.mark.xfail(strict=True, reason="a log with a hole is read again and again"),
         ),
     ],
 )

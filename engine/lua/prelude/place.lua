@@ -69,6 +69,23 @@ local function park(t, id)
   return status
 end
 
+-- Nobody reads it any more, or only who is stuck: its sender may want it to end some time after that.
+local function left_alone(t, id)
+  local wait = call('HGET', key('req', t, id), 'noread')
+  if wait then
+    call('ZADD', P .. 'unread', 'NX', int(NOW + tonumber(wait)), member_of(t, id))
+  end
+end
+
+-- Drops one gateway as a reader. Replies 1 where it was one.
+local function drop_reader(t, id, gateway)
+  local dropped = call('HDEL', key('rd', t, id), gateway)
+  if dropped == 1 and call('HLEN', key('rd', t, id)) == 0 then
+    left_alone(t, id)
+  end
+  return dropped
+end
+
 -- Back in line at the old place; a running one is not asked to park any more. `class` moves it to another class.
 local function unpark(t, id, class)
   local req = key('req', t, id)
@@ -77,6 +94,7 @@ local function unpark(t, id, class)
     call('HSET', req, 'control', int(bit.band(number_of(control), 255 - PARK)))
   elseif status == 'parked' then
     call('ZREM', P .. 'parked', member_of(t, id))
+    call('ZREM', P .. 'unread', member_of(t, id))
     call('HSET', req, 'status', 'queued', 'class', class or old)
     enter_line(t, id, class or old, order)
     log_event(t, id, 'resumed')
@@ -99,6 +117,7 @@ local function finish(t, id, event, keep)
   call('HSET', req, 'status', 'ended', 'ck', '', 'worker', '')
   call('DEL', key('tok', t, id), key('in', t, id))
   call('ZREM', P .. 'deadlines', member_of(t, id))
+  call('ZREM', P .. 'unread', member_of(t, id))
   if worker ~= '' then
     leave_worker(t, id, worker)
   else
