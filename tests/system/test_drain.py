@@ -1,0 +1,175 @@
+"""SIGTERM to a gateway with live streams: its clients are told, move, and nobody sees a gap or an error."""
+
+import asyncio
+import signal
+import time
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+from redis.asyncio import Redis
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from core.database import Database
+from core.settings import Settings
+from server.protocol.codes import CloseCode
+from tests.helpers.balancer import Balancer, running_balancer
+from tests.helpers.gateways import Fleet, Gateway, WatchedEngine, running_gateways
+from tests.helpers.wait import wait_until
+from tests.system.conftest import SLOTS
+from tests.system.test_gateway_death import balanced, check_exactly_once, clients_of, finish, start
+from tests.system.wire import Frame, Wire, wired
+
+DRAIN_SECONDS = 3.0
+LATE_SECONDS_MAX = 1.5
+LONG = {"max_tokens": 150, "min_tokens": 150}
+LONGER = {"max_tokens": 250, "min_tokens": 250}
+
+
+@pytest.fixture
+async def draining(sqlite: Database, redis: Redis, settings: Settings) -> AsyncGenerator[Fleet]:
+    """Two gateways whose drain takes DRAIN_SECONDS at most."""
+    roomy = settings.model_copy(update={"worker_slots": SLOTS})
+    seconds = str(DRAIN_SECONDS)
+    async with running_gateways(roomy, sqlite, redis, PARLEY_DRAIN_SECONDS_MAX=seconds) as fleet:
+        yield fleet
+
+
+async def test_streams_move_without_a_gap(draining: Fleet):
+    """40 answers on 8 sockets through a balancer; one of two gateways ends in order, before its deadline."""
+    engine = WatchedEngine(step_seconds=0.02)
+    async with balanced(draining, engine) as balancer, AsyncExitStack() as stack:
+        clients = await clients_of(stack, balancer.url, draining.site.key, 8)
+        answers = await start(clients, 5, LONG)
+        reading = asyncio.create_task(finish(answers))
+        await wait_until(lambda: min(len(answer.text) for answer in answers) > 20)
+        leaving = draining.gateways[0]
+        assert balancer.carried[leaving.port] == 4
+        leaving.signal(signal.SIGTERM)
+        began = time.monotonic()
+        await wait_until(lambda: leaving.port not in balancer.ready, 1.0)
+        assert await leaving.process.wait() == 0
+        assert time.monotonic() - began < DRAIN_SECONDS
+        await reading
+        assert sum(client.counters.resent for client in clients) == 0
+        await check_exactly_once(draining, engine, clients, {answer.id: answer.text for answer in answers})
+
+
+async def test_a_client_that_stays_is_closed_at_the_deadline_and_resumes(draining: Fleet):
+    """It hears go_away, reads on until close 4000, and continues elsewhere after its last offset."""
+    leaving, staying = draining.gateways
+    async with worker_of(draining, 0.02), wired(leaving.url, draining.site.key) as wire:
+        reading = await wire.send("go on", options=LONGER)
+        leaving.signal(signal.SIGTERM)
+        began = time.monotonic()
+        away, closed = await until_closed(wire)
+        assert away["why"] == "drain"
+        assert abs(away["at"] + away["in_ms"] / 1000 - began - DRAIN_SECONDS) < 0.5
+        assert closed == CloseCode.DRAIN
+        assert DRAIN_SECONDS - 0.2 <= time.monotonic() - began <= DRAIN_SECONDS + LATE_SECONDS_MAX
+        assert await leaving.process.wait() == 0
+        requests = [{"id": reading.id, "epoch": 1, "o": reading.applied}]
+        resume = {"token": wire.welcome["resume_token"], "requests": requests}
+        async with wired(staying.url, draining.site.key, resume=resume) as again:
+            assert again.welcome["resumed"] == "full"
+            [found] = again.welcome["requests"]
+            assert found["from"] == reading.applied + 1
+            again.readings[found["g"]] = reading
+            await again.finish(reading)
+        assert reading.end is not None
+        assert reading.end["usage"]["output"] == LONGER["max_tokens"]
+
+
+async def test_clients_are_told_one_after_the_other_and_nobody_gets_in(draining: Fleet):
+    """go_away comes spread over the first half of the drain, each with the time that is left; from SIGTERM on
+    /readyz and the upgrade answer 503."""
+    leaving = draining.gateways[0]
+    async with AsyncExitStack() as stack:
+        wires = [await stack.enter_async_context(wired(leaving.url, draining.site.key)) for _ in range(40)]
+        leaving.signal(signal.SIGTERM)
+        began = time.monotonic()
+        heard = [asyncio.create_task(until_told(wire, began)) for wire in wires]
+        await wait_until(lambda: readiness_is(leaving, 503), 0.5, 0.02)
+        with pytest.raises(InvalidStatus) as refused:
+            async with draining.at(leaving).open():
+                pass
+        assert refused.value.response.status_code == 503
+        told = await asyncio.gather(*heard)
+    times = sorted(at for at, _ in told)
+    assert times[-1] < DRAIN_SECONDS / 2 + 0.5
+    assert times[-1] - times[0] > DRAIN_SECONDS / 4
+    assert max(abs(at + left - DRAIN_SECONDS) for at, left in told) < 0.5
+
+
+async def test_a_second_sigterm_ends_it_at_once(draining: Fleet):
+    """No patience any more; the streams go on elsewhere all the same."""
+    engine = WatchedEngine(step_seconds=0.02)
+    async with balanced(draining, engine) as balancer, AsyncExitStack() as stack:
+        leaving = draining.gateways[0]
+        stubborn = await stack.enter_async_context(wired(leaving.url, draining.site.key))
+        clients = await clients_of(stack, balancer.url, draining.site.key, 4)
+        answers = await start(clients, 3, LONG)
+        reading = asyncio.create_task(finish(answers))
+        leaving.signal(signal.SIGTERM)
+        await wait_until(lambda: readiness_is(leaving, 503), 0.5, 0.02)
+        leaving.signal(signal.SIGTERM)
+        began = time.monotonic()
+        await leaving.process.wait()
+        assert time.monotonic() - began < LATE_SECONDS_MAX
+        await reading
+        assert stubborn.welcome["t"] == "welcome"
+        await check_exactly_once(draining, engine, clients, {answer.id: answer.text for answer in answers})
+
+
+async def test_a_balancer_that_learns_late_costs_nothing(draining: Fleet):
+    """It sends who moves back to the leaving gateway for a while: they stay where they are and try again."""
+    engine = WatchedEngine(step_seconds=0.02)
+    async with draining.site.crew.worker(engine), AsyncExitStack() as stack:
+        slow = running_balancer(draining.gateways, check_seconds=DRAIN_SECONDS / 4)
+        balancer: Balancer = await stack.enter_async_context(slow)
+        await wait_until(lambda: len(balancer.ready) == 2)
+        clients = await clients_of(stack, balancer.url, draining.site.key, 8)
+        answers = await start(clients, 2, LONG)
+        reading = asyncio.create_task(finish(answers))
+        leaving = draining.gateways[0]
+        leaving.signal(signal.SIGTERM)
+        began = time.monotonic()
+        assert await leaving.process.wait() == 0
+        assert time.monotonic() - began < DRAIN_SECONDS
+        await reading
+        await check_exactly_once(draining, engine, clients, {answer.id: answer.text for answer in answers})
+
+
+@asynccontextmanager
+async def worker_of(fleet: Fleet, step_seconds: float = 0.01) -> AsyncGenerator[WatchedEngine]:
+    """A worker that every gateway sees."""
+    engine = WatchedEngine(step_seconds)
+    async with fleet.site.crew.worker(engine):
+        for gateway in fleet.gateways:
+            await wait_until(lambda gateway=gateway: readiness_is(gateway, 200))
+        yield engine
+
+
+async def readiness_is(gateway: Gateway, status: int) -> bool:
+    """Whether /readyz answers so now."""
+    return await gateway.readiness() == status
+
+
+async def until_told(wire: Wire, began: float) -> tuple[float, float]:
+    """When go_away came, and how long it leaves, in seconds."""
+    while True:
+        frame = await wire.hear()
+        if frame["t"] == "go_away":
+            return time.monotonic() - began, frame["in_ms"] / 1000
+
+
+async def until_closed(wire: Wire) -> tuple[Frame, int]:
+    """The go_away with `at`, when it came, and the close code. What else comes is applied."""
+    away: Frame = {}
+    try:
+        while True:
+            frame = await wire.hear()
+            if frame["t"] == "go_away":
+                away = frame | {"at": time.monotonic()}
+    except ConnectionClosed as closed:
+        return away, closed.rcvd.code if closed.rcvd else 1006
