@@ -66,6 +66,7 @@ class PoolQueue:
             e.model,
             e.gateway or "",
             "" if e.no_reader_ms is None else e.no_reader_ms,
+            int(Control.CANCEL) if e.cancelled else 0,
         )
         bounds = (s.queue_requests_max, s.queue_requests_per_tenant_max, s.maxmemory_fraction_max)
         limits = (s.readers_per_request_max, s.gateway_lease_ms, ENDED_UNREAD_MAX)

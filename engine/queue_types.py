@@ -17,7 +17,8 @@ class Enqueue(msgspec.Struct, frozen=True, kw_only=True):
     far.
 
     `gateway` registers that gateway as a reader in the same call; `no_reader_ms`: end it when nobody has
-    read it for so long, None: never.
+    read it for so long, None: never. `cancelled`: no worker may claim it; the caller ends it, else the
+    reaper does.
     """
 
     tenant: str
@@ -34,6 +35,7 @@ class Enqueue(msgspec.Struct, frozen=True, kw_only=True):
     priority: PriorityClass = PriorityClass.INTERACTIVE
     gateway: str | None = None
     no_reader_ms: int | None = None
+    cancelled: bool = False
 
 
 class Enqueued(msgspec.Struct, frozen=True):

@@ -290,6 +290,7 @@ class Intake:
             model=prepared.record.name,
             priority=prepared.priority,
             gateway=self._edge.gateway,
+            cancelled=admitted.cancelled,
             no_reader_ms=turns.no_reader_ms(turn.options),
         )
 

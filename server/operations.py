@@ -56,7 +56,7 @@ class Operations:
     async def attach(self, effect: fx.StartAttach) -> ev.AttachAllowed:
         """Open a request for reading."""
         opening = await self._door.readers.open(self._who(), effect.id, effect.epoch, effect.o)
-        return self._allowed(opening)
+        return self._allowed(opening, asked=True)
 
     async def cancel(self, effect: fx.StartCancel) -> ev.CancelAnswered | None:
         """Cancel a request."""
@@ -84,7 +84,7 @@ class Operations:
             return ev.LogRead(effect.id, effect.after, entries)
         opening = await self._door.readers.reopen(self._who(), effect.id, effect.epoch, effect.after)
         if isinstance(opening.source, StoredSource) or opening.reading.snap is not None:
-            return self._allowed(opening)
+            return self._allowed(opening, asked=False)
         opening.source.close()
         if entries:
             raise Refused(refusal(ErrorCode.LOG_LOST, "the platform lost a part of this answer"))
@@ -93,7 +93,7 @@ class Operations:
     async def reopen(self, effect: fx.Reopen) -> ev.AttachAllowed:
         """Go on with a request whose log is not the one that was read."""
         opening = await self._door.readers.reopen(self._who(), effect.id, effect.epoch, effect.o)
-        return self._allowed(opening)
+        return self._allowed(opening, asked=False)
 
     async def reauthenticate(self, who: Occupant, token: str) -> ev.Reauthenticated:
         """Take a fresh token of the same owner."""
@@ -141,9 +141,9 @@ class Operations:
         while self.sources:
             self.sources.popitem()[1].close()
 
-    def _allowed(self, opening: Opening) -> ev.AttachAllowed:
+    def _allowed(self, opening: Opening, asked: bool) -> ev.AttachAllowed:
         self._stage(opening.reading.id, opening.source)
-        return ev.AttachAllowed(opening.reading)
+        return ev.AttachAllowed(opening.reading, asked)
 
     def _stage(self, id: str, source: Source) -> None:
         before = self.staged.pop(id, None)

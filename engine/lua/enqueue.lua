@@ -1,12 +1,12 @@
 #!lua
 -- enqueue(now, t, id, body hash, input, class, fingerprint, prompt tokens, max tokens, deadline, accepted, granted,
--- model, gateway, no reader ms or '', then the limits): create or return. Replies {created, status, epoch, head, position, wait ms}, or
+-- model, gateway, no reader ms or '', control, then the limits): create or return. Replies {created, status, epoch, head, position, wait ms}, or
 -- {refusal, number}.
 local t, id, body_hash, class, fingerprint = ARGV[2], ARGV[3], ARGV[4], ARGV[6], ARGV[7]
 local prompt, max_tokens, deadline = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
 local gateway = ARGV[14]
-local queue_max, tenant_max, memory_max = tonumber(ARGV[16]), tonumber(ARGV[17]), tonumber(ARGV[18])
-local readers_max, gateway_lease, unread_max = tonumber(ARGV[19]), tonumber(ARGV[20]), tonumber(ARGV[21])
+local queue_max, tenant_max, memory_max = tonumber(ARGV[17]), tonumber(ARGV[18]), tonumber(ARGV[19])
+local readers_max, gateway_lease, unread_max = tonumber(ARGV[20]), tonumber(ARGV[21]), tonumber(ARGV[22])
 local req, total = key('req', t, id), 0
 
 local function follow()
@@ -92,7 +92,7 @@ local size = number_of(call('HGET', KEYS[1], 'size:' .. fingerprint))
 local lane = size > 0 and prompt > size / 4 and 'large' or 'normal'
 call('HSET', req, 'status', 'queued', 'body_hash', body_hash, 'ck', '', 'cn', 0, 'worker', '', 'epoch', 1,
   'class', class, 'lane', lane, 'order', order, 'fingerprint', fingerprint, 'n', 0, 'o', 0, 'raw', 0, 'visible', 0,
-  'granted', ARGV[12], 'deadline', ARGV[10], 'control', 0, 'warm', '', 'deaths', 0, 'preempts', 0,
+  'granted', ARGV[12], 'deadline', ARGV[10], 'control', ARGV[16], 'warm', '', 'deaths', 0, 'preempts', 0,
   'prompt', ARGV[8], 'accepted', ARGV[11], 'claimed', 0, 'first', 0, 'cached', 0, 'covered', 0, 'recomputed', 0,
   'model', ARGV[13])
 if ARGV[15] ~= '' then
@@ -100,6 +100,9 @@ if ARGV[15] ~= '' then
 end
 call('SET', key('in', t, id), ARGV[5])
 call('ZADD', P .. 'deadlines', ARGV[10], member_of(t, id))
+if ARGV[16] ~= '0' then
+  doom(member_of(t, id))
+end
 local ahead = ahead_of(order)
 enter_line(t, id, class, order)
 follow()

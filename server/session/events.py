@@ -90,9 +90,10 @@ class TurnRefused:
 
 @dataclass(frozen=True)
 class AttachAllowed:
-    """An attach may read."""
+    """An attach may read. `asked` False: the client did not ask, its log was replaced under it."""
 
     reading: Reading
+    asked: bool = True
 
 
 @dataclass(frozen=True)

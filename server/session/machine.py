@@ -4,7 +4,6 @@
 """
 
 import random
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
 
@@ -19,6 +18,7 @@ from server.session.ladder import NEVER
 from server.session.limits import Limits
 from server.session.readings import Readings
 from server.session.stream import Stream
+from server.session.underway import Underway
 
 
 class SessionState(StrEnum):
@@ -41,14 +41,6 @@ TRANSITIONS = {
 SERVING = frozenset({SessionState.OPEN, SessionState.DRAINING})
 
 
-@dataclass
-class _Pending:
-    """Sends under way with one id. `cancelled`: cancel it as soon as it is accepted."""
-
-    count: int = 1
-    cancelled: bool = False
-
-
 class Session:
     """One connection's session, from its first frame to its close."""
 
@@ -64,7 +56,7 @@ class Session:
         self._patience = Patience(limits)
         self._acks = AckRules()
         self._readings = Readings(limits)
-        self._pending: dict[str, _Pending] = {}
+        self._underway = Underway()
         self._unconfirmed = False
 
     def handle(self, event: ev.Event, now: float) -> list[fx.Effect]:  # noqa: C901  (one arm an event)
@@ -159,7 +151,7 @@ class Session:
             case m.Attach():
                 return self._attach(message)
             case m.Detach():
-                return self._readings.drop(message.id)
+                return self._detach(message.id)
             case m.Ack():
                 return self._ack(message.a, message.w or {}, now, "ack")
             case m.Cancel():
@@ -271,19 +263,15 @@ class Session:
     # Requests
 
     def _send(self, message: m.Send) -> list[fx.Effect]:
-        known = message.id in self._readings or message.id in self._pending
+        known = message.id in self._readings or self._underway.sent(message.id)
         if not known and self._full():
             return [_error(self._too_many(), "send", message.id)]
-        pending = self._pending.setdefault(message.id, _Pending(0))
-        pending.count += 1
+        self._underway.send(message.id)
         return [fx.StartTurn(message)]
 
     def _turn(self, event: ev.TurnAccepted | ev.TurnRefused, now: float) -> list[fx.Effect]:
         id = event.id if isinstance(event, ev.TurnRefused) else event.reading.id
-        pending = self._pending[id]
-        pending.count -= 1
-        if not pending.count:
-            del self._pending[id]
+        wished = self._underway.answered(id)
         if isinstance(event, ev.TurnRefused):
             return [_error(event.refusal, "send", id)]
         reading = event.reading
@@ -292,24 +280,36 @@ class Session:
         place = m.QueuePlace(event.position, event.wait_ms)
         accepted = m.Accepted(id, stream.g, reading.epoch, event.dup, event.priority, place)
         out: list[fx.Effect] = [fx.Emit(accepted)]
-        if fresh:
+        if fresh and wished.detached:
+            self._readings.drop(id)
+        elif fresh:
             out.extend(self._readings.begin(reading, now))
-        if pending.cancelled:
+        if wished.cancelled:
             out.append(fx.StartCancel(id, answer=False))
         return out
 
     def _attach(self, message: m.Attach) -> list[fx.Effect]:
-        known = message.id in self._readings or message.id in self._pending
+        known = message.id in self._readings or self._underway.sent(message.id)
         if not known and self._full():
             return [_error(self._too_many(), "attach", message.id)]
+        self._underway.attach(message.id)
         return [*self._readings.hold(message.id), fx.StartAttach(message.id, message.epoch, message.o)]
 
+    def _detach(self, id: str) -> list[fx.Effect]:
+        """Also what is not read yet: a send or an attach under way."""
+        self._underway.detach(id)
+        return self._readings.drop(id)
+
     def _attach_answered(self, event: ev.AttachAllowed | ev.AttachRefused, now: float) -> list[fx.Effect]:
+        id = event.id if isinstance(event, ev.AttachRefused) else event.reading.id
+        wanted = self._underway.attached(id) if event.asked else id in self._readings
+        if not wanted:
+            return []
         if isinstance(event, ev.AttachRefused):
             error = _error(event.refusal, "attach" if event.asked else None, event.id)
             return [error, *self._readings.drop(event.id)]
         reading = event.reading
-        known = reading.id in self._readings or reading.id in self._pending
+        known = reading.id in self._readings or self._underway.sent(reading.id)
         if not known and self._full():
             return [_error(self._too_many(), "attach", reading.id)]
         g = self._readings.open(reading).g
@@ -317,13 +317,13 @@ class Session:
         return [fx.Emit(attached), *self._readings.begin(reading, now)]
 
     def _cancel(self, id: str) -> list[fx.Effect]:
-        if id in self._pending and id not in self._readings:
-            self._pending[id].cancelled = True
+        if self._underway.sent(id) and id not in self._readings:
+            self._underway.cancel(id)
             return [fx.Emit(m.CancelOk(id, "pending"))]
         return [fx.StartCancel(id)]
 
     def _full(self) -> bool:
-        waiting = sum(1 for id in self._pending if id not in self._readings)
+        waiting = sum(1 for id in self._underway.ids() if id not in self._readings)
         return len(self._readings) + waiting >= self._limits.requests
 
     def _too_many(self) -> Refusal:
