@@ -5,6 +5,7 @@ step each answer shows a prefix of its log; left in peace, every answer ends wit
 """
 
 import asyncio
+import re
 import sys
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 import server.client_connection
-from engine.api import text_hash
+from engine.api import EntryKind, text_hash
 from server.client import Client, Event, ProtocolError, Reset, Text
 from server.client_reader import Answer
 from server.protocol.codes import CloseCode
@@ -65,7 +66,7 @@ class ClientModel(World):
         self.begin_world(limits_of(events, size, connection, hello_seconds=10_000.0))
         self.lines: list[Line] = []
         self.readers: list[Reader] = []
-        self.unreachable = self.tampered = self.swallowed = False
+        self.unreachable = self.tampered = False
         self.dial = server.client_connection.connect
         server.client_connection.connect = self._connect  # type: ignore[assignment]
         self.client = Client("http://gateway", "key", window=window, batch=batch)
@@ -176,12 +177,14 @@ class ClientModel(World):
     @precondition(lambda self: self.lines)
     @rule(pick=picks, twice=st.booleans())
     def tamper(self, pick: int, twice: bool) -> None:
-        """Something between repeats or swallows a message of a log."""
+        """Something between repeats a message of a log, or swallows one that another of that log follows."""
         line = self.lines[pick % len(self.lines)]
-        if line.to_client and str(line.to_client[0]).startswith(LOGGED):
-            self.tampered, self.swallowed = True, self.swallowed or not twice
-            first = line.to_client.popleft()
-            line.to_client.extendleft([first, first] if twice else [])
+        first, *others = [str(frame) for frame in line.to_client] or [""]
+        if not first.startswith(LOGGED) or (not twice and not any(_follows(each, first) for each in others)):
+            return
+        self.tampered = True
+        line.to_client.popleft()
+        line.to_client.extendleft([first, first] if twice else [])
 
     @precondition(lambda self: self.lines)
     @rule(pick=picks, noticed=st.booleans(), dies=st.booleans())
@@ -201,6 +204,35 @@ class ClientModel(World):
     def drain(self, pick: int, in_ms: int) -> None:
         """A gateway stops: the client goes to another before it leaves this one."""
         self.lines[pick % len(self.lines)].connection.feed(ev.DrainStarted(in_ms))
+
+    @precondition(lambda self: self.lines and self.client.connected)
+    @rule(texts=st.integers(0, 3), lost=st.booleans())
+    def hand_over(self, texts: int, lost: bool) -> None:
+        """A drain while text goes on: the new connection says hello before the old one's last text is read.
+
+        `lost`: the old one is closed in favour of the new one, and the new one's welcome never arrives."""
+        old = next((line for line in reversed(self.lines) if not line.dead), None)
+        if old is None:
+            return
+        old.connection.feed(ev.DrainStarted(60_000))
+        self._deliver_all(old)
+        for log in self.growing()[:2] if texts else ():
+            before = log.head
+            for _ in range(texts):
+                log.append(EntryKind.TEXT, "word ")
+            self.send_hint(log, before + 1, log.head)
+        self._deliver_all(old)
+        for reader in self._open():
+            self._read(reader)
+        if lost:
+            for line in self.lines[self.lines.index(old) + 1 :]:
+                self._to_server(line)
+                self.work_off()
+                self.supersede()
+                self._deliver_all(old)
+                line.cut()
+                line.socket.notice()
+        self.loop.settle()
 
     @rule(unreachable=st.booleans())
     def reach(self, unreachable: bool) -> None:
@@ -226,6 +258,8 @@ class ClientModel(World):
             if reader.answer is None or reader.id not in self.pool.logs:
                 continue
             log, answer = self.pool.logs[reader.id], reader.answer
+            if reader.reading is not None and reader.reading.done():
+                self._read(reader)  # it waited for an event, which has come
             assert answer.text in log.texts(answer.epoch, answer.applied) or log.retracted, (
                 f"{reader.id} shows {answer.text!r} at {answer.applied} of epoch {answer.epoch}"
             )
@@ -249,17 +283,11 @@ class ClientModel(World):
     def settle_down(self) -> None:
         """Deliver and answer everything until nobody waits."""
         self.unreachable = False
-        if self.swallowed:  # the last message of all leaves no gap: a new connection shows that it is missing
-            self.swallowed = False
-            for line in self.lines:
-                line.cut()
-                line.socket.notice()
         for _ in range(ROUNDS_MAX):
             self.work_off()
             self.supersede()
             for line in list(self.lines):
-                for _ in range(len(line.to_client)):
-                    self._to_client(line)
+                self._deliver_all(line)
                 for _ in range(len(line.to_server)):
                     self._to_server(line)
             for reader in self._open():
@@ -343,6 +371,10 @@ class ClientModel(World):
         assert error.code == "not_resumable", f"{reader.id} failed: {error}"
         reader.over, reader.error = True, error
 
+    def _deliver_all(self, line: Line) -> None:
+        for _ in range(len(line.to_client)):
+            self._to_client(line)
+
     def _to_server(self, line: Line) -> None:
         if line.dead or not line.to_server or not line.connection.reads:
             return
@@ -358,10 +390,17 @@ class ClientModel(World):
             return
         frame = line.to_client.popleft()
         self.trace(f"{line.connection.name} ← {frame!r}")
+        assert '"code":"bad_message"' not in str(frame), f"{line.connection.name}: {frame}"
         line.socket.deliver(frame)
         if isinstance(frame, CloseCode):
             line.cut()
         self.loop.settle()
+
+
+def _follows(frame: str, other: str) -> bool:
+    """Whether both are messages of one request's log."""
+    mine, its = (re.match(r'{"t":"\w+","g":(\d+),', each) for each in (frame, other))
+    return bool(mine and its and mine[1] == its[1] and frame.startswith(LOGGED))
 
 
 ClientModel.TestCase.settings = PROFILE
