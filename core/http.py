@@ -8,12 +8,55 @@ from collections.abc import Generator
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from core.errors import StartupError
 
 BACKLOG = 2048
+HEAD_SECONDS_MAX = 10.0
+TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 Listener = socket.socket
+
+
+class PatientHttpProtocol(HttpToolsProtocol):
+    """uvicorn's HTTP protocol with an end to its patience: it waits for a request's head for ever."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """A client is here, and owes a request."""
+        super().connection_made(transport)
+        self._wait_for_head()
+
+    def on_message_begin(self) -> None:
+        """The first bytes of a request, perhaps not the first request."""
+        super().on_message_begin()
+        if self._head_timer is None:
+            self._wait_for_head()
+
+    def on_headers_complete(self) -> None:
+        """The head is whole."""
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _wait_for_head(self) -> None:
+        self._head_timer = self.loop.call_later(HEAD_SECONDS_MAX, self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _give_up(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(TOO_SLOW)
+            self.transport.close()
 
 
 class _Server(uvicorn.Server):
@@ -45,7 +88,9 @@ def listen(host: str, port: int, variable: str) -> socket.socket:
 
 async def serve(app: Any, listener: socket.socket, stop: asyncio.Event, **options: Any) -> None:
     """Serve `app` on the socket until `stop`, then let open requests finish. `options` are uvicorn's."""
-    config = uvicorn.Config(app, access_log=False, log_config=None, lifespan="off", **options)
+    config = uvicorn.Config(
+        app, access_log=False, log_config=None, lifespan="off", http=PatientHttpProtocol, **options
+    )
     server = _Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     stopping = asyncio.create_task(stop.wait())

@@ -1,5 +1,6 @@
 """JSON replies and the HTTP status of each refusal."""
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ STATUSES = {
     ErrorCode.CONVERSATION_BUSY: 409,
     ErrorCode.INTERNAL: 500,
 }
+BODY_SECONDS_MAX = 10.0
 BODY_BYTES_MAX = 4096
 
 
@@ -56,17 +58,26 @@ async def on_refused(_request: Request, error: Exception) -> Response:
 
 async def body_object(request: Request) -> dict[str, Any]:
     """The request's JSON object, empty for no body. Raises Refused (bad_request) on anything else."""
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > BODY_BYTES_MAX:
-            raise bad_request(f"the body is larger than {BODY_BYTES_MAX} bytes")
+    try:
+        async with asyncio.timeout(BODY_SECONDS_MAX):
+            body = await _body(request)
+    except TimeoutError:
+        raise bad_request(f"the body did not arrive within {BODY_SECONDS_MAX:.0f} s") from None
     if not body:
         return {}
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise bad_request("the body is not a JSON object") from error
+
+
+async def _body(request: Request) -> bytes:
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > BODY_BYTES_MAX:
+            raise bad_request(f"the body is larger than {BODY_BYTES_MAX} bytes")
+    return body
 
 
 def bad_request(message: str) -> Refused:
