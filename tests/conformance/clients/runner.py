@@ -246,7 +246,7 @@ async def play(case: s.Case, peer: Peer, subject: Subject) -> None:
     try:
         for number, step in enumerate(case.steps, start=1):
             try:
-                async with asyncio.timeout(step.within_ms / 1000 + 1):
+                async with asyncio.timeout(step.within_ms / 1000):
                     await playing.do(step)
             except (Failed, AssertionError, TimeoutError) as error:
                 problem = "nothing came in time" if isinstance(error, TimeoutError) else str(error)
