@@ -25,6 +25,7 @@ from engine.queue_types import (
     View,
     WorkerView,
 )
+from engine.reaper import Reaper
 from engine.request import (
     Control,
     EndReason,
@@ -62,6 +63,7 @@ __all__ = [
     "PriorityClass",
     "ReaderState",
     "Reaped",
+    "Reaper",
     "Renewed",
     "RequestInput",
     "Sampling",

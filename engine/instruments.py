@@ -13,6 +13,9 @@ released_requests = _meter.create_counter("parley_worker_released", description=
 orphans = _meter.create_counter(
     "parley_worker_orphans", description="Generations that the engine ran for nobody"
 )
+orphan_ends = _meter.create_counter(
+    "parley_orphan_ends", description="Ends written for requests that no worker had, by reason"
+)
 flush_seconds = _meter.create_histogram(
     "parley_worker_flush_seconds", unit="s", description="One append call for all answers"
 )

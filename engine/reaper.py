@@ -6,6 +6,7 @@ from redis.exceptions import RedisError
 
 from billing.api import Quota
 from core.telemetry import logger
+from engine import instruments
 from engine.ending import end_unclaimed
 from engine.queue import PoolQueue
 from engine.queue_types import Expired
@@ -42,4 +43,5 @@ class Reaper:
     async def _end(self, expired: Expired) -> None:
         tenant, id, reason, code = expired.tenant, expired.id, expired.reason, expired.code
         if await end_unclaimed(self._queue, self._quota, tenant, id, reason, code or None):
+            instruments.orphan_ends.add(1, {"reason": reason})
             log.info("request ended", tenant=tenant, id=id, reason=reason, code=code)
