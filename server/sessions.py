@@ -19,6 +19,8 @@ from server.session.resume import ResumeToken, seal, unseal
 
 BEFORE_GRACE_MS = 30_000
 OPEN_IDS_MAX = 256
+# A connection may live long after its welcome: the session's record says whether the token is still good.
+TOKEN_KEPT_MS = 30 * 24 * 3600 * 1000
 
 _FOLDER = Path(__file__).parent / "lua"
 _RESUME = Script(_FOLDER / "session_resume.lua")
@@ -27,7 +29,8 @@ _CONFIRM = Script(_FOLDER / "session_confirm.lua")
 
 @dataclass(frozen=True)
 class SessionRecord:
-    """A session as this connection holds it. `superseded`: (connection, gateway) that held it before."""
+    """A session as this connection holds it. `token_expires_ms`: where the connection is lost at once;
+    `superseded`: (connection, gateway) that held it before."""
 
     session: str
     tenant: str
@@ -119,10 +122,11 @@ class Sessions:
         ids: frozenset[str] = frozenset(),
         superseded: tuple[str, str] | None = None,
     ) -> SessionRecord:
-        expires = now_ms() + self._keep_ms
-        token = ResumeToken(session, principal.tenant, _owner(principal), number, expires)
+        now, tenant = now_ms(), principal.tenant
+        token = ResumeToken(session, tenant, _owner(principal), number, now + TOKEN_KEPT_MS)
         sealed = seal(token, self._edge.settings.signing_secret)
-        return SessionRecord(session, principal.tenant, connection, sealed, expires, resumed, ids, superseded)
+        expires = now + self._keep_ms
+        return SessionRecord(session, tenant, connection, sealed, expires, resumed, ids, superseded)
 
 
 def _owner(principal: Principal) -> str:
