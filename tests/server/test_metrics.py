@@ -1,0 +1,52 @@
+"""What a gateway process measures, as Prometheus reads it."""
+
+import re
+
+import httpx
+from redis.asyncio import Redis
+
+from core.database import Database
+from core.settings import Settings
+from tests.helpers.gateways import running_gateways
+
+NAMES = (
+    "parley_connections",
+    "parley_sessions",
+    "parley_in_flight_bytes",
+    "parley_drain_remaining",
+    "parley_ack_lag_events_bucket",
+    "parley_window_stall_seconds_bucket",
+    "parley_replayed_events_total",
+    "parley_gaps_repaired_total",
+    "parley_resumes_total",
+    "parley_frames_in_total",
+    "parley_frames_out_total",
+    "parley_bytes_out_bytes_total",
+    "parley_turns_total",
+    "parley_accept_seconds_bucket",
+    "parley_log_reads_total",
+)
+
+
+async def test_the_page_says_what_happened_and_names_nobody(
+    sqlite: Database, redis: Redis, settings: Settings
+):
+    """INV-15: labels are enums, never ids."""
+    async with running_gateways(settings, sqlite, redis, 1) as fleet:
+        site = fleet.at(fleet.gateways[0])
+        async with site.answering("abc" * 50), site.welcomed(window={"events": 2}) as peer:
+            id = await peer.send()
+            g = (await peer.hear("accepted"))["g"]
+            await site.crew_ended(id)
+            await peer.tell("ack", a=[[g, 2]])
+            await peer.hear("delta")
+            await peer.tell("attach", id=id, o=1)
+            await peer.hear("attached")
+            async with httpx.AsyncClient() as client:
+                page = (await client.get(f"{site.url}/metrics")).text
+    values = dict(re.findall(r"^(parley_\w+)(?:{[^}]*})? (\S+)$", page, re.MULTILINE))
+    assert [name for name in NAMES if name not in values] == []
+    assert (values["parley_connections"], values["parley_sessions"]) == ("1.0", "1.0")
+    assert float(values["parley_gaps_repaired_total"]) == 1
+    assert id not in page
+    assert site.tenant not in page
