@@ -18,6 +18,7 @@ from core.cli import main
 SAMPLE_SECONDS = 0.002
 LINES = 60
 FRAMES_KEPT = 1
+HERE = f"{Path.cwd()}/"
 
 Site = tuple[str, str]
 
@@ -122,7 +123,7 @@ def _site(frame: FrameType) -> Site:
 
 def _short(path: str) -> str:
     """A path from its package on."""
-    return path.rpartition("site-packages/")[2].removeprefix(str(Path.cwd()) + "/")
+    return path.rpartition("site-packages/")[2].removeprefix(HERE)
 
 
 if __name__ == "__main__":
