@@ -1,0 +1,30 @@
+"""What a client wishes while its send or attach is under way."""
+
+# A line of a play is an expression for its effect.
+# pyright: reportUnusedExpression=false
+
+from server.protocol import messages as m
+from server.session import effects as fx
+from server.session import events as ev
+from tests.server.playbook import open_session, text
+
+
+def test_what_is_detached_before_it_is_accepted_is_not_read():
+    """`accepted` comes, and nothing after it; the place is free."""
+    play = open_session()
+    play >> m.Send("r", content="hi") << fx.ConfirmResumeToken() << fx.StartTurn(m.Send("r", content="hi"))
+    play >> m.Detach("r")
+    play >> ev.TurnAccepted(ev.Reading("r", 1, 0, 0, "queued"), False, "interactive")
+    assert play.message(m.Accepted).g == 1
+    play.nothing() >> ev.LogGrew("r", [text(1)], 1)
+    play.nothing()
+
+
+def test_an_attach_that_is_detached_before_its_answer_reads_nothing():
+    """A further attach reads all the same."""
+    play = open_session()
+    play >> m.Attach("r", 0) << fx.ConfirmResumeToken() << fx.StartAttach("r", None, 0)
+    play >> m.Detach("r") >> m.Attach("r", 3) << fx.StartAttach("r", None, 3)
+    play >> ev.AttachAllowed(ev.Reading("r", 1, 0, 3, "running"))
+    play.nothing() >> ev.AttachAllowed(ev.Reading("r", 1, 3, 3, "running"))
+    play << m.Attached(1, "r", 1, 4, 3, "running") << fx.Follow("r")
