@@ -191,3 +191,21 @@ async def test_a_key_s_connections_are_counted_over_all_gateways(site: Site, red
 
 async def _gone(redis: Redis, key: str) -> bool:
     return not await redis.exists(key)
+
+
+async def test_what_nobody_runs_ends_at_its_deadline(site: Site):
+    """No worker and no supervisor lives: a gateway writes the end (P4)."""
+    async with site.welcomed() as peer:
+        await peer.send(options={"deadline_ms": 500})
+        end = await peer.hear("end")
+    assert (end["reason"], end["usage"]["total"], end["cost"]["nano"]) == ("deadline", 0, 0)
+
+
+async def test_deflate_where_the_installation_wants_it(sqlite: Database, redis: Redis, settings: Settings):
+    """Offered by the client and switched on by a setting; an answer arrives whole."""
+    deflating = running_site(settings, sqlite, redis, deflate=True)
+    async with deflating as site, site.answering(TEXT), site.welcomed() as peer:
+        assert [each.name for each in peer.socket.protocol.extensions] == ["permessage-deflate"]
+        await peer.send()
+        g = (await peer.hear("accepted"))["g"]
+        assert (await read_to_the_end(peer, g, 0))["usage"]["output"] == len(TEXT) + 1
