@@ -14,7 +14,6 @@ is an answer as its reader sees it, `client_link.py` keeps a connection.
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -23,16 +22,19 @@ import msgspec
 from core.clock import now_ms
 from core.ids import uuid7
 from server.client_acks import Acks
-from server.client_answer import Counters, Ended, Event, Frame, ProtocolError, Reading, Reset, Text
+from server.client_answer import Counters, Event, Frame, ProtocolError, Reading
+from server.client_answer import Ended as Ended
+from server.client_answer import Reset as Reset
 from server.client_answer import Standing as Standing
 from server.client_answer import Status as Status
+from server.client_answer import Text as Text
 from server.client_answer import TextTakenBack as TextTakenBack
 from server.client_answer import Trace as Trace
 from server.client_answer import Usage as Usage
 from server.client_connection import Closed, Encoding, Stopped
 from server.client_link import Link, Settings
 from server.client_link import SignedOut as SignedOut
-from server.client_reader import Answer
+from server.client_reader import Answer as Answer
 from server.client_readings import Readings
 
 ACK_SECONDS = 0.2
@@ -64,7 +66,7 @@ class Client:
     ) -> None:
         self._window = dict(window) if window else None
         self._caps = ["batch"] * batch + ["trace"] * trace
-        self._readings = Readings()
+        self._readings = Readings(trace)
         self._answers: dict[str, Answer] = {}
         self._frame_bytes_max = FRAME_BYTES_MAX
         self._clock_offset_ms = 0
@@ -230,8 +232,6 @@ class Client:
         event, frames = self._readings.apply(reading)
         self._acknowledge_soon()
         await self._tell(frames)
-        if isinstance(event, Text | Reset | Ended) and "trace" not in self._caps:
-            return replace(event, trace=None)
         return event
 
     async def _read(self, id: str, message: Frame | None) -> Answer:

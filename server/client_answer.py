@@ -157,7 +157,7 @@ def is_logged(frame: Frame) -> bool:
 class Reading:
     """One request: the text through offset `applied`, and the frames that arrived after it."""
 
-    def __init__(self, id: str, message: Frame | None) -> None:
+    def __init__(self, id: str, message: Frame | None, traced: bool = False) -> None:
         self.id = id
         self.message = message  # the `send` that starts it, None for somebody's request that is only read
         self.accepted = False
@@ -173,6 +173,7 @@ class Reading:
         self.ended: Ended | None = None
         self.error: ProtocolError | None = None
         self.notify: Callable[[], None] = _nobody
+        self._traced = traced
         self._arrived = 0
         self._frames: deque[Frame] = deque()
         self._repaired = False
@@ -275,7 +276,9 @@ class Reading:
         )
         return self.ended
 
-    def _trace(self, frame: Frame) -> Trace:
+    def _trace(self, frame: Frame) -> Trace | None:
+        if not self._traced:
+            return None
         a, b = span(frame)
         final = frame["t"] == "end"
         return Trace(self.id, a, b, self.tokens, final, frame.get("batch"), frame.get("ms"))

@@ -8,6 +8,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Protocol
 
 from server.client_answer import Counters
@@ -191,7 +192,7 @@ class Link:
         loop = asyncio.get_running_loop()
         by = loop.time() + go_away["in_ms"] / 1000
         url = same_origin(self._settings.socket_url, go_away.get("url"))
-        for attempt in range(1000):
+        for attempt in count():
             try:
                 return await self._open(url)
             except (Closed, Stopped) as failed:
@@ -203,7 +204,7 @@ class Link:
             lost, _ = await asyncio.wait([reading], timeout=wait)
             if lost:
                 return None
-        return None
+        return None  # never reached: the count has no end
 
     async def _back_off(self, wait_seconds: float) -> None:
         self._connection = None

@@ -26,9 +26,10 @@ RETRIES_MAX = 5
 
 
 class Readings:
-    """Answers without an end, by id and by `g`."""
+    """Answers without an end, by id and by `g`. `traced`: events say where in the log they are from."""
 
-    def __init__(self) -> None:
+    def __init__(self, traced: bool = False) -> None:
+        self._traced = traced
         self.counters = Counters()
         self.acks = Acks(256, 32 * 1024, 128 * 1024)
         self._open: dict[str, Reading] = {}
@@ -41,7 +42,7 @@ class Readings:
 
     def add(self, id: str, message: Frame | None) -> Reading:
         """A new answer: one to send, or one to read from its start."""
-        reading = self._open[id] = Reading(id, message)
+        reading = self._open[id] = Reading(id, message, self._traced)
         return reading
 
     def detach(self, reading: Reading) -> list[Frame]:

@@ -11,6 +11,8 @@ import pytest
 from core.clock import now_ms
 from core.ids import uuid7_ms
 from server.client import Answer, Client, Ended, Event, ProtocolError, Reset, Status, Text, TextTakenBack
+from server.client_answer import Counters
+from server.client_link import Link, Settings
 from tests.helpers.scripted_peer import Frame, Peer, Socket, scripted_peer, welcome_fields
 from tests.helpers.wait import wait_until
 
@@ -354,3 +356,12 @@ async def test_any_cut_gives_the_same_text(peer: Peer):
                 await socket.welcome(**listed(answer))
         assert (await ending).verified, f"seed {seed}"
         assert answer.text == text, f"seed {seed}"
+
+
+def test_the_wait_is_full_jitter_under_a_ceiling_that_doubles(monkeypatch: pytest.MonkeyPatch):
+    """From 0.5 s to 20 s at most; how much of it is chance."""
+    link = Link(Settings("http://peer", "pk", "json", 0.5), Counters(), Client("http://peer", "pk"))
+    monkeypatch.setattr(random, "uniform", lambda low, high: (low, high))
+    ceilings = [link._jitter(attempt) for attempt in range(8)]
+    assert ceilings == [(0, each) for each in (0.5, 1, 2, 4, 8, 16, 20, 20)]
+    assert link._jitter(10_000) == (0, 20)
