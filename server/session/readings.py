@@ -140,17 +140,13 @@ class Readings:
 
         A bad one is not taken and the last such is returned; the others count. An unknown g was freed."""
         out: list[fx.Effect] = []
-        bad: BadAck | None = None
-        for key, events in windows.items():
-            number = _number(key)
-            if number is None:
-                bad = BadAck(refusal(ErrorCode.BAD_MESSAGE, "w: a key is no g"))
-            elif stream := self._by_g.get(number):
-                stream.window.events_max = min(events, self._limits.events)
+        bad = self._set_windows(windows)
         for g, o in acks:
             stream = self._by_g.get(g)
             if stream is None:
                 continue
+            if stream.window.sent < o <= stream.window.sent_most:
+                continue  # said before the client heard that its cursor was moved back
             if o > stream.window.sent:
                 problem = f"offset {o} of g {g} was not sent yet"
                 bad = BadAck(refusal(ErrorCode.BAD_MESSAGE, problem), stream.id, beyond=True)
@@ -163,6 +159,16 @@ class Readings:
         if acks or windows:
             out.extend(self._reopen(now))
         return out, bad
+
+    def _set_windows(self, windows: m.Windows) -> BadAck | None:
+        bad: BadAck | None = None
+        for key, events in windows.items():
+            number = _number(key)
+            if number is None:
+                bad = BadAck(refusal(ErrorCode.BAD_MESSAGE, "w: a key is no g"))
+            elif stream := self._by_g.get(number):
+                stream.window.events_max = min(events, self._limits.events)
+        return bad
 
     def _reopen(self, now: float) -> list[fx.Effect]:
         out: list[fx.Effect] = []

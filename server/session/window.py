@@ -34,6 +34,7 @@ class Window:
         self.events_max = events_max
         self.bytes_max = bytes_max
         self.sent = 0
+        self.sent_most = 0
         self.acked = 0
         self.unacked = 0
         self.tokens_acked = 0
@@ -74,6 +75,7 @@ class Window:
     def count(self, through: int, size: int, tokens: int = 0) -> None:
         """A message through this offset was sent. `tokens`: those of the answer it reaches, 0: as before."""
         self.sent = through
+        self.sent_most = max(self.sent_most, through)
         self.unacked += size
         self._connection.unacked += size
         self._in_flight.append((through, size, tokens))

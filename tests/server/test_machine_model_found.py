@@ -6,7 +6,7 @@
 from server.protocol import messages as m
 from server.session import effects as fx
 from server.session import events as ev
-from tests.server.playbook import end, reading_one
+from tests.server.playbook import delta, end, reading_one, text
 
 
 def test_a_reader_whose_log_was_trimmed_still_gets_its_end():
@@ -19,3 +19,18 @@ def test_a_reader_whose_log_was_trimmed_still_gets_its_end():
     play << m.Snap(1, 1, 1, "done") << fx.ReadLog("r", 1, 1, 256, 32 * 1024 - 4)
     play >> ev.LogRead("r", 1, [end(2)])
     assert play.message(m.End).o == 2
+
+
+def test_acks_on_their_way_when_a_log_was_replaced_are_not_held_against_the_client():
+    """It could not know yet that its cursor was moved back; what was never sent at all stays a fault."""
+    play = reading_one()
+    play >> ev.LogGrew("r", [], 0) >> ev.LogGrew("r", [text(1), text(2), text(3)], 3) << delta(1, 3, "aaa")
+    play >> ev.LogBroken("r") << fx.Reopen("r", 1, 3)
+    play >> ev.AttachAllowed(ev.Reading("r", 2, 0, 1, "running", snap=""), asked=False)
+    play << m.Attached(1, "r", 2, 1, 1, "running") << fx.Follow("r") << m.Snap(1, 2, 0, "")
+    play << fx.ReadLog("r", 2, 0, 256, 32 * 1024)
+    for o in (1, 2, 3, 3):
+        play >> m.Ack([(1, o)])
+    play.nothing()
+    play >> m.Ack([(1, 4)])
+    assert play.message(m.Error).code == "bad_message"
