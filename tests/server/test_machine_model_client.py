@@ -368,7 +368,7 @@ class ClientModel(World):
         log = self.pool.logs.get(reader.id)
         lost = log is not None and log.gone and log.stored is None
         assert lost, f"{reader.id} failed: {error}"
-        assert error.code == "not_resumable", f"{reader.id} failed: {error}"
+        assert error.code in ("not_resumable", "log_lost"), f"{reader.id} failed: {error}"
         reader.over, reader.error = True, error
 
     def _deliver_all(self, line: Line) -> None:

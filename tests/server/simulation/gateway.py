@@ -14,7 +14,7 @@ from engine.api import Entry
 from server.protocol import codec
 from server.protocol import messages as m
 from server.protocol.codec import Subprotocol
-from server.protocol.codes import CloseCode
+from server.protocol.codes import CloseCode, ErrorCode, refusal
 from server.session import effects as fx
 from server.session import events as ev
 from server.session.limits import Limits
@@ -203,6 +203,9 @@ class Connection:
                 return ev.CancelAnswered(id, "ended") if answer else None
             case fx.ReadLog():
                 return self._read(job, job.effect)
+            case fx.Reopen(id, epoch, o):
+                reading, job.staged[id] = self._pool.open(id, epoch, o)
+                return ev.AttachAllowed(reading, asked=False)
             case fx.Reauthenticate():
                 return ev.Reauthenticated(None)
             case unknown:
@@ -218,10 +221,10 @@ class Connection:
         else:
             entries = [e for e in log.stored or [] if e.o > effect.after][: effect.entries_max]
         if live and not entries:
-            reading, stays = self._pool.open(effect.id, None, effect.after)
-            if not stays:
-                job.staged[effect.id] = False
-                return ev.AttachAllowed(reading)
+            reading, stays = self._pool.open(effect.id, effect.epoch, effect.after)
+            if not stays or reading.snap is not None:
+                job.staged[effect.id] = stays
+                return ev.AttachAllowed(reading, asked=False)
         return ev.LogRead(effect.id, effect.after, entries)
 
     def _refused(self, effect: Any, refused: Refused) -> ev.Event | None:
@@ -230,8 +233,9 @@ class Connection:
                 return ev.TurnRefused(message.id, refused.refusal)
             case fx.StartAttach(id):
                 return ev.AttachRefused(id, refused.refusal)
-            case fx.ReadLog(id):
-                return ev.AttachRefused(id, refused.refusal, asked=False)
+            case fx.ReadLog(id) | fx.Reopen(id):
+                lost = refusal(ErrorCode.LOG_LOST, "the platform lost this request")
+                return ev.AttachRefused(id, lost, asked=False)
             case _:
                 raise refused
 

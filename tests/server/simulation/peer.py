@@ -144,7 +144,7 @@ class Peer:
 
     def _error(self, frame: Frame) -> None:
         reader = self.readers[frame["id"]]
-        assert frame["code"] == "not_resumable", frame
+        assert frame["code"] in ("not_resumable", "log_lost"), frame
         if not reader.ended:
             self._lost(reader)
 

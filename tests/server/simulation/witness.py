@@ -49,6 +49,7 @@ class Witness:
         self._limits = limits
         self._window = m.WindowRequest()
         self._highest_g = 0
+        self._left = set[str]()
         self.cursors: dict[int, Cursor] = {}
         self.welcomed = False
 
@@ -66,7 +67,10 @@ class Witness:
                         self.cursors[int(g)].events_max = min(events, self._limits.events)
                 for g, o in message.a or []:
                     self._ack(g, o)
+            case m.Send():
+                self._left.discard(message.id)
             case m.Detach():
+                self._left.add(message.id)
                 for g in [g for g, cursor in self.cursors.items() if cursor.id == message.id]:
                     del self.cursors[g]
             case _:
@@ -98,7 +102,7 @@ class Witness:
                 if (
                     message.re in ("attach", None)
                     and message.id is not None
-                    and message.code == "not_resumable"
+                    and message.code in ("not_resumable", "log_lost")
                 ):
                     self.heard(m.Detach(message.id))
             case m.Delta() | m.Event() | m.Snap() | m.Retract() | m.End():
@@ -118,6 +122,10 @@ class Witness:
 
     def _bound(self, message: m.Accepted | m.Attached) -> None:
         cursor = self.cursors.get(message.g)
+        if cursor is None and isinstance(message, m.Accepted) and message.id in self._left:
+            assert message.g > self._highest_g, f"g {message.g} is used again"
+            self._highest_g = message.g  # its sender has left: nothing may follow
+            return
         if cursor is None:
             cursor = self._new(message.g, message.id, message.epoch)
         assert cursor.id == message.id, f"g {message.g} is {cursor.id} and {message.id}"

@@ -154,15 +154,18 @@ class World(RuleBasedStateMachine):
             log.retract(min(p, len(log.now.text(log.head))))
 
     @precondition(lambda self: self.growing())
-    @rule(pick=picks, lost=st.integers(1, 5))
-    def lose_tail(self, pick: int, lost: int) -> None:
-        """Redis comes back without the newest entries: every connection ends, the epoch rises."""
+    @rule(pick=picks, lost=st.integers(1, 5), noticed=st.booleans())
+    def lose_tail(self, pick: int, lost: int, noticed: bool) -> None:
+        """Redis comes back without the newest entries, in a new epoch. Gateways notice, or close all."""
         log = self.growing()[pick % len(self.growing())]
         if log.head - lost < 1 or log.retracted:
             return
-        for connection in self.connections():
-            connection.feed(ev.CloseOrdered(CloseCode.STATE_LOST))
         log.lose_tail(log.head - lost)
+        for connection in self.connections():
+            if not noticed:
+                connection.feed(ev.CloseOrdered(CloseCode.STATE_LOST))
+            elif connection.following.get(log.id):
+                connection.feed(ev.LogBroken(log.id))
 
     @invariant()
     def no_run_twice(self) -> None:
