@@ -1,6 +1,7 @@
 """`python -m chaos bench sessions`: what a connected session costs a gateway."""
 
 import asyncio
+import resource
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ AT_ONCE = 50
 WARM_UP = 100
 SOURCE_PORTS = 10_000
 STEP = 1_000
+SPARE_DESCRIPTORS = 300
 SETTLE_SECONDS = 2.0
 
 
@@ -64,6 +66,12 @@ def sessions(count: int, idle: float, subprotocol: str, profile: Path | None, as
     Real sockets say hello with an API key, get their welcome and answer heartbeats. The figure is the growth
     of the gateway's proportional set size, after a first hundred sessions came and went, for each session.
     """
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if most < count + SPARE_DESCRIPTORS:
+        raise click.UsageError(
+            f"{count} sessions need a hard limit of open files of {count + SPARE_DESCRIPTORS}"
+            f"; here it is {most} (ulimit -Hn)"
+        )
     held = uvloop.run(_measure(count, idle, Terms(subprotocol), profile))
     show(f"sessions, {subprotocol}", held.figures(), as_json)
 
