@@ -65,6 +65,7 @@ class Stream:
         self.head, self.epoch = head, epoch
         self.ended_at = None
         self._pending.clear()
+        self._next_delta_at = UNPACED
         self._blocked = self.moving = self.reading = False
 
     def snap(self, text: str) -> Snap:

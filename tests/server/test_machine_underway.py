@@ -6,7 +6,7 @@
 from server.protocol import messages as m
 from server.session import effects as fx
 from server.session import events as ev
-from tests.server.playbook import open_session, text
+from tests.server.playbook import open_session, reading_one, text
 
 
 def test_what_is_detached_before_it_is_accepted_is_not_read():
@@ -28,3 +28,13 @@ def test_an_attach_that_is_detached_before_its_answer_reads_nothing():
     play >> ev.AttachAllowed(ev.Reading("r", 1, 0, 3, "running"))
     play.nothing() >> ev.AttachAllowed(ev.Reading("r", 1, 3, 3, "running"))
     play << m.Attached(1, "r", 1, 4, 3, "running") << fx.Follow("r")
+
+
+def test_the_first_delta_after_an_attach_goes_at_once():
+    """The pace of the cursor before it does not hold it back."""
+    play = reading_one()
+    play >> ev.LogGrew("r", [text(1)], 1) << m.Delta(1, 1, 1, 0, "a", 1)
+    play >> m.Attach("r", 0) << fx.StartAttach("r", None, 0)
+    play >> ev.AttachAllowed(ev.Reading("r", 1, 0, 1, "running"))
+    play << m.Attached(1, "r", 1, 1, 1, "running") << fx.Follow("r") << fx.ReadLog("r", 1, 0, 256, 32 * 1024)
+    play >> ev.LogRead("r", 0, [text(1)]) << m.Delta(1, 1, 1, 0, "a", 1)
