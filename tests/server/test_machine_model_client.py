@@ -5,10 +5,8 @@ step each answer shows a prefix of its log; left in peace, every answer ends wit
 """
 
 import asyncio
-import re
 import sys
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
 from typing import Any
 
 from hypothesis import strategies as st
@@ -17,9 +15,9 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 import server.client_connection
 from engine.api import EntryKind, text_hash
 from server.client import Client, Event, ProtocolError, Reset, Text
-from server.client_reader import Answer
 from server.protocol.codes import CloseCode
 from server.session import events as ev
+from tests.server.simulation.application import Reader, follows
 from tests.server.simulation.gateway import Connection
 from tests.server.simulation.line import Line, VirtualLoop
 from tests.server.simulation.profile import PROFILE
@@ -27,23 +25,6 @@ from tests.server.simulation.world import REQUESTS_MAX, World, limits_of, picks
 
 ROUNDS_MAX = 150
 LINES_MAX = 4
-LOGGED = ('{"t":"delta"', '{"t":"event"', '{"t":"snap"', '{"t":"end"')
-
-
-@dataclass
-class Reader:
-    """The application: one answer and what it was told of it."""
-
-    id: str
-    opening: "asyncio.Task[Answer]"
-    answer: Answer | None = None
-    events: Any = None
-    reading: "asyncio.Task[Event] | None" = None
-    shown: str = ""
-    seen: list[Event] = field(default_factory=list[Event])
-    over: bool = False
-    error: ProtocolError | None = None
-    detached: bool = False
 
 
 class ClientModel(World):
@@ -178,13 +159,19 @@ class ClientModel(World):
     @rule(pick=picks, twice=st.booleans())
     def tamper(self, pick: int, twice: bool) -> None:
         """Something between repeats a message of a log, or swallows one that another of that log follows."""
+        for log in self.growing():
+            log.append(EntryKind.MOVED, value=b'{"why":"lost"}')
+            log.append(EntryKind.MOVED, value=b'{"why":"lost"}')
+            self.send_hint(log, log.head - 1, log.head)
         line = self.lines[pick % len(self.lines)]
-        first, *others = [str(frame) for frame in line.to_client] or [""]
-        if not first.startswith(LOGGED) or (not twice and not any(_follows(each, first) for each in others)):
-            return
-        self.tampered = True
-        line.to_client.popleft()
-        line.to_client.extendleft([first, first] if twice else [])
+        frames = [str(frame) for frame in line.to_client]
+        for at, frame in enumerate(frames):
+            if any(follows(each, frame) for each in frames[at + 1 :]):
+                self.tampered = True
+                del line.to_client[at]
+                for _ in range(2 * twice):
+                    line.to_client.insert(at, frame)
+                return
 
     @precondition(lambda self: self.lines)
     @rule(pick=picks, noticed=st.booleans(), dies=st.booleans())
@@ -206,11 +193,11 @@ class ClientModel(World):
         self.lines[pick % len(self.lines)].connection.feed(ev.DrainStarted(in_ms))
 
     @precondition(lambda self: self.lines and self.client.connected)
-    @rule(texts=st.integers(0, 3), lost=st.booleans())
-    def hand_over(self, texts: int, lost: bool) -> None:
+    @rule(texts=st.integers(0, 3), then=st.sampled_from(["goes on", "is welcomed", "is lost"]))
+    def hand_over(self, texts: int, then: str) -> None:
         """A drain while text goes on: the new connection says hello before the old one's last text is read.
 
-        `lost`: the old one is closed in favour of the new one, and the new one's welcome never arrives."""
+        It "is lost": the old one is closed in favour of it, and its welcome never arrives."""
         old = next((line for line in reversed(self.lines) if not line.dead), None)
         if old is None:
             return
@@ -224,14 +211,20 @@ class ClientModel(World):
         self._deliver_all(old)
         for reader in self._open():
             self._read(reader)
-        if lost:
-            for line in self.lines[self.lines.index(old) + 1 :]:
-                self._to_server(line)
-                self.work_off()
+        for line in self.lines[self.lines.index(old) + 1 :] if then != "goes on" else ():
+            self._to_server(line)
+            for job in list(line.connection.jobs):
+                line.connection.look_up(job)
+                line.connection.answer(job)
+            if then == "is lost":
                 self.supersede()
                 self._deliver_all(old)
                 line.cut()
                 line.socket.notice()
+            else:
+                self._to_client(line)
+                for reader in self._open():
+                    self._read(reader)
         self.loop.settle()
 
     @rule(unreachable=st.booleans())
@@ -395,12 +388,6 @@ class ClientModel(World):
         if isinstance(frame, CloseCode):
             line.cut()
         self.loop.settle()
-
-
-def _follows(frame: str, other: str) -> bool:
-    """Whether both are messages of one request's log."""
-    mine, its = (re.match(r'{"t":"\w+","g":(\d+),', each) for each in (frame, other))
-    return bool(mine and its and mine[1] == its[1] and frame.startswith(LOGGED))
 
 
 ClientModel.TestCase.settings = PROFILE

@@ -1,0 +1,33 @@
+"""What a client's user holds: one answer, and what was shown of it."""
+
+import asyncio
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from server.client import Event, ProtocolError
+from server.client_reader import Answer
+
+LOGGED = ('{"t":"delta"', '{"t":"event"', '{"t":"snap"', '{"t":"end"')
+
+
+@dataclass
+class Reader:
+    """The application: one answer and what it was told of it."""
+
+    id: str
+    opening: "asyncio.Task[Answer]"
+    answer: Answer | None = None
+    events: Any = None
+    reading: "asyncio.Task[Event] | None" = None
+    shown: str = ""
+    seen: list[Event] = field(default_factory=list[Event])
+    over: bool = False
+    error: ProtocolError | None = None
+    detached: bool = False
+
+
+def follows(frame: str, other: str) -> bool:
+    """Whether both are messages of one request's log."""
+    mine, its = (re.match(r'{"t":"\w+","g":(\d+),', each) for each in (frame, other))
+    return bool(mine and its and mine[1] == its[1] and frame.startswith(LOGGED))
