@@ -44,6 +44,7 @@ class Window:
         """The client reads on from `o`: what was in flight before does not count any more."""
         self.forget()
         self.sent = self.acked = o
+        self.sent_most = max(self.sent_most, o)
 
     def forget(self) -> None:
         """Give the connection its bytes back."""
