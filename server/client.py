@@ -246,6 +246,9 @@ class Client:
             await self._link.tell(message or {"t": "attach", "id": id, "o": 0})
         try:
             await answer.accepted()
+        except asyncio.CancelledError:
+            self._spawn(self.detach(reading))  # nobody will read it
+            raise
         finally:
             self._forget_finished()
         return answer

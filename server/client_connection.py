@@ -30,6 +30,7 @@ REFUSED_AS = {401: "unauthorized", 403: "forbidden"}
 RETRYABLE_STATUS = frozenset({408, 429})  # and all from 500 on
 FRAME_BYTES_MAX = 1024 * 1024
 CLOSE_SECONDS_MAX = 1.0
+WRITE_SECONDS_MAX = 10.0
 RATE_LIMITED_SECONDS = 1.0  # the least wait after a close that says so, where no error named another
 RETRY_AFTER_SECONDS_MAX = 60.0
 
@@ -107,9 +108,12 @@ class Connection:
     async def tell(self, frame: Frame) -> None:
         """Send one frame. A closed socket takes it in silence: `hear` says that it is closed."""
         try:
-            await self._socket.send(self._encode(frame))
+            async with asyncio.timeout(WRITE_SECONDS_MAX):
+                await self._socket.send(self._encode(frame))
         except ConnectionClosed:
             return
+        except TimeoutError:
+            self._socket.transport.abort()  # the peer takes nothing; `hear` says that it is lost
 
     async def hear(self, seconds_max: float) -> Frame:
         """The next frame. Raises Closed, also where the peer is silent for too long."""

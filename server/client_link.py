@@ -17,6 +17,7 @@ from server.client_connection import SUPERSEDED, Closed, Connection, Encoding, F
 BACKOFF_SECONDS_MAX = 20.0
 HEALTHY_SECONDS = 30.0  # a connection that lived this long starts the backoff anew
 WELCOME_SECONDS_MAX = 15.0
+TOKEN_SECONDS_MAX = 15.0
 Key = str | Callable[[], Awaitable[str]]
 _log = logging.getLogger(__name__)
 
@@ -116,7 +117,8 @@ class Link:
         if isinstance(self._settings.key, str):
             return self._settings.key
         try:
-            return await self._settings.key()
+            async with asyncio.timeout(TOKEN_SECONDS_MAX):
+                return await self._settings.key()
         except SignedOut as signed_out:
             raise Stopped("unauthorized", str(signed_out) or "signed out") from signed_out
         except Exception as error:  # the application's own: the network that it asks may come back

@@ -11,6 +11,7 @@
 
 import { Answer, ProtocolError } from "./answer.js";
 import { uuid7 } from "./ids.js";
+import { inTime } from "./in_time.js";
 import { Link, SignedOut } from "./link.js";
 import { Readings } from "./readings.js";
 
@@ -258,7 +259,7 @@ export class Client {
     const until = Date.now() + expiresInMs;
     while (connection === this.#connections && this.state.state === "open" && Date.now() < until) {
       try {
-        const token = await this.options.token();
+        const token = await inTime(this.options.token(), until - Date.now());
         if (connection === this.#connections) this.#link.tell({ t: "auth", token });
         return;
       } catch (error) {

@@ -1,6 +1,7 @@
 // Keeps one welcomed connection: dials, backs off, hands over without a gap, wakes, stops. It knows no answers.
 
 import { Connection, RATE_LIMITED, SUPERSEDED, mayReconnect } from "./connection.js";
+import { inTime } from "./in_time.js";
 
 /** @typedef {import("./answer.js").Frame} Frame */
 /**
@@ -22,6 +23,7 @@ import { Connection, RATE_LIMITED, SUPERSEDED, mayReconnect } from "./connection
 export class SignedOut extends Error {}
 
 const BACKOFF_MS_MAX = 20_000;
+const TOKEN_MS_MAX = 15_000;
 const HEALTHY_MS = 30_000; // a connection that lived this long starts the backoff anew
 const RATE_LIMITED_MS = 1_000; // the least wait after a close that says so, where no error named another
 const STOPPED_AS = new Map([
@@ -132,7 +134,7 @@ export class Link {
     if (!this.#current) this.#become({ state: "connecting" });
     let token;
     try {
-      token = await this.owner.token();
+      token = await inTime(this.owner.token(), TOKEN_MS_MAX);
     } catch (error) {
       if (dial === this.#dials) this.#noToken(error);
       return;

@@ -1,4 +1,6 @@
-"""How long the browser's client waits before it connects again, on a clock that the test moves."""
+"""How long the browser's client waits, on a clock that the test moves or holds."""
+
+import asyncio
 
 import pytest
 
@@ -18,6 +20,11 @@ START = """async (chance) => {
     onState: (state) => state.state === "waiting" && window.waits.push(state.inMs),
   });
   window.client.connect();
+}"""
+
+SLEEPY = """() => {
+  const real = window.setTimeout;
+  window.setTimeout = (act, ms) => real(act, 300 * ms);
 }"""
 
 
@@ -61,3 +68,26 @@ async def test_a_connection_that_lived_for_30_s_starts_anew(blank: WatchedPage, 
     await socket.close(1012)
     await wait_until(lambda: blank.page.evaluate("waits.length === 4"))
     assert await blank.page.evaluate("waits") == [500, 1000, 2000, 500]
+
+
+async def test_a_token_that_never_comes_is_asked_for_again(blank: WatchedPage, peer: Peer):
+    """A function that hangs does not hang the client."""
+    await blank.page.clock.install()
+    await blank.page.evaluate(START.replace('async () => "ticket"', "() => new Promise(() => {})"), 1)
+    await blank.page.clock.fast_forward(15_001)
+    await wait_until(lambda: blank.page.evaluate("waits.length === 1"))
+
+
+async def test_a_hidden_tab_whose_timers_sleep_acknowledges(blank: WatchedPage, peer: Peer):
+    """Browsers let the timers of hidden tabs fire once a minute; a reader there must not count as stuck."""
+    await blank.page.evaluate(SLEEPY)
+    await blank.page.evaluate(START, 1)
+    socket = await peer.socket()
+    await socket.welcome()
+    await blank.page.evaluate("void client.send({ content: 'Hello' })")
+    await socket.accept()
+    await socket.delta("one ", 1)
+    await wait_until(lambda: socket.log[-1]["t"] == "send")
+    await asyncio.sleep(0.25)
+    await socket.delta("two ", 2, p=4)
+    assert (await socket.hear("ack"))["a"] == [[1, 2]]

@@ -10,6 +10,7 @@ import pytest
 
 from core.clock import now_ms
 from core.ids import uuid7_ms
+from server import client_link
 from server.client import Answer, Client, Ended, Event, ProtocolError, Reset, Status, Text, TextTakenBack
 from server.client_answer import Counters
 from server.client_link import Link, Settings
@@ -326,6 +327,34 @@ async def test_a_message_larger_than_a_frame_is_not_sent(peer: Peer):
         with pytest.raises(ProtocolError, match="too_large"):
             await client.send("x" * 262144)
         assert not socket.heard
+
+
+async def test_a_send_that_nobody_waits_for_any_more_is_detached(peer: Peer):
+    """Who gives up before `accepted` has no answer to read: it must not hold a window for ever."""
+    async with connected(peer) as (client, socket):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await client.send("Hello")
+        assert (await socket.hear("detach"))["id"] == (await socket.hear("send"))["id"]
+        peer.cut()
+        assert (await (await peer.socket()).welcome())["resume"]["requests"] == []
+
+
+async def test_a_token_that_never_comes_is_asked_for_again(peer: Peer, monkeypatch: pytest.MonkeyPatch):
+    """A function that hangs does not hang the client."""
+    monkeypatch.setattr(client_link, "TOKEN_SECONDS_MAX", 0.05)
+    asked: list[None] = []
+
+    async def token() -> str:
+        asked.append(None)
+        await asyncio.sleep(60 if len(asked) == 1 else 0)
+        return "ticket"
+
+    client = Client(peer.url, token, backoff_seconds=BACKOFF_SECONDS)
+    entering = asyncio.create_task(client.__aenter__())
+    assert (await (await peer.socket()).welcome())["token"] == "ticket"
+    await entering
+    await client.close()
 
 
 async def test_any_cut_gives_the_same_text(peer: Peer):
