@@ -197,6 +197,12 @@ class WaitEnd(Step, frozen=True, kw_only=True):
     wait_end: Any
 
 
+class WaitParked(Step, frozen=True, kw_only=True):
+    """Until nobody works on a request because nobody reads it."""
+
+    wait_parked: Any
+
+
 class WaitStored(Step, frozen=True, kw_only=True):
     """Until the answer is stored."""
 
@@ -255,6 +261,7 @@ STEPS: dict[str, type[Step]] = {
     "cut": Cut,
     "http": Http,
     "wait_end": WaitEnd,
+    "wait_parked": WaitParked,
     "wait_stored": WaitStored,
     "retire": Retire,
     "worker": StartWorker,

@@ -13,6 +13,7 @@ from tests.conformance.values import Names
 
 Frame = dict[str, Any]
 OTHER_BYTES = 64
+ACK_SECONDS = 0.15
 LOGGED = ("delta", "event", "snap", "retract", "end")
 
 
@@ -64,6 +65,7 @@ class Reading:
     ended: bool = False
     detached: bool = False
     events_max: int = 0
+    owes_since: float = 0.0
     in_flight: deque[tuple[int, int]] = field(default_factory=deque[tuple[int, int]])
 
     @property
@@ -155,11 +157,14 @@ class Ledger:
         """The whole text of a request as far as any connection knows it."""
         return self._answer(self.readings[g].id).text
 
-    def ack_is_due(self, g: int) -> bool:
-        """Whether a client that acknowledges at half a window would do so now."""
+    def ack_is_due(self, g: int, now: float) -> bool:
+        """Whether a client acknowledges now: at half a window, or a while after the first unacknowledged."""
         reading = self.readings[g]
         events, size = reading.applied - reading.acked, reading.unacked
-        return events > 0 and (events * 2 >= reading.events_max or size * 2 >= self._bytes_max)
+        if not events:
+            reading.owes_since = now
+        half = events * 2 >= reading.events_max or size * 2 >= self._bytes_max
+        return events > 0 and (half or now - reading.owes_since >= ACK_SECONDS)
 
     def _answer(self, id: str) -> Answer:
         return self._answers.setdefault((self.tenant, id), Answer())

@@ -3,7 +3,6 @@
 A gateway's worker, where it has one, is scripted anew for each case.
 """
 
-import asyncio
 import json
 import shutil
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -20,7 +19,6 @@ from core.database import Database
 from core.ids import uuid7
 from engine.api import Control, EndReason, EntryKind, Status, end_unclaimed
 from engine.backends.scripted import NextToken, ScriptedEngine
-from engine.reaper import Reaper
 from server.conversations import Conversations
 from server.tables import MessageStatus
 from tests.conformance.cases import Case, KeyFacts, WorkerScript
@@ -143,6 +141,16 @@ class Stage:
         """Until the request's end is in its log."""
         await wait_until(lambda: self._ended(self.tenants[OWN], id), seconds)
 
+    async def wait_parked(self, id: str, seconds: float) -> None:
+        """Until the pool has parked the request."""
+        queue = self.house.site.crew.queue
+
+        async def is_parked() -> bool:
+            view = await queue.view(self.tenants[OWN], id)
+            return view is not None and view.status is Status.PARKED
+
+        await wait_until(is_parked, seconds)
+
     async def wait_stored(self, id: str, seconds: float) -> None:
         """Until a conversation's answer is in its row."""
         stored = Conversations(self.house.site.database)
@@ -231,9 +239,10 @@ class Houses:
             settings = settings_in(home, redis_url=self._redis_url, pool=pool, **case.setup.settings)
             async with AsyncExitStack() as parts:
                 parts.push_async_callback(database.close)
-                site = await parts.enter_async_context(running_site(settings, database, self._redis))
+                site = await parts.enter_async_context(
+                    running_site(settings, database, self._redis, **case.setup.settings)
+                )
                 site.crew = Crew(self._redis, site.settings, pool)
-                await parts.enter_async_context(_reaping(site))
                 house = House(site)
                 if case.setup.worker == "ready":
                     house.engine = ScriptedEngine(saying(""))
@@ -252,15 +261,3 @@ async def _stage(house: House, case: Case) -> Stage:
         house.shared = Stage(house)
         await house.shared.make_key(OWN, KeyFacts())
     return replace(house.shared, sent=set())
-
-
-@asynccontextmanager
-async def _reaping(site: Site) -> AsyncGenerator[None]:
-    """What a supervisor does beside starting workers."""
-    quota = Quota(site.redis, site.settings)
-    reaper = asyncio.create_task(Reaper(site.crew.queue, quota, site.settings.reap_interval_ms).run())
-    try:
-        yield
-    finally:
-        reaper.cancel()
-        await asyncio.wait([reaper])
