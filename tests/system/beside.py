@@ -1,0 +1,61 @@
+"""What a flood must not do: disturb the session beside it, or leave anything behind."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from tests.helpers.wait import wait_until
+from tests.server.site import Site
+from tests.system.wire import wired
+
+ROUND_TRIP_SECONDS_MAX = 1.0
+LEFT_SECONDS_MAX = 8.0
+
+
+@asynccontextmanager
+async def neighbour(url: str, key: str) -> AsyncGenerator[list[float]]:
+    """A well-behaved session beside the block; none of its pings takes long."""
+    trips: list[float] = []
+    done = asyncio.Event()
+
+    async def ping() -> None:
+        async with wired(url, key) as wire:
+            while not done.is_set():
+                began = time.monotonic()
+                await wire.tell("ping", ts=len(trips))
+                while (await wire.hear())["t"] != "pong":
+                    pass
+                trips.append(time.monotonic() - began)
+                await asyncio.sleep(0.02)
+
+    pinging = asyncio.create_task(ping())
+    await wait_until(lambda: trips)
+    yield trips
+    assert not pinging.done(), pinging.exception()
+    done.set()
+    await pinging
+    assert max(trips) < ROUND_TRIP_SECONDS_MAX, sorted(trips)[-5:]
+
+
+@asynccontextmanager
+async def leaving_nothing(site: Site) -> AsyncGenerator[None]:
+    """After the block no task of it runs, and no Redis key of it is kept for ever."""
+    async with site.welcomed():
+        pass  # what is made once, is
+    tasks = len(asyncio.all_tasks())
+    before = {name async for name in site.redis.scan_iter("*")}
+    yield
+    await wait_until(lambda: len(asyncio.all_tasks()) <= tasks, LEFT_SECONDS_MAX)
+
+    async def nothing_for_ever() -> bool:
+        made = {name async for name in site.redis.scan_iter("*")} - before
+        kept = [name for name in made if await site.redis.ttl(name) == -1 and not name.endswith(b"posted")]
+        return kept == []
+
+    await wait_until(nothing_for_ever, LEFT_SECONDS_MAX)
+
+
+async def no_work(site: Site) -> bool:
+    """Whether no request waits or runs."""
+    return not await site.redis.zcard(f"{{p:{site.settings.pool}}}deadlines")
