@@ -14,20 +14,31 @@ from core.errors import StartupError
 
 BACKLOG = 2048
 HEAD_SECONDS_MAX = 10.0
+HEAD_BYTES_MAX = 64 * 1024
 TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 Listener = socket.socket
 
 
 class PatientHttpProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol with an end to its patience: it waits for a request's head for ever."""
+    """uvicorn's HTTP protocol with an end to its patience: it waits for any head, for ever."""
 
     _head_timer: asyncio.TimerHandle | None = None
+    _head_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """A client is here, and owes a request."""
         super().connection_made(transport)
         self._wait_for_head()
+
+    def data_received(self, data: bytes) -> None:
+        """More of a request; of its head only so much."""
+        super().data_received(data)
+        if self._head_timer is not None:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_BYTES_MAX:
+                self._refuse(TOO_LARGE)
 
     def on_message_begin(self) -> None:
         """The first bytes of a request, perhaps not the first request."""
@@ -46,16 +57,18 @@ class PatientHttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def _wait_for_head(self) -> None:
-        self._head_timer = self.loop.call_later(HEAD_SECONDS_MAX, self._give_up)
+        self._head_timer = self.loop.call_later(HEAD_SECONDS_MAX, self._refuse, TOO_SLOW)
 
     def _stop_waiting(self) -> None:
+        self._head_bytes = 0
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
 
-    def _give_up(self) -> None:
+    def _refuse(self, reply: bytes) -> None:
+        self._stop_waiting()
         if not self.transport.is_closing():
-            self.transport.write(TOO_SLOW)
+            self.transport.write(reply)
             self.transport.close()
 
 

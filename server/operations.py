@@ -81,14 +81,14 @@ class Operations:
         entries = await source.read(effect.after, effect.entries_max, effect.bytes_max)
         whole = bool(entries) and entries[0].o == effect.after + 1
         if whole or isinstance(source, StoredSource):
-            return ev.LogRead(effect.id, effect.after, entries)
+            return ev.LogRead(effect.id, effect.after, entries, effect.epoch)
         opening = await self._door.readers.reopen(self._who(), effect.id, effect.epoch, effect.after)
         if isinstance(opening.source, StoredSource) or opening.reading.snap is not None:
             return self._allowed(opening, asked=False)
         opening.source.close()
         if entries:
             raise Refused(refusal(ErrorCode.LOG_LOST, "the platform lost a part of this answer"))
-        return ev.LogRead(effect.id, effect.after, entries)
+        return ev.LogRead(effect.id, effect.after, entries, effect.epoch)
 
     async def reopen(self, effect: fx.Reopen) -> ev.AttachAllowed:
         """Go on with a request whose log is not the one that was read."""

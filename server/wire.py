@@ -20,6 +20,9 @@ from server.protocol.codes import CloseCode, ErrorCode, refusal
 from server.protocol.messages import Error
 
 LINGER_SECONDS = 2.0
+FRAMES_A_TURN = 32
+PIECE_BYTES = 1024
+UNSENT_BYTES_MAX = 256 * 1024
 WIRE = "parley.wire"
 
 
@@ -93,6 +96,13 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
 
     listener: Listener | None = None
     full = False
+    _held = False
+    _reading_on = False
+    _frames = 0
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._unread = bytearray()
 
     def handle_connect(self, event: Any) -> None:
         """A request to upgrade: hand the application its wire."""
@@ -146,6 +156,44 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
         self.full = False
         if self.listener is not None:
             self.listener.writable()
+            self._read_on()
+
+    def data_received(self, data: bytes) -> None:
+        """More came in. It is parsed in small pieces, so many frames a turn of the loop: one peer's flood
+        must not keep the others waiting."""
+        self._unread += data
+        self._read_on()
+
+    def _read_on(self) -> None:
+        self._reading_on = False
+        self._frames = 0
+        while self._unread and self._frames < FRAMES_A_TURN and self._takes_more():
+            piece = bytes(self._unread[:PIECE_BYTES])
+            del self._unread[:PIECE_BYTES]
+            super().data_received(piece)
+        if self._unread and not self._reading_on and self._takes_more():
+            self._reading_on = True
+            self.loop.call_soon(self._read_on)
+        self._pace_reading()
+
+    def _takes_more(self) -> bool:
+        """Not while the listener holds, nor while answers to control frames pile up unread."""
+        if self.transport.is_closing() or self.conn.parser_exc is not None:
+            self._unread.clear()
+        upgrading = self.handshake_initiated and self.listener is None
+        return not (self._held or upgrading) and self.unsent < UNSENT_BYTES_MAX
+
+    def _pace_reading(self) -> None:
+        paused = self._held or bool(self._unread)
+        if paused == self.read_paused or self.transport.is_closing():
+            return
+        self.read_paused = paused
+        (self.transport.pause_reading if paused else self.transport.resume_reading)()
+
+    def handle_events(self) -> None:
+        """What the last piece completed."""
+        self._frames += len(self.conn.events)
+        super().handle_events()
 
     def handle_text(self, event: Frame) -> None:
         """A text frame: what is no UTF-8 goes on as bytes, which no JSON session takes."""
@@ -205,16 +253,16 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
 
     def hold(self) -> None:
         """See Wire."""
-        if not self.read_paused:
-            self.read_paused = True
-            self.transport.pause_reading()
+        self._held = True
+        self._pace_reading()
 
     def release(self) -> None:
         """See Wire."""
-        if self.read_paused:
-            self.read_paused = False
-            if not self.transport.is_closing():
-                self.transport.resume_reading()
+        self._held = False
+        if self._unread and not self._reading_on:
+            self._reading_on = True
+            self.loop.call_soon(self._read_on)
+        self._pace_reading()
 
     def close(self, code: int) -> None:
         """See Wire."""

@@ -139,11 +139,12 @@ class LogBroken:
 
 @dataclass(frozen=True)
 class LogRead:
-    """The answer to a ReadLog effect: the entries after offset `after`."""
+    """The answer to a ReadLog effect: the entries after offset `after`, of the log that was asked for."""
 
     id: str
     after: int
     entries: list[Entry]
+    epoch: int = 1
 
 
 @dataclass(frozen=True)

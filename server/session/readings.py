@@ -113,7 +113,7 @@ class Readings:
 
     def _take_read(self, stream: Stream, event: LogRead, now: float) -> None:
         stream.reading = False
-        if event.after != stream.window.sent:
+        if event.after != stream.window.sent or event.epoch != stream.epoch:
             return  # the cursor moved while the log was read: these are not the entries that come next
         if not event.entries:
             stream.head = event.after  # there is no more until news say so

@@ -121,7 +121,6 @@ while True:
 @pytest.mark.parametrize(
     "ask", [message("ping", ts=1), framed(b"x" * 20, PING)], ids=["messages", "control frames"]
 )
-@pytest.mark.xfail(strict=True, reason="all frames that came in are handled in one turn of the loop")
 async def test_a_flood_of_frames_starves_nobody(alone: Fleet, ask: bytes):
     """One socket sends as fast as it can, from another process; who sits beside it waits for milliseconds."""
     [gateway] = alone.gateways
@@ -197,7 +196,6 @@ async def test_upgrades_that_never_end_are_cut(quick: Site, monkeypatch: pytest.
     assert all(cut)
 
 
-@pytest.mark.xfail(strict=True, reason="a request may have headers without end")
 async def test_headers_have_a_limit(gateway: Site):
     """A request of endless headers gets an answer or an end, not memory."""
     async with (
