@@ -51,6 +51,7 @@ class LiveSource:
         self._hub = hub
         self._log = log
         self._name = name
+        self._epoch: int | None = None
         self._followed: Followed = hub.join(name, self)
 
     async def read(self, after: int, entries_max: int, bytes_max: int) -> list[Entry]:
@@ -60,10 +61,14 @@ class LiveSource:
     def listen(self, listener: Listener) -> None:
         """See Source."""
         self._followed.listeners[self] = listener
-        asyncio.get_running_loop().call_soon(listener.news, [], self._followed.head)
+        loop, followed = asyncio.get_running_loop(), self._followed
+        loop.call_soon(listener.news, [], followed.head)
+        if self._epoch is not None and self._epoch != followed.epoch:
+            loop.call_soon(listener.broken)  # replaced between opening and now
 
     def seen(self, epoch: int) -> None:
         """The pool knows the request, in this epoch."""
+        self._epoch = epoch
         self._followed.seen(epoch)
 
     def report(self, stuck: bool) -> None:

@@ -3,6 +3,12 @@
 # A line of a play is an expression for its effect.
 # pyright: reportUnusedExpression=false
 
+import asyncio
+from typing import Any, cast
+
+from engine.api import Entry
+from server.follow import LiveSource
+from server.hub import Followed, Name
 from server.protocol import messages as m
 from server.session import effects as fx
 from server.session import events as ev
@@ -34,3 +40,32 @@ def test_acks_on_their_way_when_a_log_was_replaced_are_not_held_against_the_clie
     play.nothing()
     play >> m.Ack([(1, 4)])
     assert play.message(m.Error).code == "bad_message"
+
+
+async def test_a_log_replaced_before_anyone_listened_is_noticed():
+    """Between opening a request and following it the pool began its log again."""
+    followed, told = Followed(Name("pool", "tenant", "r")), list[str]()
+
+    class Hears:
+        """A listener that notes what it hears."""
+
+        def news(self, entries: list[Entry], head: int) -> None:
+            told.append(f"{len(entries)} of {head}")
+
+        def broken(self) -> None:
+            told.append("broken")
+
+    class OneFollowed:
+        """A hub that follows one request."""
+
+        def join(self, *_: object) -> Followed:
+            return followed
+
+    hub = cast(Any, OneFollowed())
+    early, late = (LiveSource(hub, cast(Any, None), followed.name) for _ in range(2))
+    early.seen(1)
+    late.seen(2)
+    for source in (early, late):
+        source.listen(Hears())
+    await asyncio.sleep(0)
+    assert told == ["0 of 0", "broken", "0 of 0"]
