@@ -32,14 +32,21 @@ class SessionModel(World):
         events=st.sampled_from([1, 4, 8, 256]),
         size=st.sampled_from([64, 200, 32 * 1024]),
         connection=st.sampled_from([100, 300, 128 * 1024]),
+        sent=st.integers(0, REQUESTS_MAX),
     )
-    def begin(self, window: dict[str, int] | None, events: int, size: int, connection: int) -> None:
-        """A client, a pool, no connection yet."""
+    def begin(
+        self, window: dict[str, int] | None, events: int, size: int, connection: int, sent: int
+    ) -> None:
+        """A client that connects, and perhaps has sent turns already that run."""
         self.begin_world(limits_of(events, size, connection))
         self.peer = Peer(self.pool, window)
         self.connection: Connection | None = None
         self.abandoned: list[Connection] = []
         self.connect()
+        for _ in range(sent):
+            self.send()
+        if sent:
+            self._settle()
 
     # The client
 

@@ -38,11 +38,12 @@ class ClientModel(World):
         size=st.sampled_from([64, 200, 32 * 1024]),
         connection=st.sampled_from([100, 300, 128 * 1024]),
         batch=st.booleans(),
+        asked=st.integers(0, REQUESTS_MAX),
     )
     def begin(
-        self, window: dict[str, int] | None, events: int, size: int, connection: int, batch: bool
+        self, window: dict[str, int] | None, events: int, size: int, connection: int, batch: bool, asked: int
     ) -> None:
-        """A client that connects."""
+        """A client that connects, and perhaps has asked already and is answered."""
         self.loop = VirtualLoop()
         self.begin_world(limits_of(events, size, connection, hello_seconds=10_000.0))
         self.lines: list[Line] = []
@@ -52,6 +53,10 @@ class ClientModel(World):
         server.client_connection.connect = self._connect  # type: ignore[assignment]
         self.client = Client("http://gateway", "key", window=window, batch=batch)
         self.entering = self.start(self.client.__aenter__())
+        for _ in range(asked):
+            self.ask()
+        if asked:
+            self.settle_down()
 
     def teardown(self) -> None:
         """At last all requests end, and every answer is read to its end."""
@@ -242,6 +247,11 @@ class ClientModel(World):
         """Nothing is cut any more: everyone has everything."""
         self.settle_down()
 
+    @rule(reads=st.booleans())
+    def flow(self, reads: bool) -> None:
+        """Once around: what is asked is answered, what is on its way arrives and may be read."""
+        self._flow(reads)
+
     # What always holds
 
     @invariant()
@@ -277,19 +287,22 @@ class ClientModel(World):
         """Deliver and answer everything until nobody waits."""
         self.unreachable = False
         for _ in range(ROUNDS_MAX):
-            self.work_off()
-            self.supersede()
-            for line in list(self.lines):
-                self._deliver_all(line)
-                for _ in range(len(line.to_server)):
-                    self._to_server(line)
-            for reader in self._open():
-                while self._read(reader):
-                    pass
+            self._flow(reads=True)
             self._wait(1.0)
             if self._quiet():
                 return
         raise AssertionError(f"after {ROUNDS_MAX} rounds of peace somebody waits: {self.readers}")
+
+    def _flow(self, reads: bool) -> None:
+        self.work_off()
+        self.supersede()
+        for line in list(self.lines):
+            self._deliver_all(line)
+            for _ in range(len(line.to_server)):
+                self._to_server(line)
+        for reader in self._open() if reads else ():
+            while self._read(reader):
+                pass
 
     def _quiet(self) -> bool:
         on_its_way = any(line.to_client and not line.dead for line in self.lines)

@@ -98,6 +98,7 @@ class Connection:
         self._sessions = sessions
         self._clock = clock
         self._staged = dict[str, bool]()
+        self._late: list[ev.Event] = []
 
     @property
     def closed(self) -> bool:
@@ -123,6 +124,8 @@ class Connection:
         for effect in self.session.handle(event, self._clock()):
             self._do(effect)
         self._check_memory()
+        while self._late:
+            self.feed(self._late.pop())
 
     def hint(self, id: str, entries: list[Entry], head: int) -> None:
         """News of a log, if this connection follows it."""
@@ -170,6 +173,7 @@ class Connection:
                 self.outbox.append(code)
             case fx.Follow(id):
                 self.following[id] = self._staged.pop(id)
+                self._follow(id)
             case fx.Unfollow(id, done):
                 self.following.pop(id, None)
                 self.stuck.discard(id)
@@ -184,6 +188,12 @@ class Connection:
                 pass
             case _:
                 self.jobs.append(Job(effect))
+
+    def _follow(self, id: str) -> None:
+        """What was opened may have been replaced before anyone listened."""
+        stream = next(each for each in streams_of(self.session) if each.id == id)
+        if self.following[id] and stream.epoch != self._pool.logs[id].now.epoch:
+            self._late.append(ev.LogBroken(id))
 
     def _answer(self, job: Job) -> ev.Event | None:
         match job.effect:
@@ -225,7 +235,7 @@ class Connection:
             if not stays or reading.snap is not None:
                 job.staged[effect.id] = stays
                 return ev.AttachAllowed(reading, asked=False)
-        return ev.LogRead(effect.id, effect.after, entries)
+        return ev.LogRead(effect.id, effect.after, entries, effect.epoch)
 
     def _refused(self, effect: Any, refused: Refused) -> ev.Event | None:
         match effect:
