@@ -186,6 +186,8 @@ class Reading:
     def take(self, frame: Frame) -> Order:
         """Keep a frame that comes next in the log."""
         if not is_logged(frame):
+            if frame["k"] in ("paused", "unpaused"):
+                self.paused = frame["k"] == "paused"  # at once: who is paused does not read
             self._frames.append(frame)
             return Order.NEXT
         first, last = span(frame)
@@ -254,8 +256,6 @@ class Reading:
             self.standing = Standing(kind)
         if kind == "moved" and isinstance(detail, dict):
             self.moved_because = cast(dict[str, Any], detail).get("why")
-        if kind in ("paused", "unpaused"):
-            self.paused = kind == "paused"
         return Status(kind, detail)
 
     def _end(self, frame: Frame) -> Ended | None:

@@ -5,6 +5,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import httpx
 from playwright.async_api import Page
 
 from server.client import Answer, Client, Ended, ProtocolError, Reset, SignedOut, Text
@@ -68,10 +69,12 @@ class _Read:
 
 
 class PythonSubject:
-    """server/client.py, in this process."""
+    """server/client.py, in this process. `key`: with it tickets are had from a real gateway."""
 
-    def __init__(self, encoding: Encoding) -> None:
+    def __init__(self, encoding: Encoding, key: str | None = None) -> None:
         self._encoding: Encoding = encoding
+        self._key = key
+        self._url = ""
         self._client: Client | None = None
         self._entering: asyncio.Task[Any] | None = None
         self._reads: dict[str, _Read] = {}
@@ -85,6 +88,7 @@ class PythonSubject:
         return self._client
 
     async def start(self, url: str, options: Options) -> None:
+        self._url = url
         self._client = Client(
             url,
             self._ticket,
@@ -108,7 +112,13 @@ class PythonSubject:
         if self._token == "signed_out":
             raise SignedOut("signed out")
         self._tokens += 1
-        return f"ticket-{self._tokens}"
+        return f"ticket-{self._tokens}" if self._key is None else await self._real_ticket(self._key)
+
+    async def _real_ticket(self, key: str) -> str:
+        headers = {"authorization": f"Bearer {key}"}
+        async with httpx.AsyncClient() as http:
+            reply = await http.post(f"{self._url}/v1/tickets", headers=headers)
+        return reply.raise_for_status().json()["ticket"]
 
     async def send(self, id: str, message: Facts, unread: bool) -> None:
         await self._begin(id, self.client.send(**message, id=id), unread)
@@ -202,7 +212,7 @@ def _error(error: ProtocolError | None) -> Facts | None:
     return None if error is None else {name: getattr(error, name) for name in names}
 
 
-START = """async (options) => {
+START = """async ([options, key]) => {
   const { Client, SignedOut } = await import("/web/client.js");
   const subject = { answers: {}, traces: {}, unread: {}, token: "good", tokens: 0 };
   window.subject = subject;
@@ -211,7 +221,10 @@ START = """async (options) => {
     token: async () => {
       if (subject.token === "offline") throw new Error("offline");
       if (subject.token === "signed_out") throw new SignedOut("signed out");
-      return `ticket-${++subject.tokens}`;
+      subject.tokens++;
+      if (!key) return `ticket-${subject.tokens}`;
+      const headers = { authorization: `Bearer ${key}` };
+      return (await (await fetch("/v1/tickets", { method: "POST", headers })).json()).ticket;
     },
     onChange: (answer, change, trace) => {
       if (trace) (subject.traces[answer.id] ??= []).push(trace);
@@ -270,15 +283,17 @@ STATE = """() => {
 
 
 class BrowserSubject:
-    """server/web/client.js, in a page of Chromium."""
+    """server/web/client.js, in a page of Chromium. `key`: with it tickets are had from a real gateway."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: Page, key: str | None = None) -> None:
         self._page = page
+        self._key = key
 
     async def start(self, url: str, options: Options) -> None:
         await self._page.evaluate(VISIBILITY)
         given = {"batch": options.batch, "trace": options.trace, "backoffMs": options.backoff_ms}
-        await self._page.evaluate(START, given | ({"window": options.window} if options.window else {}))
+        window = {"window": options.window} if options.window else {}
+        await self._page.evaluate(START, [given | window, self._key])
 
     async def send(self, id: str, message: Facts, unread: bool) -> None:
         await self._page.evaluate(SEND, [id, message, unread])

@@ -1,0 +1,178 @@
+"""Both clients at real gateways with a scripted worker: whole answers, slow readers, access, drains."""
+
+import shutil
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import pairwise
+from typing import Any, Protocol
+
+import httpx
+import pytest
+from playwright.async_api import async_playwright
+from redis.asyncio import Redis
+
+from billing.api import revoke_key
+from core.clock import now_ms
+from core.database import Database
+from core.ids import uuid7
+from core.settings import Settings
+from tests.browser.conftest import FLAGS
+from tests.conformance.clients.steps import Options
+from tests.conformance.clients.subjects import BrowserSubject, Facts, PythonSubject, Subject
+from tests.helpers.balancer import running_balancer
+from tests.helpers.gateways import Gateway, WatchedEngine, running_gateways
+from tests.helpers.wait import wait_until
+from tests.server.site import running_site
+
+TEXT = "Nile, Rhine and Zambezi: 川 🌊. " * 12
+SECONDS_MAX = 30.0
+
+
+class Make(Protocol):
+    """Makes the client under test, connected to a gateway."""
+
+    async def __call__(self, url: str, key: str, **options: Any) -> Subject:
+        """`options`: see Options."""
+        ...
+
+
+@pytest.fixture(params=["python", pytest.param("browser", marks=pytest.mark.browser)])
+async def make(request: pytest.FixtureRequest) -> AsyncGenerator[Make]:
+    """The Python client, in MessagePack as all other tests with a gateway use JSON, and the browser's."""
+    async with AsyncExitStack() as stack:
+
+        async def made(url: str, key: str, **options: Any) -> Subject:
+            if request.param == "browser":
+                subject: Subject = await stack.enter_async_context(_in_chromium(url, key))
+            else:
+                subject = PythonSubject("msgpack", key)
+            await subject.start(url, Options(**options))
+            stack.push_async_callback(subject.stop)
+            return subject
+
+        yield made
+
+
+@asynccontextmanager
+async def _in_chromium(url: str, key: str) -> AsyncGenerator[BrowserSubject]:
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        page = await browser.new_page()
+        await page.goto(f"{url}/healthz")
+        yield BrowserSubject(page, key)
+        await browser.close()
+
+
+@pytest.fixture
+async def sqlite(sqlite_template: Any, home: Any) -> AsyncGenerator[Database]:
+    """A migrated, empty SQLite database at the home's default place."""
+    shutil.copy(sqlite_template, home / "parley.db")
+    opened = Database(f"sqlite+aiosqlite:///{home / 'parley.db'}")
+    yield opened
+    await opened.close()
+
+
+async def ask(subject: Subject, unread: bool = False, **fields: Any) -> str:
+    """Send one turn; its id."""
+    id = uuid7(now_ms())
+    await subject.send(id, {"content": "Name three rivers.", **fields}, unread)
+    return id
+
+
+async def seen(subject: Subject, id: str, **facts: Any) -> Facts:
+    """The answer, once it has these facts."""
+
+    async def there() -> Facts | None:
+        answer = await subject.answer(id)
+        return answer if answer is not None and facts.items() <= answer.items() else None
+
+    found = await wait_until(there, SECONDS_MAX)
+    assert found is not None
+    return found
+
+
+async def test_an_answer_is_whole_and_tells_its_pieces(
+    make: Make, sqlite: Database, redis: Redis, settings: Settings
+):
+    """Text, hash, usage and traces come over a real gateway, in each encoding."""
+    async with running_site(settings, sqlite, redis) as site, site.answering(TEXT, 0.002):
+        subject = await make(site.url, site.key, trace=True)
+        answer = await seen(subject, await ask(subject), status="ended")
+        assert (answer["text"], answer["verified"], answer["reason"]) == (TEXT, True, "stop")
+        pieces, last = answer["traces"][:-1], answer["traces"][-1]
+        assert [piece["batch"] for piece in pieces] == list(range(1, len(pieces) + 1))
+        assert all(piece["ms"] >= 0 and not piece["final"] for piece in pieces)
+        assert all(after["a"] > before["b"] for before, after in pairwise(pieces))
+        assert (last["final"], last["b"]) == (True, answer["applied"])
+        assert (await subject.counters())["verified"] == 1
+
+
+async def test_a_reader_that_stops_is_paused_and_comes_back(
+    make: Make, sqlite: Database, redis: Redis, settings: Settings
+):
+    """An application that does not read is told that it is paused; when it reads on, nothing is missing."""
+    quick = {"paused_seconds": 0.2, "stuck_seconds": 1.5}
+    async with running_site(settings, sqlite, redis, **quick) as site, site.answering(TEXT, 0.005):
+        subject = await make(site.url, site.key, window={"events": 32})
+        slow, brisk = await ask(subject, unread=True), await ask(subject)
+        await seen(subject, slow, paused=True)
+        assert (await seen(subject, brisk, status="ended"))["verified"]
+        await subject.call("read", slow)
+        answer = await seen(subject, slow, status="ended")
+        assert (answer["text"], answer["verified"], answer["paused"]) == (TEXT, True, False)
+        assert (await subject.counters())["reconnects"] == 0
+
+
+async def test_access_that_ends_is_renewed_in_mid_answer(
+    make: Make, sqlite: Database, redis: Redis, settings: Settings
+):
+    """The client shows a fresh ticket each time it is asked: a connection outlives several tickets."""
+    short = {"access_seconds": 1, "auth_notice_seconds": 0.6}
+    async with running_site(settings, sqlite, redis, **short) as site, site.answering(TEXT, 0.01):
+        subject = await make(site.url, site.key)
+        answer = await seen(subject, await ask(subject), status="ended")
+        assert answer["verified"]
+        assert (await subject.counters())["reconnects"] == 0
+        assert await subject.state() == {"state": "open"}
+
+
+async def test_a_revoked_key_stops_a_client(make: Make, sqlite: Database, redis: Redis, settings: Settings):
+    """Its answers fail with the code, and it does not knock again."""
+    async with running_site(settings, sqlite, redis) as site, site.answering(TEXT, 0.05):
+        subject = await make(site.url, site.key)
+        id = await ask(subject)
+        await seen(subject, id, status="running")
+        await revoke_key(site.database, site.redis, site.tenant, site.key_id)
+        answer = await seen(subject, id, status="failed")
+        assert answer["error"]["code"] == "unauthorized"
+        assert (await subject.state())["code"] == "unauthorized"
+
+
+async def test_a_drain_is_a_handover(make: Make, sqlite: Database, redis: Redis, settings: Settings):
+    """SIGTERM to the gateway in mid-answer: the other one carries on, no connection is lost."""
+    engine = WatchedEngine(step_seconds=0.02)
+    options = {"max_tokens": 200, "min_tokens": 200}
+    async with (
+        running_gateways(settings, sqlite, redis, PARLEY_DRAIN_SECONDS_MAX="4") as fleet,
+        fleet.site.crew.worker(engine),
+        running_balancer(fleet.gateways) as balancer,
+    ):
+        await wait_until(lambda: len(balancer.ready) == len(fleet.gateways))
+        subject = await make(balancer.url, fleet.site.key)
+        id = await ask(subject, options=options)
+        await seen(subject, id, status="running")
+        [carrying] = [each for each in fleet.gateways if await _holds_a_connection(each)]
+        carrying.signal(signal.SIGTERM)
+        answer = await seen(subject, id, status="ended")
+        counters = await subject.counters()
+        assert (answer["verified"], answer["reason"], len(answer["text"])) == (True, "length", 200)
+        assert (counters["handovers"], counters["reconnects"], counters["resumed"]) == (1, 0, 1)
+
+
+async def _holds_a_connection(gateway: Gateway) -> bool:
+    """Whether a WebSocket is open at this gateway."""
+    async with httpx.AsyncClient() as http:
+        metrics = (await http.get(f"{gateway.url}/metrics")).text
+    counts = [line.split()[-1] for line in metrics.splitlines() if line.startswith("parley_connections{")]
+    return any(float(count) > 0 for count in counts)
