@@ -25,6 +25,7 @@ from server.client import Answer, Client, Ended, ProtocolError
 CONNECT_SECONDS_MAX = 15.0
 NANO_DIGITS = 9
 INTERRUPTED = 130
+TAKEN_BACK = "Some of that was taken back. The answer is:"
 HELP = "/new starts a new chat, /quit or Ctrl-D leaves, Ctrl-C stops an answer."
 
 
@@ -156,9 +157,19 @@ class Terminal:
         self._answer = None
         self._answer = await client.send(prompt, conversation=conversation, model=self._target.model)
         if not self._as_json:
-            async for text in self._answer:
-                click.echo(text, nl=False)
+            await self._print(self._answer)
         return await self._answer.end()
+
+    async def _print(self, answer: Answer) -> None:
+        """Text as it comes; where the server takes some of it back, a note and what is left of it."""
+        printed = ""
+        async for _ in answer.events():
+            if not answer.text.startswith(printed):
+                click.echo()
+                self._notes.print(TAKEN_BACK, style="dim")
+                printed = ""
+            click.echo(answer.text[len(printed) :], nl=False)
+            printed = answer.text
 
     def _run(self, work: Any) -> Any:
         """Wait for work on the client's loop. Ctrl-C stops the answer; where there is none, the work."""

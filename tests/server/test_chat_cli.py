@@ -69,6 +69,22 @@ async def test_once_prints_the_answer_and_its_cost(peer: Peer, home: Path):
     assert "49 tokens (37 in, 12 out) · 0.0000061 USD" in error
 
 
+async def test_text_that_is_taken_back_is_followed_by_what_is_left(peer: Peer, home: Path):
+    """Print cannot be undone: a note, then the text as it is now and goes on."""
+    remember(home, peer)
+    process = await chat(home, "--once", "Name a river.")
+    socket = await peer.socket()
+    await socket.welcome()
+    await socket.accept()
+    await socket.delta("The Nile, bad", 1)
+    await socket.tell("retract", g=1, o=2, p=8, category="x", policy="y")
+    await socket.delta(".", 3, p=8)
+    await socket.end("The Nile.", 4)
+    code, out, error = await finished(process)
+    assert (code, out) == (0, "The Nile, bad\nThe Nile.\n")
+    assert "Some of that was taken back." in error
+
+
 async def test_json_prints_one_object_and_a_pipe_is_a_prompt(peer: Peer, home: Path):
     """Machines get one JSON line with text, usage, cost and whether the hash was right."""
     process = await chat(home, "--json", "--url", peer.url, "--key", "pk_other", "--model", "smollm2")
