@@ -213,8 +213,8 @@ async def principal_of_key(db: Database, tenant_id: str, key_id: str) -> Princip
     return _principal(found) if found is not None else None
 
 
-# Built once and run on a plain connection: every connection and HTTP call asks this, and a unit of work for three
-# objects that nobody changes would cost three times the query.
+# Built once and run on a plain connection: every connection and HTTP call asks this, and a unit of work for
+# three objects that nobody changes would cost three times the query.
 _GRANT = (
     select(
         ApiKey,

@@ -113,7 +113,7 @@ class Stream:
         messages: list[ServerMessage] = []
         while self._pending and not self.moving:
             text = self._pending[0].k is EntryKind.TEXT
-            if text and now < self._next_delta_at:
+            if text and now < self._next_delta_at and not (self.ladder.catching_up and self._fills()):
                 self._keep_what_fits()
                 break
             message = self._delta(now) if text else self._other()
@@ -211,6 +211,12 @@ class Stream:
         elif self._pace.batch and now - self._first_delta_at >= BATCH_AFTER_SECONDS:
             interval = DELTA_BATCH_SECONDS
         self._next_delta_at = now + interval
+
+    def _fills(self) -> bool:
+        """Waiting longer would not make the next delta any larger."""
+        window = self.window
+        most = min(DELTA_BYTES_MAX, window.bytes_room())
+        return len(self._pending) >= window.events_room() or sum(_size(e.x) for e in self._pending) >= most
 
     def _keep_what_fits(self) -> None:
         size = 0

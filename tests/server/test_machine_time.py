@@ -37,14 +37,25 @@ def test_a_reader_that_is_shut_for_two_seconds_is_told_so():
 
 def test_after_a_pause_merges_are_larger_until_the_head_is_reached():
     """A delta each 250 ms, not each 20, while the reader catches up."""
+    play = reading_one(limits=replace(PATIENT, events=4))
+    play >> ev.LogGrew("r", texts(1, 5), 5) << m.Delta(1, 1, 4, 0, "aaaa", 4)
+    play.fire().nothing().fire() << m.Event(1, "paused")
+    play >> ev.LogGrew("r", [], 50) >> m.Ack([(1, 4)]) << fx.ReadLog("r", 1, 4, 4, 32 * 1024)
+    play >> ev.LogRead("r", 4, texts(5, 8)) << m.Event(1, "unpaused") << m.Delta(1, 5, 8, 4, "aaaa", 8)
+    play.at(2.1) >> m.Ack([(1, 8)]) << fx.ReadLog("r", 1, 8, 4, 32 * 1024)
+    play >> ev.LogRead("r", 8, texts(9, 10))
+    play.nothing().fire() << m.Delta(1, 9, 10, 8, "aa", 10)
+    assert play.now == 2.25
+
+
+def test_a_small_window_that_is_full_catches_up_at_once():
+    """Waiting could not make the delta larger."""
     play = shut_at_zero()
     play.fire() << m.Event(1, "paused")
     play >> ev.LogGrew("r", [], 50) >> m.Ack([(1, 2)]) << fx.ReadLog("r", 1, 2, 2, 32 * 1024)
     play >> ev.LogRead("r", 2, texts(3, 4)) << m.Event(1, "unpaused") << m.Delta(1, 3, 4, 2, "aa", 4)
-    play.at(2.1) >> m.Ack([(1, 4)]) << fx.ReadLog("r", 1, 4, 2, 32 * 1024)
-    play >> ev.LogRead("r", 4, texts(5, 6))
-    play.nothing().fire() << m.Delta(1, 5, 6, 4, "aa", 6)
-    assert play.now == 2.25
+    play >> m.Ack([(1, 4)]) << fx.ReadLog("r", 1, 4, 2, 32 * 1024)
+    play >> ev.LogRead("r", 4, texts(5, 6)) << m.Delta(1, 5, 6, 4, "aa", 6)
 
 
 def test_no_ack_for_thirty_seconds_makes_a_reader_stuck_and_one_ack_frees_it():
@@ -54,7 +65,12 @@ def test_no_ack_for_thirty_seconds_makes_a_reader_stuck_and_one_ack_frees_it():
     play.nothing().fire()
     assert play.now == 30.0
     play << fx.Report("r", stuck=True)
-    play.nothing() >> m.Ack([(1, 1)]) << fx.Report("r", stuck=False) << fx.ReadLog("r", 1, 2, 1, 32 * 1024 - 2)
+    (
+        play.nothing()
+        >> m.Ack([(1, 1)])
+        << fx.Report("r", stuck=False)
+        << fx.ReadLog("r", 1, 2, 1, 32 * 1024 - 2)
+    )
 
 
 def test_an_open_window_does_not_hide_a_reader_that_acks_nothing():
