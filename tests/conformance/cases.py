@@ -290,11 +290,13 @@ class WrittenFile(Strict, frozen=True):
     about: str
     cases: list[WrittenCase]
     shared: Any = None
+    waits: bool = False
 
 
 @dataclass(frozen=True)
 class Case:
-    """One case to play, in one encoding, for one value of its `for_each`."""
+    """One case to play, in one encoding, for one value of its `for_each`. `lane` is not empty where it mostly
+    waits: such cases are played beside the others, those of one lane one after the other."""
 
     id: str
     why: str
@@ -303,6 +305,7 @@ class Case:
     steps: tuple[Step, ...]
     each: Any
     xfail: str | None
+    lane: str
 
     @property
     def is_plain(self) -> bool:
@@ -355,7 +358,8 @@ def _cases_of(path: Path) -> Iterator[Case]:
             for encoding in case.encodings:
                 parts = [path.stem, case.name, label, encoding]
                 id = "-".join(part.replace(" ", "_") for part in parts if part)
-                yield Case(id, case.why, encoding, case.setup, steps, each, case.xfail)
+                lane = path.stem if written.waits else ""
+                yield Case(id, case.why, encoding, case.setup, steps, each, case.xfail, lane)
 
 
 def _check_keys(node: Any) -> None:

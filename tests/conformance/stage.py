@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from redis.asyncio import Redis
 
@@ -201,9 +202,10 @@ class Houses:
         self._redis_url = redis_url
         self._sqlite = sqlite
         self._built: dict[str, House] = {}
+        self._name = uuid4().hex
         self._stack = AsyncExitStack()
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Stop them all."""
         await self._stack.aclose()
 
@@ -224,10 +226,10 @@ class Houses:
 
     async def _house(self, case: Case, own: AsyncExitStack) -> House:
         if case.drains:
-            return await own.enter_async_context(self._running(case, "drained"))
+            return await own.enter_async_context(self._running(case, f"{self._name}-{case.id}"[:60]))
         name = json.dumps([case.setup.settings, case.setup.worker], sort_keys=True)
         if name not in self._built:
-            running = self._running(case, f"pool{len(self._built)}")
+            running = self._running(case, f"{self._name}-{len(self._built)}")
             self._built[name] = await self._stack.enter_async_context(running)
         return self._built[name]
 
