@@ -85,6 +85,11 @@ class Settings(BaseSettings):
     no_worker_seconds_max: int = 120
     chunk_tokens: int = 256
     deaths_max: int = 4
+    fair_prompt_weight: float = 1.0
+    fair_output_weight: float = 2.0
+    fair_delta_tokens: int = 256
+    age_standard_ms: int = 30_000
+    age_bulk_ms: int = 120_000
 
     # Worker
     worker_slots: int = 32

@@ -22,6 +22,7 @@ from engine.queue_types import (
     ReaderState,
     Reaped,
     Renewed,
+    TenantTerms,
     View,
     WorkerView,
 )
@@ -68,6 +69,7 @@ __all__ = [
     "RequestInput",
     "Sampling",
     "Status",
+    "TenantTerms",
     "View",
     "WorkerView",
     "WorkerWakes",

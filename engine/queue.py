@@ -26,6 +26,7 @@ from engine.queue_types import (
     Reaped,
     ReleaseWhy,
     Renewed,
+    TenantTerms,
     Unowned,
     View,
     WorkerView,
@@ -33,7 +34,6 @@ from engine.queue_types import (
 from engine.request import Control, Entry, Status
 
 ENDED_UNREAD_MAX = 1_000_000
-CLAIM_SCAN_MAX = 256
 REAP_BUDGET = 100
 STEP_AGE_MS_MIN = 3_000
 STEP_AGE_MS_MAX = 8_000
@@ -80,9 +80,10 @@ class PoolQueue:
         """Work for a registered worker. `call` counts from 1; a repeated number repeats its answer."""
         s = self._settings
         room = (offer.slots, offer.kv_tokens, offer.prefill_tokens)
-        limits = (s.claim_picks_max, s.deaths_max, CLAIM_SCAN_MAX)
+        limits = (s.claim_picks_max, s.deaths_max)
+        turns = (s.fair_prompt_weight, s.fair_delta_tokens, s.age_standard_ms, s.age_bulk_ms)
         nonce = secrets.token_hex(8)
-        reply = await self._run(scripts.CLAIM, worker, call, nonce, offer.fingerprint, *room, *limits)
+        reply = await self._run(scripts.CLAIM, worker, call, nonce, offer.fingerprint, *room, *limits, *turns)
         return replies.claims(reply)
 
     async def append(self, worker: str, items: Sequence[Append]) -> list[Appended]:
@@ -92,16 +93,17 @@ class PoolQueue:
             return []
         packed = msgspec.msgpack.encode([_pack_append(item) for item in items])
         binary = [part for item in items for part in (item.tokens, item.end or b"")]
-        reply = await self._run(scripts.APPEND, self._settings.unrecorded_log_keep_seconds, packed, *binary)
+        reply = await self._run(scripts.APPEND, *self._commit_terms, packed, *binary)
         return [replies.appended(answer) for answer in reply]
 
     async def rewrite(self, worker: str, position: int, item: Append) -> Appended:
         """Retract: drop the logged text from `position` on, keep all offsets, then commit `item`, whose
         first entry is the RETRACT entry."""
-        keep = self._settings.unrecorded_log_keep_seconds
         packed = msgspec.msgpack.encode(_pack_append(item))
         binary = (item.tokens, item.end or b"")
-        return replies.appended(await self._run(scripts.REWRITE, keep, position, packed, *binary))
+        return replies.appended(
+            await self._run(scripts.REWRITE, *self._commit_terms, position, packed, *binary)
+        )
 
     async def control(self, tenant: str, id: str, flag: Control) -> Status | None:
         """Set a flag; the owner of a running request is woken. None: the pool does not know the id. After a
@@ -144,6 +146,11 @@ class PoolQueue:
         """A worker starts taking work. `worker` is new for each process; `info["kv_tokens"]` is its size."""
         lease, size = self._settings.worker_lease_ms, int(info.get("kv_tokens", 0))
         await self._run(scripts.REGISTER, worker, fingerprint, size, msgspec.json.encode(info), lease)
+
+    async def set_tenant(self, tenant: str, terms: TenantTerms) -> None:
+        """A tenant's share of the pool and its caps, for what waits now too."""
+        caps = ("" if cap is None else cap for cap in (terms.slots_max, terms.tokens_max))
+        await self._run(scripts.TENANT, tenant, terms.weight, *caps)
 
     async def starting(self, fingerprint: str) -> None:
         """A worker that can run `fingerprint` is starting: requests wait for it, up to 120 s from now."""
@@ -211,6 +218,11 @@ class PoolQueue:
     async def now_ms(self) -> int:
         """The time that the scripts go by."""
         return self._clock() if self._clock else await self._run(scripts.CLOCK)
+
+    @property
+    def _commit_terms(self) -> tuple[Argument, ...]:
+        s = self._settings
+        return s.unrecorded_log_keep_seconds, s.fair_prompt_weight, s.fair_output_weight
 
     async def _run(self, script: scripts.Script, *arguments: Argument) -> Any:
         now = self._clock() if self._clock else 0

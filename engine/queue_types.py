@@ -1,6 +1,7 @@
 """What goes into the queue's operations and what comes out. Times are Unix milliseconds, tokens u32
 little-endian."""
 
+import math
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -57,6 +58,19 @@ class Offer(msgspec.Struct, frozen=True):
     slots: int
     kv_tokens: int
     prefill_tokens: int
+
+
+class TenantTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """A tenant's place in a pool. `weight` > 0: its share against other tenants with waiting work;
+    `slots_max`: running requests; `tokens_max`: KV tokens in flight, None: no cap."""
+
+    weight: float = 1.0
+    slots_max: int | None = None
+    tokens_max: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.weight < math.inf:
+            raise ValueError("a tenant's weight is above zero")
 
 
 class Claim(msgspec.Struct, frozen=True):

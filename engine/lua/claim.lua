@@ -1,14 +1,17 @@
 #!lua flags=allow-oom
 -- claim(now, worker, call number, nonce, fingerprint, slots, KV tokens, prefill tokens, picks max, deaths max,
--- scan max): classes in order, first come first served inside. Replies {retry ms, rows}.
+-- prompt weight, delta, age of standard ms, age of bulk ms): classes in order, in a class the tenant whose turn it is.
+-- Replies {retry ms, rows}.
 -- The picks of a call are stored and repeated for the same call number, so a lost reply strands nothing. Claim tokens
 -- derive from the caller's nonce: Lua's own random numbers are the same in every script.
 local name, number, nonce, fingerprint = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local slots, kv, prefill = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local picks_max, deaths_max, scan_max = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
-local NOT_FITTING_RETRY_MS, PAGE = 50, 16
+local picks_max, deaths_max = math.min(slots, tonumber(ARGV[9])), tonumber(ARGV[10])
+local prompt_weight, delta = tonumber(ARGV[11]), tonumber(ARGV[12]) * UNIT
+local AGES = { standard = tonumber(ARGV[13]), bulk = tonumber(ARGV[14]) }
+local NOT_FITTING_RETRY_MS, AGED_EVERY = 50, 8
 local worker = P .. 'worker:' .. name
-local picks, scanned, unfit = {}, 0, false
+local picks, unfit = {}, false
 
 local ROW = { 'ck', 'cn', 'epoch', 'n', 'o', 'raw', 'visible', 'granted', 'control', 'deaths', 'claimed', 'first',
   'cached', 'recomputed', 'covered' }
@@ -34,9 +37,71 @@ local function reply(stored, retry)
   return { retry, rows }
 end
 
-local function take(t, id, class, prompt, n)
+-- One prompt may exceed the prefill budget, else it would never run.
+local function fits(found)
+  local enough = found.need <= kv and prefill > 0
+  unfit = unfit or not enough
+  return enough
+end
+
+local function judge(found)
+  local doomed = bit.band(found.control, CANCEL) ~= 0 or found.deaths >= deaths_max
+  if found.fingerprint ~= fingerprint or found.deadline <= NOW or doomed then
+    return 'other'
+  elseif exceeds_cap(found.t, found.need) then
+    return 'cap'
+  end
+  return not fits(found) and 'room' or nil
+end
+
+local lines = {}
+local starts = {}
+
+local function next_in(class)
+  lines[class] = lines[class] or open_line(class, starts[class], judge, fits)
+  return first_of(lines[class], delta)
+end
+
+local function in_class_order()
+  for at, class in ipairs(CLASSES) do
+    local tenant = next_in(class)
+    if tenant then
+      return tenant, at
+    end
+  end
+end
+
+-- Of the classes below one that has work, the most overdue; at most one pick of eight.
+local function out_of_class_order(above)
+  local best, most = nil, 1
+  for at = above + 1, #CLASSES do
+    local class = CLASSES[at]
+    local head = call('ZRANGE', P .. 'age:' .. class, 0, 0, 'WITHSCORES')
+    local overdue = head[2] and (NOW - tonumber(head[2]) / 1000) / AGES[class] or 0
+    if overdue > most then
+      local tenant = next_in(class)
+      if tenant then
+        best, most = tenant, overdue
+      end
+    end
+  end
+  return best
+end
+
+-- The counter of the class follows who is served; prompt tokens are charged on the first claim only.
+local function account(found, counter)
+  local served = 'v:' .. found.class
+  if counter > number_of(call('HGET', KEYS[1], served)) then
+    call('HSET', KEYS[1], served, int(counter))
+  end
+  hold(found.t, found.id, found.class, found.need)
+  return found.cn == 0 and charge(found.t, prompt_weight * found.prompt) or counter
+end
+
+local function take(found)
+  local t, id = found.t, found.id
   local req, ck = key('req', t, id), nonce .. '-' .. (#picks + 1)
-  leave_line(t, id, class)
+  leave_line(t, id, found.class)
   call('HSET', req, 'status', 'running', 'ck', ck, 'worker', name, 'warm', name)
   call('SADD', P .. 'run:' .. t, id)
   call('SADD', P .. 'claims:' .. name, member_of(t, id))
@@ -44,52 +109,46 @@ local function take(t, id, class, prompt, n)
     call('HSET', req, 'claimed', int(NOW))
     log_event(t, id, 'running')
   else
-    call('HINCRBY', req, 'recomputed', prompt + n)
+    call('HINCRBY', req, 'recomputed', found.prompt + found.n)
   end
   picks[#picks + 1] = { t, id, ck }
+  kv, prefill = kv - found.need, prefill - found.prompt - found.n
 end
 
--- True where the request was taken. One prompt may exceed the prefill budget, else it would never run.
-local function consider(member, class)
-  local t, id = split(member)
-  local values = call('HMGET', key('req', t, id), 'status', 'fingerprint', 'prompt', 'n', 'granted', 'deadline',
-    'control', 'deaths')
-  if values[1] ~= 'queued' then
-    leave_line(t, id, class)
-    return true
+local function serve(tenant)
+  local found = tenant.head
+  take(found)
+  local counter = account(found, tenant.counter)
+  for _, line in pairs(lines) do
+    was_served(line, found.t, counter)
   end
-  local prompt, n = tonumber(values[3]), tonumber(values[4])
-  local doomed = bit.band(tonumber(values[7]), CANCEL) ~= 0 or tonumber(values[8]) >= deaths_max
-  if values[2] ~= fingerprint or tonumber(values[6]) <= NOW or doomed then
-    return false
-  end
-  local need = prompt + math.max(n, tonumber(values[5]))
-  if need > kv or prefill <= 0 then
-    unfit = true
-    return false
-  end
-  take(t, id, class, prompt, n)
-  kv, prefill = kv - need, prefill - prompt - n
-  return true
 end
 
-local function scan(class)
-  local at = 0
-  while #picks < math.min(slots, picks_max) and scanned < scan_max do
-    local page = call('ZRANGE', P .. 'age:' .. class, at, at + PAGE - 1)
-    if #page == 0 then
-      return
+local function pick_all()
+  local unaged = number_of(call('HGET', KEYS[1], 'unaged'))
+  while #picks < picks_max do
+    local tenant, at = in_class_order()
+    if not tenant then
+      break
     end
-    for _, member in ipairs(page) do
-      if #picks >= math.min(slots, picks_max) then
-        return
-      end
-      scanned = scanned + 1
-      if not consider(member, class) then
-        at = at + 1
-      end
-    end
+    local aged = unaged >= AGED_EVERY - 1 and out_of_class_order(at)
+    unaged = aged and 0 or math.min(unaged + 1, AGED_EVERY - 1)
+    serve(aged or tenant)
   end
+  if #picks > 0 then
+    call('HSET', KEYS[1], 'unaged', unaged)
+  end
+end
+
+-- Where nothing was found among those read, the next call reads on; after a pick it begins anew.
+local function remember_starts()
+  local found, unread = {}, false
+  for class, line in pairs(lines) do
+    found[class] = #picks == 0 and next_start(line) or { 0, 0 }
+    unread = unread or found[class][1] + found[class][2] > 0
+  end
+  call('HSET', worker, 'starts', cmsgpack.pack(found))
+  return unread
 end
 
 -- ms between two requests taken while others waited: what enqueue predicts waits from.
@@ -110,17 +169,17 @@ local lease = call('ZSCORE', P .. 'workers', name)
 if not lease or tonumber(lease) <= NOW then
   return { 0, {} }
 end
-local last, stored = unpack(call('HMGET', worker, 'call', 'answer'))
+local last, stored, begin = unpack(call('HMGET', worker, 'call', 'answer', 'starts'))
 if number == number_of(last) and stored then
   local answer = cmsgpack.unpack(stored)
   return reply(answer[2], answer[1])
 elseif number < number_of(last) then
   return { 0, {} }
 end
-for _, class in ipairs(CLASSES) do
-  scan(class)
-end
-local retry = unfit and #picks == 0 and NOT_FITTING_RETRY_MS or 0
+starts = begin and cmsgpack.unpack(begin) or {}
+pick_all()
+local unread = remember_starts()
+local retry = (unfit or unread) and #picks == 0 and NOT_FITTING_RETRY_MS or 0
 call('HSET', worker, 'call', int(number), 'answer', cmsgpack.pack({ retry, picks }))
 if #picks > 0 then
   keep_pace()

@@ -55,11 +55,15 @@ local function memory_is_short()
   return limit > 0 and tonumber(string.match(info, 'used_memory:(%d+)')) > limit * memory_max
 end
 
+-- What neither the largest worker nor the tenant's cap could ever hold would wait for ever.
+local function too_large()
+  local size = tonumber(call('HGET', KEYS[1], 'size:' .. fingerprint) or math.huge)
+  local cap = tonumber(call('HGET', P .. 'ten:' .. t, 'tokens_max') or math.huge)
+  local most = math.min(size > 0 and size or math.huge, cap)
+  return prompt + max_tokens > most and { 'rejected_too_large', most }
+end
+
 local function refusal()
-  local size = number_of(call('HGET', KEYS[1], 'size:' .. fingerprint))
-  if size > 0 and prompt + max_tokens > size then
-    return { 'rejected_too_large', size }
-  end
   local of_tenant = 0
   for _, name in ipairs(CLASSES) do
     total = total + call('ZCARD', P .. 'age:' .. name)
@@ -77,7 +81,7 @@ local function refusal()
   end
 end
 
-local answer = known() or refusal()
+local answer = known() or too_large() or refusal()
 if answer then
   return answer
 end

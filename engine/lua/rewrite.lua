@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- rewrite(now, keep s, position, item as msgpack, tokens, end event): retract. The log is copied to a new key with the
+-- rewrite(now, keep s, prompt weight, output weight, position, item as msgpack, tokens, end event): retract. The log is copied to a new key with the
 -- same offsets and without the text from `position` on; that key takes the log's place, then the item is committed.
-local position, item = tonumber(ARGV[3]), cmsgpack.unpack(ARGV[4])
+local position, item = tonumber(ARGV[5]), cmsgpack.unpack(ARGV[6])
 local t, id = item[1], item[2]
 
 local function first_code_points(text, count)
@@ -44,6 +44,6 @@ local function cut_log()
   call('RENAME', draft, log)
 end
 
-local answer = commit(item, ARGV[5], ARGV[6], ARGV[2], cut_log)
+local answer = commit(item, ARGV[7], ARGV[8], ARGV[2], { tonumber(ARGV[3]), tonumber(ARGV[4]) }, cut_log)
 publish()
 return answer

@@ -20,6 +20,7 @@ from engine.api import (
     Hints,
     LogReader,
     Status,
+    TenantTerms,
     WorkerWakes,
 )
 from tests.engine.builders import Pool, append_to, end_entry, request, text, usage_event
@@ -140,6 +141,7 @@ async def endings(p: Pool, tenant: str, id: str) -> None:
     p.clock.advance(10_000)
     reaped = await p.queue.reap()
     assert (reaped.requeued, reaped.dead_readers) == (1, 1)
+    await p.queue.set_tenant("t1", TenantTerms(weight=2.0, slots_max=3))
     assert await p.places(left.tenant, left.id) == {"line:interactive", "ids:interactive"}
 
 

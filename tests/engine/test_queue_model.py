@@ -1,8 +1,8 @@
 """Any sequence of queue operations, retried at will, against a small model in Python."""
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -20,49 +20,21 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from core.errors import Refusal
 from core.settings import Settings
-from engine.api import AppendCode, Claim, Control, Enqueued, Offer, PriorityClass, Status
+from engine.api import AppendCode, Control, Enqueued, Offer, PriorityClass, Status, TenantTerms
 from engine.queue_types import Append, ReleaseWhy
 from tests.engine.builders import FINGERPRINT, Pool, append_to, end_entry, request, text, tokens, usage_event
+from tests.engine.fair_model import FairModel, Item, Room, Weights
+from tests.engine.pool_state import pool_state
+from tests.engine.tracked import Tracked
 
 T = TypeVar("T")
 WORKERS = ("w1", "w2", "w3")
-TENANTS = ("t1", "t2")
+TENANTS = ("t1", "t2", "t3")
+WEIGHTS = Weights(1.0, 2.0, 20, {PriorityClass.STANDARD: 3_000, PriorityClass.BULK: 5_000})
+CAPS = st.none() | st.integers(1, 3)
 LEASE_MS = 3_000
-DEATHS_MAX = 4
-
-
-@dataclass
-class Model:
-    """What a request should be."""
-
-    tenant: str
-    id: str
-    class_: PriorityClass
-    arrival: int
-    status: Status = Status.QUEUED
-    o: int = 1
-    ids: list[int] = field(default_factory=list[int])
-    text: str = ""
-    worker: str = ""
-    cn: int = 0
-    deaths: int = 0
-    cancelled: bool = False
-    asked_to_park: bool = False
-    claim: Claim | None = None
-    dead: list[Claim] = field(default_factory=list[Claim])
-
-    @property
-    def doomed(self) -> bool:
-        return self.cancelled or self.deaths >= DEATHS_MAX
-
-    def requeue(self, died: bool = False, status: Status = Status.QUEUED) -> None:
-        """Its owner gave it up, or died."""
-        assert self.claim is not None
-        self.dead.append(self.claim)
-        self.claim, self.worker, self.status, self.asked_to_park = None, "", status, False
-        self.deaths += died
-        self.o += 1
 
 
 def some(*statuses: Status) -> Callable[[Any], bool]:
@@ -78,12 +50,21 @@ class QueueMachine(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.redis = redis.asyncio.Redis.from_url(redis_url)
         self.run(self.redis.flushall())
-        limits = Settings.model_validate({"home": Path("/nonexistent"), "no_worker_seconds_max": 1_000_000})
+        limits = Settings.model_validate(
+            {
+                "home": Path("/nonexistent"),
+                "no_worker_seconds_max": 1_000_000,
+                "fair_delta_tokens": WEIGHTS.delta_tokens,
+                "age_standard_ms": WEIGHTS.ages_ms[PriorityClass.STANDARD],
+                "age_bulk_ms": WEIGHTS.ages_ms[PriorityClass.BULK],
+            }
+        )
         self.pool = Pool(self.redis, limits)
         self.queue = self.pool.queue
-        self.requests: list[Model] = []
+        self.requests: list[Tracked] = []
         self.leases: dict[str, int] = {}
         self.events = 0
+        self.fair = FairModel(WEIGHTS)
 
     def run(self, call: Awaitable[T]) -> T:
         """Await in this machine's own loop."""
@@ -93,7 +74,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.run(self.redis.aclose())
         self.runner.close()
 
-    def pick(self, data: st.DataObject, *statuses: Status) -> Model:
+    def pick(self, data: st.DataObject, *statuses: Status) -> Tracked:
         """One of the requests in these states."""
         return data.draw(st.sampled_from([m for m in self.requests if m.status in statuses]))
 
@@ -102,14 +83,47 @@ class QueueMachine(RuleBasedStateMachine):
         for worker in WORKERS[:2]:
             self.start_or_renew(worker)
         for class_ in classes:
-            self.enqueue("t1", class_, 0)
+            self.enqueue("t1", class_, 10, 0)
 
-    @rule(tenant=st.sampled_from(TENANTS), class_=st.sampled_from(PriorityClass), retries=st.integers(0, 1))
-    def enqueue(self, tenant: str, class_: PriorityClass, retries: int) -> None:
-        e = request(tenant=tenant, priority=class_, deadline_ms=self.pool.clock.ms + 10**9)
+    @rule(
+        tenant=st.sampled_from(TENANTS),
+        class_=st.sampled_from(PriorityClass),
+        prompt=st.sampled_from((1, 10, 10, 50)),
+        retries=st.integers(0, 1),
+    )
+    def enqueue(self, tenant: str, class_: PriorityClass, prompt: int, retries: int) -> None:
+        now = self.pool.clock.ms
+        e = request(
+            tenant=tenant,
+            priority=class_,
+            deadline_ms=now + 10**9,
+            prompt_tokens=prompt,
+            granted=prompt,
+            max_tokens=prompt,
+        )
         replies = [self.run(self.queue.enqueue(e)) for _ in range(1 + retries)]
+        if 2 * prompt > (self.fair.tenant(tenant).terms.tokens_max or math.inf):
+            assert {r.code for r in replies if isinstance(r, Refusal)} == {"too_large"}
+            return
         assert [isinstance(r, Enqueued) and r.created for r in replies] == [True, False][: 1 + retries]
-        self.requests.append(Model(tenant, e.id, class_, len(self.requests)))
+        item = Item(tenant, e.id, class_, len(self.requests), now, prompt, prompt)
+        self.requests.append(Tracked(item))
+        self.fair.enter(item)
+
+    @rule(
+        tenant=st.sampled_from(TENANTS),
+        weight=st.sampled_from((0.5, 1.0, 3.0)),
+        slots=CAPS,
+        tokens=CAPS.map(lambda cap: cap and 40 * cap),
+        repeats=st.integers(1, 2),
+    )
+    def set_terms(
+        self, tenant: str, weight: float, slots: int | None, tokens: int | None, repeats: int
+    ) -> None:
+        terms = TenantTerms(weight=weight, slots_max=slots, tokens_max=tokens)
+        for _ in range(repeats):
+            self.run(self.queue.set_tenant(tenant, terms))
+        self.fair.set_terms(tenant, terms)
 
     @rule(worker=st.sampled_from(WORKERS))
     def start_or_renew(self, worker: str) -> None:
@@ -124,41 +138,60 @@ class QueueMachine(RuleBasedStateMachine):
     def time_passes(self, ms: int) -> None:
         self.pool.clock.advance(ms)
 
-    @rule(worker=st.sampled_from(WORKERS), slots=st.integers(0, 5), retries=st.integers(0, 2))
-    def claim(self, worker: str, slots: int, retries: int) -> None:
+    @rule(
+        worker=st.sampled_from(WORKERS),
+        slots=st.integers(0, 5),
+        kv=st.sampled_from((30, 200, 1_000_000)),
+        prefill=st.sampled_from((15, 1_000_000)),
+        retries=st.integers(0, 2),
+    )
+    def claim(self, worker: str, slots: int, kv: int, prefill: int, retries: int) -> None:
         call = self.pool.calls.get(worker, 0) + 1
         self.pool.calls[worker] = call
-        offer = Offer(FINGERPRINT, slots, 1_000_000, 1_000_000)
+        offer = Offer(FINGERPRINT, slots, kv, prefill)
         answers = [self.run(self.queue.claim(worker, call, offer)).claims for _ in range(1 + retries)]
         assert all(answer == answers[0] for answer in answers)
-        expected = self.expected_picks(slots) if self.leases.get(worker, 0) > self.pool.clock.ms else []
-        assert [claim.id for claim in answers[0]] == [m.id for m in expected]
-        for claim, m in zip(answers[0], expected, strict=True):
-            m.o += m.cn == 0
-            m.cn += 1
+        alive = self.leases.get(worker, 0) > self.pool.clock.ms
+        picks = self.fair.claim(worker, Room(slots, kv, prefill), self.pool.clock.ms) if alive else []
+        assert [claim.id for claim in answers[0]] == [item.id for item in picks]
+        for claim, item in zip(answers[0], picks, strict=True):
+            m = next(m for m in self.requests if m.item is item)
+            m.o += item.claims == 1
             m.status, m.worker, m.claim = Status.RUNNING, worker, claim
-            assert (claim.cn, claim.epoch, claim.n, claim.o) == (m.cn, 1, len(m.ids), m.o)
+            assert (claim.cn, claim.epoch, claim.n, claim.o) == (item.claims, 1, item.n, m.o)
             assert (claim.tokens, claim.visible, claim.deaths) == (tokens(*m.ids), len(m.text), m.deaths)
 
-    def expected_picks(self, slots: int) -> list[Model]:
-        """Classes in order, arrival order within."""
-        order = list(PriorityClass)
-        waiting = [m for m in self.requests if m.status is Status.QUEUED and not m.doomed]
-        return sorted(waiting, key=lambda m: (order.index(m.class_), m.arrival))[:slots]
+    @rule(worker=st.sampled_from(WORKERS), behind=st.integers(1, 3))
+    def a_late_claim_call_comes_in(self, worker: str, behind: int) -> None:
+        offer = Offer(FINGERPRINT, 5, 1_000_000, 1_000_000)
+        call = self.pool.calls.get(worker, 0) - behind
+        assert self.run(self.queue.claim(worker, call, offer)).claims == []
 
     @precondition(some(Status.RUNNING))
-    @rule(data=st.data(), count=st.integers(0, 3), x=st.text("aé🙂", max_size=4), retries=st.integers(0, 1))
-    def append(self, data: st.DataObject, count: int, x: str, retries: int) -> None:
+    @rule(
+        data=st.data(),
+        count=st.integers(0, 3),
+        x=st.text("aé🙂", max_size=4),
+        first=st.booleans(),
+        retries=st.integers(0, 1),
+    )
+    def append(self, data: st.DataObject, count: int, x: str, first: bool, retries: int) -> None:
         m = self.pick(data, Status.RUNNING)
         count = count or int(not x)
-        self.commit(m, self.next_append(m, count, x), retries)
+        cached = m.item.prompt // 2 if first else None
+        self.commit(m, self.next_append(m, count, x, cached=cached), retries)
+        if cached and not m.refunded and m.item.claims == 1:
+            m.refunded = True
+            self.fair.refund(m.item, cached)
         if count:
             m.deaths = 0
-        m.ids += range(len(m.ids), len(m.ids) + count)
+        self.fair.append(m.item, count)
         m.text += x
         m.o += bool(x)
 
-    def next_append(self, m: Model, count: int, x: str, end: bool = False) -> Append:
+    def next_append(
+        self, m: Tracked, count: int, x: str, end: bool = False, cached: int | None = None
+    ) -> Append:
         assert m.claim is not None
         n, shown = len(m.ids) + count, len(m.text) + len(x)
         entries = [text(m.o + 1, x, len(m.text), n)] if x else []
@@ -172,26 +205,42 @@ class QueueMachine(RuleBasedStateMachine):
             entries=entries,
             raw=shown,
             visible=shown,
+            input_cached=cached,
             end=usage_event(m.tenant, m.id) if end else None,
         )
 
-    def commit(self, m: Model, item: Append, retries: int) -> None:
+    def commit(self, m: Tracked, item: Append, retries: int) -> None:
         codes = [self.run(self.queue.append(m.worker, [item]))[0].code for _ in range(1 + retries)]
         done = AppendCode.ENDED if item.end else AppendCode.OK
         repeated = AppendCode.ENDED if item.end else AppendCode.DUP
         assert codes == [done, repeated][: 1 + retries]
+        m.made.append(item)
+
+    @precondition(lambda self: any(m.made for m in self.requests))
+    @rule(data=st.data())
+    def a_former_append_comes_again(self, data: st.DataObject) -> None:
+        m, item = data.draw(st.sampled_from([(m, item) for m in self.requests for item in m.made]))
+        (answer,) = self.run(self.queue.append("w1", [item]))
+        if m.status is Status.ENDED:
+            assert answer.code is AppendCode.ENDED
+        else:
+            owned = m.claim is not None and m.claim.ck == item.ck
+            assert answer.code is (AppendCode.DUP if owned else AppendCode.FENCED)
 
     @precondition(some(Status.RUNNING))
     @rule(data=st.data(), retries=st.integers(0, 1))
     def end(self, data: st.DataObject, retries: int) -> None:
         m = self.pick(data, Status.RUNNING)
         self.commit(m, self.next_append(m, 1, "", end=True), retries)
-        m.ids.append(len(m.ids))
+        self.fair.append(m.item, 1)
         self.over(m)
 
-    def over(self, m: Model) -> None:
+    def over(self, m: Tracked) -> None:
         if m.claim:
             m.dead.append(m.claim)
+            self.fair.let_go(m.item)
+        elif m.status is Status.QUEUED:
+            self.fair.leave(m.item)
         m.status, m.worker, m.claim = Status.ENDED, "", None
         m.o += 1
         self.events += 1
@@ -219,7 +268,16 @@ class QueueMachine(RuleBasedStateMachine):
         for _ in range(1 + retries):
             assert self.run(self.queue.release(m.worker, m.tenant, m.id, m.claim.ck, why))
         parks = why == "park" and m.asked_to_park
-        m.requeue(why in ("lost", "error"), Status.PARKED if parks else Status.QUEUED)
+        self.back(m, why in ("lost", "error"), parks)
+
+    def back(self, m: Tracked, died: bool = False, parks: bool = False) -> None:
+        """From its worker to its old place in line, or parked."""
+        m.lose_owner(died)
+        self.fair.let_go(m.item)
+        m.status = Status.PARKED if parks else Status.QUEUED
+        m.o += 1
+        if not parks:
+            self.fair.enter(m.item)
 
     @precondition(some(Status.QUEUED, Status.RUNNING, Status.PARKED))
     @rule(data=st.data(), unpark=st.booleans())
@@ -233,6 +291,7 @@ class QueueMachine(RuleBasedStateMachine):
         elif m.status is before:
             m.status = after
             m.o += 1
+            (self.fair.enter if unpark else self.fair.leave)(m.item)
 
     @precondition(lambda self: self.requests)
     @rule(data=st.data(), how=st.sampled_from(("cancel", "finish", "look", "look", "look")))
@@ -241,10 +300,11 @@ class QueueMachine(RuleBasedStateMachine):
         if how == "cancel":
             assert self.run(self.queue.control(m.tenant, m.id, Control.CANCEL)) is m.status
             m.cancelled = m.cancelled or m.status is not Status.ENDED
+            m.doom()
         elif how == "finish" and m.status is not Status.ENDED:
             self.finish(m)
 
-    def finish(self, m: Model) -> None:
+    def finish(self, m: Tracked) -> None:
         ours = m.status is not Status.RUNNING
         end, event = end_entry(m.o + 1, len(m.ids)), usage_event(m.tenant, m.id)
         for _ in range(2):
@@ -258,77 +318,53 @@ class QueueMachine(RuleBasedStateMachine):
         reaped = self.run(self.queue.reap())
         held = [m for m in self.requests if m.worker in dead and m.status is Status.RUNNING]
         assert reaped.requeued == len(held)
-        for m in held:
-            m.requeue(died=True)
-        for name in dead:
+        for name in dead:  # in the order in which they went, each with its claims as the set has them
             del self.leases[name]
+        for m in held:
+            self.back(m, died=True)
         if repeats > 1:
             again = self.run(self.queue.reap())
             assert again.requeued == 0
             reaped = again
-        due = {m.id for m in self.requests if m.doomed and m.status in (Status.QUEUED, Status.PARKED)}
+        due = {m.id for m in self.requests if m.item.doomed and m.status in (Status.QUEUED, Status.PARKED)}
         assert {expired.id for expired in reaped.expired} == due
 
     @invariant()
     def the_pool_is_what_the_model_says(self) -> None:
-        for key, found, expected in zip(*self.run(self.everything()), self.expected(), strict=True):
-            assert found == expected, key
+        names = [(m.tenant, m.id) for m in self.requests]
+        found = self.run(pool_state(self.pool, TENANTS, WORKERS, names))
+        expected = self.expected()
+        assert found.keys() == expected.keys()
+        for key, value in expected.items():
+            assert found[key] == value, key
 
-    async def everything(self) -> tuple[list[str], list[Any]]:
-        """All sets that counts derive from, and each request's record, log and tokens."""
-        pipe, key, names = self.redis.pipeline(transaction=False), self.pool.key, list[str]()
-        for class_ in PriorityClass:
-            pipe.zrange(key(f"age:{class_}"), 0, -1)
-            pipe.zrange(key(f"act:{class_}"), 0, -1)
-            names += [f"age:{class_}", f"act:{class_}"]
-        for tenant in TENANTS:
-            pipe.smembers(key(f"run:{tenant}"))
-            names.append(f"run:{tenant}")
-        for worker in WORKERS:
-            pipe.smembers(key(f"claims:{worker}"))
-            names.append(f"claims:{worker}")
-        pipe.zrange(key("parked"), 0, -1)
-        pipe.xlen(key("ended"))
-        names += ["parked", "ended"]
-        for m in self.requests:
-            pipe.hmget(key(f"req:{m.tenant}:{m.id}"), "status", "o", "n", "worker", "epoch")
-            pipe.xrange(key(f"log:{m.tenant}:{m.id}"))
-            pipe.get(key(f"tok:{m.tenant}:{m.id}"))
-            names += [f"req:{m.id}", f"log:{m.id}", f"tok:{m.id}"]
-        found = [plain(value) for value in await pipe.execute()]
-        found[names.index("parked")] = set(found[names.index("parked")])  # its order is that of parking
-        return names, found
-
-    def expected(self) -> list[Any]:
-        """The same from the model."""
-        found: list[Any] = []
-        for class_ in PriorityClass:
-            line = [m for m in self.requests if m.class_ is class_ and m.status is Status.QUEUED]
-            found += [[f"{m.tenant}:{m.id}" for m in line], sorted({m.tenant for m in line})]
+    def expected(self) -> dict[str, Any]:
+        """The pool's state, recounted from the requests and by the model of turns."""
+        found: dict[str, Any] = {"sys": []}
         running = [m for m in self.requests if m.status is Status.RUNNING]
-        found += [{m.id for m in running if m.tenant == tenant} for tenant in TENANTS]
-        found += [{f"{m.tenant}:{m.id}" for m in running if m.worker == worker} for worker in WORKERS]
-        parked = [m for m in self.requests if m.status is Status.PARKED]
-        found += [{f"{m.tenant}:{m.id}" for m in parked}, self.events]
+        for class_ in PriorityClass:
+            line = [m for m in self.requests if m.item.class_ is class_ and m.status is Status.QUEUED]
+            eligible, blocked = self.fair.eligible(class_), self.fair.blocked[class_]
+            assert {m.tenant for m in line} == eligible.keys() | blocked
+            found[f"age:{class_}"] = [f"{m.tenant}:{m.id}" for m in line]
+            found[f"act:{class_}"], found[f"blocked:{class_}"] = eligible, blocked
+            held = sum(m.item.held for m in running if m.item.class_ is class_)
+            found["sys"] += [self.fair.served[class_], held]
+        for name in TENANTS:
+            tenant, mine = self.fair.tenant(name), [m for m in running if m.tenant == name]
+            held = sum(m.item.held for m in mine)
+            found[f"run:{name}"] = {m.id for m in mine}
+            found[f"ten:{name}"] = [tenant.counter, tenant.credit, held]
+        for worker in WORKERS:
+            found[f"claims:{worker}"] = {f"{m.tenant}:{m.id}" for m in running if m.worker == worker}
+        found["parked"] = {f"{m.tenant}:{m.id}" for m in self.requests if m.status is Status.PARKED}
+        found["ended"] = self.events
         for m in self.requests:
-            found.append([m.status.value, str(m.o), str(len(m.ids)), m.worker, "1"])
-            found.append((list(range(1, m.o + 1)), m.text))
-            found.append(tokens(*m.ids) if m.ids and m.status is not Status.ENDED else None)
+            at = f"{m.tenant}:{m.id}"
+            found[f"req:{at}"] = [m.status.value, str(m.o), str(m.item.n), m.worker, "1"]
+            found[f"log:{at}"] = (list(range(1, m.o + 1)), m.text)
+            found[f"tok:{at}"] = b"" if m.status is Status.ENDED else tokens(*m.ids)
         return found
-
-
-def plain(value: Any) -> Any:
-    """A reply as the model writes it; a log as its offsets and its text."""
-    match value:
-        case [(bytes(), dict()), *_]:
-            text_of = b"".join(fields.get(b"x", b"") for _, fields in value)
-            return [int(o.split(b"-")[0]) for o, _ in value], text_of.decode()
-        case list():
-            return [part.decode() for part in value]
-        case set():
-            return {part.decode() for part in value}
-        case _:
-            return value
 
 
 @pytest.mark.timeout(400)  # a failure is shrunk before it is shown

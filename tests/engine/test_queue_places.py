@@ -121,7 +121,7 @@ async def test_a_reader_that_catches_up_stops_the_parking(redis: redis.asyncio.R
 
 
 async def test_a_request_without_a_reader_is_cancelled_when_its_sender_wants_that(redis: redis.asyncio.Redis):
-    """In line it is named to be ended, a running one is cancelled at its worker; a reader in time keeps it."""
+    """In line it is named to be ended, a running one is cancelled at its worker; a reader keeps it."""
     p = pool(redis)
     e = request(gateway="g1", no_reader_ms=500)
     at = (e.tenant, e.id)

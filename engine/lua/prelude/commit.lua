@@ -1,6 +1,6 @@
 -- One owner's commit to one request: {t, id, ck, n0, o0, entries, raw, visible, cached}, its tokens and its end event.
 -- `cached` is -1 and the event '' where absent. Token bytes are not in the item: msgpack in Lua takes text only.
-local FIELDS = { 'status', 'ck', 'n', 'o', 'control', 'granted', 'first', 'deaths', 'cn', 'cached' }
+local FIELDS = { 'status', 'ck', 'n', 'o', 'control', 'granted', 'first', 'deaths', 'cn', 'cached', 'prompt' }
 
 -- A commit that was made before, exactly so: the reply to it was lost.
 local function was_made(item, tokens, n, o)
@@ -41,7 +41,17 @@ local function verdict(item, tokens, record)
   return 'GAP'
 end
 
-local function store(item, tokens, record)
+-- Output is charged as it is logged, so a repeated or fenced append costs nothing.
+local function bill(t, output, cached, weights)
+  if cached > 0 then
+    refund(t, weights[1] * cached)
+  end
+  if output > 0 then
+    charge(t, weights[2] * output)
+  end
+end
+
+local function store(item, tokens, record, weights)
   local t, id, n0, o0, entries = item[1], item[2], item[4], item[5], item[6]
   local req, log = key('req', t, id), key('log', t, id)
   local n, o = n0 + #tokens / 4, o0 + #entries
@@ -59,8 +69,13 @@ local function store(item, tokens, record)
     write(log, o0 + position, entry)
     if entry[1] == 't' and entry[2] ~= '' then put('covered', int(entry[5])) end
   end
-  if item[9] >= 0 and record[9] == '1' and record[10] == '0' then put('cached', int(item[9])) end
+  local cached = 0
+  if item[9] >= 0 and record[9] == '1' and record[10] == '0' then
+    cached = math.min(item[9], number_of(record[11]))
+    put('cached', int(item[9]))
+  end
   call(unpack(set))
+  bill(t, #tokens / 4, cached, weights)
   if #entries > 0 then
     tell(t, id, o, entries)
   end
@@ -71,8 +86,9 @@ local function answer_of(code, n, o, record)
   return { code, n, o, number_of(record[5]), number_of(record[6]) }
 end
 
--- `before` runs between the fence and the commit (retract rewrites the log there).
-local function commit(item, tokens, event, keep, before)
+-- `weights`: what a prompt token and an output token cost. `before` runs between the fence and the commit (retract
+-- rewrites the log there).
+local function commit(item, tokens, event, keep, weights, before)
   local record = call('HMGET', key('req', item[1], item[2]), unpack(FIELDS))
   local code = verdict(item, tokens, record)
   if code ~= 'OK' then
@@ -81,7 +97,7 @@ local function commit(item, tokens, event, keep, before)
   if before then
     before()
   end
-  local n, o = store(item, tokens, record)
+  local n, o = store(item, tokens, record, weights)
   if event ~= '' then
     finish(item[1], item[2], event, keep)
     code = 'ENDED'

@@ -1,12 +1,9 @@
 -- Where a request is: in line, at a worker, parked, ended. It is in exactly one of these places.
 
 local function enter_line(t, id, class, order)
-  local ids = P .. 'ids:' .. class .. ':' .. t
-  call('ZADD', ids, order, id)
+  call('ZADD', P .. 'ids:' .. class .. ':' .. t, order, id)
   call('ZADD', P .. 'age:' .. class, order, member_of(t, id))
-  call('ZADD', P .. 'act:' .. class, 'NX', call('HGET', P .. 'ten:' .. t, 'counter') or '0', t)
-  call('LPUSH', P .. 'wake', '1')
-  call('LTRIM', P .. 'wake', 0, 63)
+  stand(t, class)
 end
 
 local function leave_line(t, id, class)
@@ -15,12 +12,14 @@ local function leave_line(t, id, class)
   call('ZREM', P .. 'age:' .. class, member_of(t, id))
   if call('EXISTS', ids) == 0 then
     call('ZREM', P .. 'act:' .. class, t)
+    call('SREM', P .. 'blocked:' .. class, t)
   end
 end
 
 local function leave_worker(t, id, worker)
   call('SREM', P .. 'run:' .. t, id)
   call('SREM', P .. 'claims:' .. worker, member_of(t, id))
+  let_go(t, id)
 end
 
 -- Takes a request from its worker: the claim token dies, epoch and place in line stay. `rck` lets a retried release
