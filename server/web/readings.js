@@ -9,6 +9,7 @@ import { Answer, ProtocolError } from "./answer.js";
 /** @typedef {import("./answer.js").Trace} Trace */
 /** @typedef {import("./answer.js").Watcher} Watcher */
 /** @typedef {{code: string, message: string, limit?: number}} Failure */
+/** @typedef {{answer: Answer, moved: boolean}} Cursor whose frames a `g` brings; moved: until they were asked again */
 
 const ACK_MS = 200;
 const LISTED_MAX = 32; // a hello has 4 KiB; answers beyond are attached after the welcome
@@ -33,7 +34,7 @@ export class Readings {
   #traced;
   /** @type {Map<string, Answer>} answers without an end, by id */
   #open = new Map();
-  /** @type {Map<number, Answer>} by `g` of the connection that holds */
+  /** @type {Map<number, Cursor>} by `g` of the connection that holds */
   #byG = new Map();
   #acks = new Acks({ events: 256, bytes: 32 * 1024, connection_bytes: 128 * 1024 });
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -115,7 +116,7 @@ export class Readings {
    * @param {Frame} frame `accepted`, `attached` or an item of `welcome.requests`
    */
   bind(answer, frame) {
-    this.#byG.set(frame.g, answer);
+    this.#byG.set(frame.g, { answer, moved: false });
     this.#refusals.delete(answer);
     answer.accepted = true;
     answer.epoch ??= frame.epoch;
@@ -132,8 +133,9 @@ export class Readings {
    * @param {Frame} frame
    */
   receive(frame) {
-    const answer = this.#byG.get(frame.g);
-    if (!answer) return; // late frames of a cursor that was moved
+    const cursor = this.#byG.get(frame.g);
+    if (!cursor) return; // late frames of a cursor that was moved
+    const { answer } = cursor;
     const outcome = answer.apply(frame);
     if (outcome === "gap" || outcome === "diverged") {
       this.counters.gaps++;
@@ -148,7 +150,7 @@ export class Readings {
       if (frame.t === "event" && frame.o === undefined) return; // about this connection, not of the log
       const acks = this.#acks;
       if (!isPromise(done)) this.#note(frame);
-      else void done.then(() => acks === this.#acks && this.#note(frame));
+      else void done.then(() => acks === this.#acks && !cursor.moved && this.#note(frame));
     }
   }
 
@@ -219,8 +221,9 @@ export class Readings {
 
   /** @param {Answer} answer */
   #unbind(answer) {
-    for (const [g, bound] of this.#byG) {
-      if (bound !== answer) continue;
+    for (const [g, cursor] of this.#byG) {
+      if (cursor.answer !== answer) continue;
+      cursor.moved = true;
       this.#byG.delete(g);
       this.#acks.drop(g);
     }
