@@ -24,7 +24,6 @@ from tests.server.simulation.profile import PROFILE
 from tests.server.simulation.world import REQUESTS_MAX, World, limits_of, picks
 
 ROUNDS_MAX = 150
-LINES_MAX = 4
 
 
 class ClientModel(World):
@@ -76,14 +75,8 @@ class ClientModel(World):
         for _ in range(4):
             self.loop.now += 5.0
             self.loop.settle()
-        tasks = [task for task in asyncio.all_tasks(self.loop) if task is not closing]
-        for task in tasks:
-            task.cancel()
         readers = [each for reader in self.readers for each in (reader.opening, reader.reading) if each]
-        readers.append(self.entering)
-        self.loop.run_until_complete(asyncio.gather(closing, *tasks, *readers, return_exceptions=True))
-        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
-        self.loop.close()
+        self.loop.finish(closing, self.entering, *readers)
 
     async def _connect(self, url: str, **_options: Any) -> Any:
         if self.unreachable:
@@ -218,9 +211,7 @@ class ClientModel(World):
             self._read(reader)
         for line in self.lines[self.lines.index(old) + 1 :] if then != "goes on" else ():
             self._to_server(line)
-            for job in list(line.connection.jobs):
-                line.connection.look_up(job)
-                line.connection.answer(job)
+            line.connection.answer_all()
             if then == "is lost":
                 self.supersede()
                 self._deliver_all(old)
@@ -234,7 +225,7 @@ class ClientModel(World):
 
     @rule(unreachable=st.booleans())
     def reach(self, unreachable: bool) -> None:
-        """Whether new connections come about."""
+        """Whether one can connect."""
         self.unreachable = unreachable
 
     @rule(seconds=st.sampled_from([0.001, 0.02, 0.05, 0.25, 0.6, 2.5, 12.0, 36.0]))
@@ -263,9 +254,8 @@ class ClientModel(World):
             log, answer = self.pool.logs[reader.id], reader.answer
             if reader.reading is not None and reader.reading.done():
                 self._read(reader)  # it waited for an event, which has come
-            assert answer.text in log.texts(answer.epoch, answer.applied) or log.retracted, (
-                f"{reader.id} shows {answer.text!r} at {answer.applied} of epoch {answer.epoch}"
-            )
+            said = f"{reader.id} shows {answer.text!r} at {answer.applied} of epoch {answer.epoch}"
+            assert answer.text in log.texts(answer.epoch, answer.applied) or log.retracted, said
             assert reader.shown == answer.text, f"{reader.id} was given {reader.shown!r} of {answer.text!r}"
 
     @invariant()
@@ -328,7 +318,7 @@ class ClientModel(World):
         return task
 
     def _open(self) -> list[Reader]:
-        readers = self.readers if hasattr(self, "readers") else []
+        readers: list[Reader] = getattr(self, "readers", [])
         return [each for each in readers if not (each.over or each.detached)]
 
     def _wait(self, seconds: float) -> None:
@@ -359,7 +349,6 @@ class ClientModel(World):
         return not reader.over
 
     def _shown(self, reader: Reader, event: Event) -> None:
-        reader.seen.append(event)
         if isinstance(event, Text):
             reader.shown += event.text
         elif isinstance(event, Reset):

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from server.client import Event, ProtocolError
@@ -21,7 +21,6 @@ class Reader:
     events: Any = None
     reading: "asyncio.Task[Event] | None" = None
     shown: str = ""
-    seen: list[Event] = field(default_factory=list[Event])
     over: bool = False
     error: ProtocolError | None = None
     detached: bool = False

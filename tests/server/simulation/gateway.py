@@ -153,6 +153,13 @@ class Connection:
         if isinstance(answer, ev.TurnAccepted) and answer.reading.id in self.following and self.record:
             self.record.open_ids.add(answer.reading.id)
 
+    def answer_all(self) -> None:
+        """Every question is answered."""
+        for job in list(self.jobs):
+            if not job.looked_up:
+                self.look_up(job)
+            self.answer(job)
+
     def fire_timer(self) -> None:
         """The clock has moved: meet the machine's deadline, and see that it does not spin."""
         for _ in range(8):

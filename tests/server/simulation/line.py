@@ -9,6 +9,7 @@ from websockets.exceptions import ConnectionClosedError
 from websockets.frames import Close
 
 from server.protocol.codes import CloseCode
+from server.session import effects as fx
 from tests.server.simulation.gateway import Connection
 
 TURNS = 12
@@ -28,6 +29,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def settle(self) -> None:
         """Run until everything waits for the test."""
         self.run_until_complete(_turns())
+
+    def finish(self, *tasks: "asyncio.Task[Any]") -> None:
+        """End whatever still runs, these too, and take their errors."""
+        others = [task for task in asyncio.all_tasks(self) if task not in tasks]
+        for task in others:
+            task.cancel()
+        self.run_until_complete(asyncio.gather(*tasks, *others, return_exceptions=True))
+        self.run_until_complete(self.shutdown_asyncgens())
+        self.close()
 
 
 async def _turns() -> None:
@@ -64,6 +74,7 @@ class ClientSocket:
             self._gone = ConnectionClosedError(None, None)
             self._arrived.put_nowait(self._gone)
             self._line.to_server.append(None)
+            self._line.forget_hello()
 
     def deliver(self, frame: str | CloseCode) -> None:
         """A frame arrives, or the server's close."""
@@ -96,8 +107,14 @@ class Line:
         """Frames and closes on their way to the client."""
         return self.connection.outbox
 
+    def forget_hello(self) -> None:
+        """Its answer would take the session from the connection that came after it."""
+        jobs = self.connection.jobs
+        jobs[:] = [job for job in jobs if not isinstance(job.effect, fx.OpenSession)]
+
     def cut(self) -> None:
-        """Everything in flight is lost."""
+        """Everything in flight is lost. A hello that is not answered yet dies with its connection."""
+        self.forget_hello()
         self.to_server.clear()
         self.to_client.clear()
         self.dead = True

@@ -71,8 +71,9 @@ class World(RuleBasedStateMachine):
     def look_up(self, pick: int) -> None:
         """Redis answers a question; the gateway does not have the answer yet."""
         connection, job = self.jobs()[pick % len(self.jobs())]
-        self.trace(f"{connection.name} looks up {job}")
-        connection.look_up(job)
+        if not job.looked_up:
+            self.trace(f"{connection.name} looks up {job}")
+            connection.look_up(job)
 
     @precondition(lambda self: self.jobs())
     @rule(pick=picks, again=st.booleans())
@@ -204,10 +205,8 @@ class World(RuleBasedStateMachine):
 
     def work_off(self) -> None:
         """Everything that gateways asked is answered, and everyone has heard of every log."""
-        for connection, job in self.jobs():
-            if not job.looked_up:
-                connection.look_up(job)
-            connection.answer(job)
+        for connection in self.connections():
+            connection.answer_all()
         for connection in self.connections():
             for id in list(connection.following):
                 connection.hint(id, [], self.pool.logs[id].head)
