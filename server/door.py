@@ -88,7 +88,7 @@ class Door:
         self._sockets: dict[str, Occupant] = {}
         self._inside: dict[str, Occupant] = {}
         self._records: dict[str, SessionRecord] = {}
-        self._work: set[asyncio.Task[None]] = set()
+        self._work: set[asyncio.Task[Any]] = set()
         self._drained_by: float | None = None
         instruments.WATCHED.add(self)
 
@@ -110,7 +110,7 @@ class Door:
             return HelloRefused(refusal(ErrorCode.UNAUTHORIZED, problem), CloseCode.AUTH_INVALID)
         who.principal = principal
         shown = hello.resume.token if hello.resume else None
-        record = await self.sessions.open(principal, who.id, shown)
+        record = await self._take_over(principal, who.id, shown)
         before = record.superseded[0] if record.superseded else ""
         if not await self._places.take(principal, who.id, before):
             most = self.edge.settings.connections_per_key_max
@@ -119,10 +119,23 @@ class Door:
             return HelloRefused(refused, CloseCode.CONNECTION_LIMIT)
         self._inside[who.id] = who
         self._records[who.id] = record
-        if before:
-            await self._supersede(record.tenant, before)
         wanted = hello.resume.requests if hello.resume else []
         return await self._let(principal, record, wanted)
+
+    async def _take_over(self, principal: Principal, connection: str, shown: str | None) -> SessionRecord:
+        """Open the session and close who had it before: both or neither, even where this hello is superseded
+        meanwhile."""
+
+        async def take_over() -> SessionRecord:
+            record = await self.sessions.open(principal, connection, shown)
+            if record.superseded is not None:
+                await self._supersede(record.tenant, record.superseded[0])
+            return record
+
+        task = asyncio.create_task(take_over())
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+        return await asyncio.shield(task)
 
     async def left(self, who: Occupant, record: SessionRecord | None) -> None:
         """A connection is gone; its session may be resumed for a while."""
@@ -255,17 +268,17 @@ class Door:
             log.error("news cannot be read")
             return
         if news.kind == SUPERSEDED:
-            found = self._inside.get(news.key)
+            found = self._sockets.get(news.key)
             if found is not None and found.principal is not None and found.principal.tenant == news.tenant:
                 found.order_close(CloseCode.SUPERSEDED)
         elif news.kind == KEY_REVOKED:
-            for connection in list(self._inside.values()):
+            for connection in list(self._sockets.values()):
                 who = connection.principal
                 if who is not None and (who.tenant, who.key) == (news.tenant, news.key):
                     _revoked(connection)
 
     async def _supersede(self, tenant: str, connection: str) -> None:
-        found = self._inside.get(connection)
+        found = self._sockets.get(connection)  # its hello may still be under way
         if found is not None:
             found.order_close(CloseCode.SUPERSEDED)
             return
