@@ -10,6 +10,7 @@ from chaos.bench.session.resume import resume
 from chaos.bench.session.slow_readers import slow_readers
 from chaos.bench.session.wire_bytes import wire
 from chaos.bench.stream import stream
+from chaos.run import run
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -30,6 +31,7 @@ bench.add_command(resume)
 bench.add_command(slow_readers)
 bench.add_command(cancel)
 bench.add_command(drain)
+chaos.add_command(run)
 
 if __name__ == "__main__":
     chaos()

@@ -1,0 +1,173 @@
+"""The installation under attack: Valkey, SQLite, gateways, biller and workers, each a real process, all on
+leashes.
+
+Knows where everything is and what state it is in. Does no harm by itself: that is `chaos/faults`.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from sqlmodel import col, select
+
+from billing.api import Quota, create_key, create_project, create_tenant
+from billing.tables import UsageQuarantine, UsageRow
+from chaos import crew
+from chaos.balancer import Balancer, running_balancer
+from chaos.bench.session.ground import Ground, Running, ground
+from chaos.facts import Posted, Sums
+from core.database import Database
+from core.redis import Client, connect
+from engine.api import LogReader, PoolQueue, prepare_model, register_model
+
+VLLM_MODEL = "smollm2"
+READY_SECONDS_MAX = 300.0
+EMPTY_AT_REST = ("run", "claims", "ids", "age", "act", "blocked", "in", "tok", "rd", "reads", "deadlines")
+EMPTY_AT_REST_TOO = ("parked", "unread", "quarantine", "large")
+
+
+class Engine(StrEnum):
+    """What the workers run: a script whose every answer is known beforehand, or vLLM on this machine."""
+
+    SCRIPTED = "scripted"
+    VLLM = "vllm"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How large an installation, and how its workers run. `forked`: see chaos/crew.py.
+
+    `settings` are fields of Settings, for every process."""
+
+    engine: Engine = Engine.SCRIPTED
+    workers: int = 4
+    gateways: int = 1
+    forked: bool = True
+    seed: int = 1
+    step_ms: float = 30.0
+    settings: dict[str, object] = field(default_factory=dict[str, object])
+
+
+@dataclass
+class Tenant:
+    """Somebody who asks: a tenant and its key."""
+
+    id: str
+    key: str
+
+
+@dataclass
+class Cluster:
+    """A running installation. `struck`: workers that were killed; their pids may be others' by now."""
+
+    plan: Plan
+    site: Ground
+    redis: Client
+    queue: PoolQueue
+    log: LogReader
+    database: Database
+    balancer: Balancer
+    gateways: list[Running]
+    tenants: list[Tenant]
+    struck: set[str] = field(default_factory=set[str])
+
+    @property
+    def tenant(self) -> Tenant:
+        """The first tenant."""
+        return self.tenants[0]
+
+    async def another_tenant(self, name: str) -> Tenant:
+        """One more, with a key."""
+        row = await create_tenant(self.database, name)
+        project = await create_project(self.database, row.tenant_id, "load")
+        _, key = await create_key(self.database, row.tenant_id, project.id)
+        self.tenants.append(Tenant(row.tenant_id, key))
+        return self.tenants[-1]
+
+    async def posted(self) -> list[Posted]:
+        """All billed usage."""
+        async with self.database.session() as session:
+            rows = (await session.exec(select(UsageRow))).all()
+        return [
+            Posted(
+                row.tenant_id,
+                row.request_id,
+                row.reason,
+                row.input_uncached + row.input_cached,
+                row.output_text + row.output_reasoning,
+                row.cost_nano,
+            )
+            for row in rows
+        ]
+
+    async def quarantined(self) -> list[str]:
+        """Events that the biller would not post: request and reason."""
+        async with self.database.session() as session:
+            statement = select(col(UsageQuarantine.request_id), col(UsageQuarantine.reason))
+            return [f"{request}: {reason}" for request, reason in (await session.exec(statement)).all()]
+
+    async def settled(self) -> dict[str, Sums]:
+        """What each tenant's slot has counted."""
+        client: Any = self.redis
+        found: dict[str, Sums] = {}
+        for tenant in self.tenants:
+            fields = await client.hgetall(f"{{t:{tenant.id}}}posted")
+            sums = {name.decode(): int(value) for name, value in fields.items()}
+            found[tenant.id] = Sums(*(sums.get(n, 0) for n in ("requests", "input", "output", "cost_nano")))
+        return found
+
+    async def leftovers(self) -> list[str]:
+        """Everything in Redis that says that something still runs or waits (INV-4)."""
+        client: Any = self.redis
+        found: list[str] = []
+        prefix = f"{{p:{self.site.settings.pool}}}"
+        async for raw in client.scan_iter(match=f"{prefix}*", count=1000):
+            key = raw.decode()
+            word = key.removeprefix(prefix).partition(":")[0]
+            if word in EMPTY_AT_REST or word in EMPTY_AT_REST_TOO:
+                found.append(key)
+            elif word == "req" and await client.hget(key, "status") != b"ended":
+                found.append(f"{key} is not ended")
+        quota = Quota(self.redis, self.site.settings)
+        held = [(tenant.id, await quota.open_requests(tenant.id)) for tenant in self.tenants]
+        return sorted(found + [f"{count} open requests of {id}" for id, count in held if count])
+
+
+@asynccontextmanager
+async def running_cluster(plan: Plan) -> AsyncGenerator[Cluster]:
+    """A fresh installation, ready to answer; it is removed at the end."""
+    changed: dict[str, Any] = {"log_keep_seconds": 300, **plan.settings, **_engine_settings(plan)}
+    async with AsyncExitStack() as stack:
+        site = await stack.enter_async_context(ground())
+        database = Database(site.settings.database_endpoint)
+        stack.push_async_callback(database.close)
+        if plan.engine is Engine.VLLM:
+            folder = await prepare_model(VLLM_MODEL, site.settings.home, lambda line: None)
+            await register_model(database, folder, site.settings)
+        redis = connect(site.settings)
+        stack.push_async_callback(redis.aclose)
+        gateways = [await site.gateway(**changed) for _ in range(plan.gateways)]
+        await site.start(["-m", "core.cli", "biller"], **changed)
+        workers = (
+            crew.forked(site, redis, plan.workers, **changed)
+            if plan.forked
+            else crew.supervised(site, plan.workers, **changed)
+        )
+        await stack.enter_async_context(workers)
+        balancer = await stack.enter_async_context(running_balancer([each.url for each in gateways]))
+        async with asyncio.timeout(READY_SECONDS_MAX):
+            while len(balancer.ready) < plan.gateways:  # noqa: ASYNC110  (the balancer asks at its own pace)
+                await asyncio.sleep(0.05)
+        pool = site.settings.pool
+        queue, log = PoolQueue(redis, pool, site.settings), LogReader(redis, pool)
+        first = Tenant(site.tenant, site.key)
+        yield Cluster(plan, site, redis, queue, log, database, balancer, gateways, [first])
+
+
+def _engine_settings(plan: Plan) -> dict[str, object]:
+    if plan.engine is Engine.VLLM:
+        return {"model": VLLM_MODEL, "worker_dtype": "float32"}
+    return {"test_backend": "scripted", "test_step_ms": plan.step_ms, "test_seed": plan.seed}

@@ -1,0 +1,98 @@
+"""Gathers what the platform kept of a round: usage events as they are published, then logs,
+bills, leftovers."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from redis.exceptions import RedisError
+
+from billing.api import UsageEvent
+from billing.usage import ENDED_FIELD, decode, ended_stream
+from chaos.cluster import Cluster
+from chaos.facts import Answered, Facts, Strike
+from core.tasks import end_tasks
+from engine.api import Entry
+
+READ_COUNT = 500
+BLOCK_MS = 200
+PAGE_ENTRIES = 2000
+REST_SECONDS_MAX = 20.0
+POLL_SECONDS = 0.1
+
+
+@asynccontextmanager
+async def witnessed(cluster: Cluster) -> AsyncGenerator[list[UsageEvent]]:
+    """Every usage event that the pool publishes while the block runs. The biller trims the stream, so it is
+    read along, not afterwards."""
+    seen: list[UsageEvent] = []
+    reading = asyncio.create_task(_read_along(cluster, seen))
+    try:
+        yield seen
+    finally:
+        await end_tasks([reading])
+
+
+async def gather(
+    cluster: Cluster,
+    answers: Sequence[Answered],
+    strikes: Sequence[Strike],
+    events: list[UsageEvent],
+    seconds: float,
+) -> Facts:
+    """Everything the oracle judges, once nothing moves any more or patience is over.
+
+    `seconds`: how long the faults took."""
+    await _come_to_rest(cluster, len({answer.id for answer in answers if not answer.refused}))
+    logs = {each.id: await _log(cluster, each.tenant, each.id) for each in answers if not each.refused}
+    return Facts(
+        seed=cluster.plan.seed,
+        answers=list(answers),
+        strikes=list(strikes),
+        logs={id: log for id, log in logs.items() if log},
+        events=list(events),
+        posted=await cluster.posted(),
+        quarantined=await cluster.quarantined(),
+        settled=await cluster.settled(),
+        leftovers=await cluster.leftovers(),
+        seconds=seconds,
+    )
+
+
+async def _read_along(cluster: Cluster, seen: list[UsageEvent]) -> None:
+    client: Any = cluster.redis
+    stream, after = ended_stream(cluster.site.settings.pool), "0"
+    while True:
+        try:
+            reply = await client.xread({stream: after}, count=READ_COUNT, block=BLOCK_MS)
+        except (RedisError, OSError):
+            await asyncio.sleep(POLL_SECONDS)
+            continue
+        for entries in _entries(reply):
+            for id, fields in entries:
+                after = id
+                seen.append(decode(fields[ENDED_FIELD.encode()]))
+
+
+def _entries(reply: Any) -> list[Any]:
+    """The entry lists of an XREAD reply: a mapping in RESP3, pairs in RESP2."""
+    if isinstance(reply, dict):
+        return [entries for chunks in reply.values() for entries in chunks]
+    return [entries for _, entries in reply or []]
+
+
+async def _come_to_rest(cluster: Cluster, requests: int) -> None:
+    until = time.monotonic() + REST_SECONDS_MAX
+    while time.monotonic() < until:
+        if len(await cluster.posted()) >= requests and not await cluster.leftovers():
+            return
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def _log(cluster: Cluster, tenant: str, id: str) -> Sequence[Entry]:
+    entries: list[Entry] = []
+    while page := await cluster.log.read(tenant, id, entries[-1].o if entries else 0, PAGE_ENTRIES):
+        entries += page
+    return entries

@@ -1,0 +1,133 @@
+"""What a chaos run found, in figures: printed as a table or as JSON, and kept in a file between rounds. Pure
+but for that."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from chaos.bench.samples import percentile
+from chaos.bench.session.figures import Figure, show
+from chaos.facts import Answered, Facts, Strike
+from chaos.oracle import Finding, Wrong
+
+FINDINGS_KEPT = 100
+FINDINGS_SHOWN = 20
+WHOLE = Wrong.LOST, Wrong.DOUBLED, Wrong.UNBILLED, Wrong.DOUBLE_BILLED, Wrong.LEFT
+
+
+class Tally(msgspec.Struct):
+    """The sum of all rounds so far. `pauses_ms`: from a fault to the next text of each answer it hit."""
+
+    scenario: str
+    seed: int
+    arguments: dict[str, Any]
+    rounds: int = 0
+    strikes: int = 0
+    answers: int = 0
+    refused: int = 0
+    tokens: int = 0
+    seams: int = 0
+    seconds: float = 0.0
+    pauses_ms: list[float] = msgspec.field(default_factory=list[float])
+    wrong: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    findings: list[str] = msgspec.field(default_factory=list[str])
+    extra: dict[str, float] = msgspec.field(default_factory=dict[str, float])
+
+    def add(self, facts: Facts, findings: Sequence[Finding]) -> None:
+        """One more round."""
+        where = f"round {self.rounds} (seed {facts.seed})"
+        self.rounds += 1
+        self.strikes += len(facts.strikes)
+        self.answers += sum(not answer.refused for answer in facts.answers)
+        self.refused += sum(answer.refused for answer in facts.answers)
+        self.tokens += sum(answer.output for answer in facts.answers)
+        self.seams += sum(len(answer.seams) for answer in facts.answers)
+        self.seconds += facts.seconds
+        self.pauses_ms += [round(1000 * pause, 1) for pause in pauses(facts.answers, facts.strikes)]
+        # A request counts once for each kind of wrong, however often the oracle stumbles over it.
+        counted = Counter(what for what, _ in {(each.what, each.request or each.detail) for each in findings})
+        for what, count in counted.items():
+            self.wrong[what.value] = self.wrong.get(what.value, 0) + count
+        for each in findings[: max(0, FINDINGS_KEPT - len(self.findings))]:
+            self.findings.append(f"{where}: {each.what.value} {each.request}: {each.detail}")
+
+    @property
+    def clean(self) -> bool:
+        """Nothing was found wrong."""
+        return not any(self.wrong.values())
+
+    def figures(self, pause_p50_ms: float | None, pause_p99_ms: float | None) -> list[Figure]:
+        """What is printed. The two are the aims of the pause, where the scenario has them."""
+        rate = self.strikes / self.seconds if self.seconds else 0.0
+        rows = [
+            Figure("faults", self.strikes, ""),
+            Figure("faults a second", rate, "/s"),
+            Figure("answers", self.answers, ""),
+            Figure("tokens", self.tokens, ""),
+            Figure("seams that readers saw", self.seams, ""),
+        ]
+        if found := self.pauses_ms:
+            pause = "fault to next delivered token"
+            rows += [
+                Figure(f"{pause}, p50", percentile(found, 0.5), "ms", pause_p50_ms),
+                Figure(f"{pause}, p99", percentile(found, 0.99), "ms", pause_p99_ms),
+                Figure(f"{pause}, longest", max(found), "ms"),
+            ]
+        if self.refused:
+            rows.append(Figure("refused with a code", self.refused, ""))
+        rows += [Figure(name, value, "") for name, value in self.extra.items()]
+        return rows + [Figure(what.value, self.wrong.get(what.value, 0), "", most=0) for what in WHOLE]
+
+
+def pauses(answers: Sequence[Answered], strikes: Sequence[Strike]) -> list[float]:
+    """Seconds from a strike to the next text that a reader got from another worker.
+
+    A seam belongs to the last strike before it that hit its request."""
+    found: list[float] = []
+    for answer in answers:
+        hits = [strike.at for strike in strikes if answer.id in strike.held]
+        for seam in answer.seams:
+            before = [at for at in hits if at <= seam.moved_at]
+            if before and seam.why == "lost" and seam.next_text_at is not None:
+                found.append(seam.next_text_at - before[-1])
+    return found
+
+
+def print_report(tally: Tally, replay: str, figures: Sequence[Figure], as_json: bool) -> None:
+    """On stdout."""
+    facts = {"seed": tally.seed, "rounds": tally.rounds, "replay": replay, "findings": tally.findings}
+    show(f"chaos {tally.scenario}, seed {tally.seed}", figures, as_json, facts)
+    if as_json:
+        return
+    for line in tally.findings[:FINDINGS_SHOWN]:
+        click.echo(line)
+    click.echo(f"again: {replay}")
+    click.echo("clean: nothing lost, doubled, unbilled or left behind" if tally.clean else "NOT CLEAN")
+
+
+def load(path: Path, fresh: Tally) -> Tally:
+    """The tally to go on with: the file's, if it is of the same run."""
+    if not path.exists():
+        return fresh
+    kept = msgspec.json.decode(path.read_bytes(), type=Tally)
+    same = (kept.scenario, kept.seed, kept.arguments) == (fresh.scenario, fresh.seed, fresh.arguments)
+    if not same:
+        raise click.UsageError(f"{path} is the state of another run: {describe(kept)}")
+    return kept
+
+
+def save(path: Path, tally: Tally) -> None:
+    """Whole or not at all."""
+    draft = path.with_suffix(path.suffix + ".draft")
+    draft.write_bytes(msgspec.json.encode(tally))
+    draft.replace(path)
+
+
+def describe(tally: Tally) -> str:
+    """One line about how far it is."""
+    return f"{tally.scenario} seed {tally.seed} {json.dumps(tally.arguments)}, {tally.strikes} faults so far"

@@ -1,0 +1,131 @@
+"""`python -m chaos run SCENARIO`: attack an installation of its own and judge what became of every answer."""
+
+import asyncio
+import random
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import uvloop
+
+from chaos import report, scenarios
+from chaos.bench.session.figures import json_option, progress
+from chaos.cluster import Engine, Plan
+from chaos.oracle import judge
+from chaos.scenarios import Scenario
+from core.settings import Settings
+from core.telemetry import configure_logs
+
+PROGRESS_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run as it was asked for. `rate`: faults a second."""
+
+    scenario: Scenario
+    plan: Plan
+    strikes: int
+    rate: float
+    per_round: int
+    state: Path | None
+
+    @property
+    def replay(self) -> str:
+        """The command that does the same again: the same questions, and faults at the same moments. What the
+        operating system does in between is not repeated."""
+        plan = self.plan
+        parts = [f"--seed {plan.seed} --kills {self.strikes} --workers {plan.workers} --rate {self.rate:g}"]
+        parts.append(f"--engine {plan.engine} --gateways {plan.gateways} --round {self.per_round}")
+        parts += ["--supervised"] * (not plan.forked)
+        return f"python -m chaos run {self.scenario.name} {' '.join(parts)}"
+
+    async def tally(self) -> report.Tally:
+        """All rounds; those that a state file knows are not run again."""
+        arguments = {
+            "engine": self.plan.engine.value,
+            "workers": self.plan.workers,
+            "per_round": self.per_round,
+            "forked": self.plan.forked,
+        }
+        tally = report.Tally(self.scenario.name, self.plan.seed, arguments)
+        if self.state is not None:
+            tally = report.load(self.state, tally)
+            progress(report.describe(tally))
+        while tally.strikes < self.strikes:
+            await self._round(tally)
+            if self.state is not None:
+                report.save(self.state, tally)
+        return tally
+
+    async def _round(self, tally: report.Tally) -> None:
+        began = time.monotonic()
+        before = tally.strikes
+        due = [began + PROGRESS_SECONDS]
+
+        def told(done: int) -> None:
+            if time.monotonic() >= due[0]:
+                due[0] = time.monotonic() + PROGRESS_SECONDS
+                seconds = time.monotonic() - began
+                progress(f"{before + done} of {self.strikes} faults, {seconds:.0f} s in this round")
+
+        plan = scenarios.with_seed(self.plan, scenarios.round_seed(self.plan.seed, tally.rounds))
+        strikes = min(self.per_round, self.strikes - tally.strikes)
+        facts = await scenarios.run_round(self.scenario, plan, strikes, self.rate, told)
+        tally.add(facts, judge(facts, plan.engine is Engine.SCRIPTED))
+        bad = f", WRONG: {tally.wrong}" if not tally.clean else ""
+        done = f"{tally.strikes} of {self.strikes} faults, {tally.answers} answers"
+        progress(f"round {tally.rounds}: {done}{bad}")
+
+
+@click.group()
+def run() -> None:
+    """Scenarios; each starts its own installation, attacks it, and prints what it found."""
+
+
+def _command(scenario: Scenario) -> click.Command:
+    @click.command(scenario.name, help=scenario.about)
+    @click.option("--seed", type=int, help="Of questions and faults; a random one by default, printed.")
+    @click.option("--kills", "strikes", default=scenario.strikes, show_default=True, help="How many faults.")
+    @click.option("--workers", default=4, show_default=True, type=click.IntRange(1, 64))
+    @click.option("--gateways", default=1, show_default=True, type=click.IntRange(1, 8))
+    @click.option("--engine", default=Engine.SCRIPTED, show_default=True, type=click.Choice(Engine))
+    @click.option("--rate", type=float, help=f"Faults a second (scripted: {scenario.per_second:g}).")
+    @click.option("--round", "per_round", default=500, show_default=True, help="Faults an installation.")
+    @click.option("--supervised", is_flag=True, help="Workers under `parley supervisor`; always with vLLM.")
+    @click.option("--state", type=click.Path(path_type=Path), help="Keep results here and go on from them.")
+    @json_option
+    def command(
+        seed: int | None,
+        strikes: int,
+        workers: int,
+        gateways: int,
+        engine: Engine,
+        rate: float | None,
+        per_round: int,
+        supervised: bool,
+        state: Path | None,
+        as_json: bool,
+    ) -> None:
+        if engine not in scenario.engines:
+            raise click.UsageError(f"{scenario.name} does not apply to the {engine} engine")
+        vllm = engine is Engine.VLLM
+        seed = random.SystemRandom().getrandbits(31) if seed is None else seed
+        forked = scenario.forked and not supervised and not vllm
+        plan = Plan(engine, workers, gateways, forked, seed, settings=scenario.settings)
+        rate = rate or (scenario.vllm_per_second if vllm else scenario.per_second)
+        asked = Run(scenario, plan, strikes, rate, per_round, state)
+        configure_logs(Settings.model_validate({"log_level": "error"}), "chaos")
+        progress(f"seed {seed}")
+        tally = asyncio.Runner(loop_factory=uvloop.new_event_loop).run(asked.tally())
+        figures = tally.figures(scenario.pause_p50_ms, scenario.pause_p99_ms)
+        report.print_report(tally, asked.replay, figures, as_json)
+        sys.exit(0 if tally.clean else 1)
+
+    return command
+
+
+for _scenario in scenarios.ALL:
+    run.add_command(_command(_scenario))

@@ -1,0 +1,114 @@
+"""What each chaos scenario does to the platform, and how one round of it goes.
+
+A round is one fresh installation under load: faults come at seeded random moments, then everything ends and
+is judged. A long run is many rounds, so that an interrupted one goes on where it was.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+
+from chaos.cluster import Cluster, Engine, Plan, running_cluster
+from chaos.evidence import gather, witnessed
+from chaos.facts import Facts, Strike
+from chaos.faults import kill_worker
+from chaos.workload import Crowd, Kind, questions
+
+BUSY_SECONDS_MAX = 60.0
+NOT_BUSY_SECONDS = 0.02
+WARM_SECONDS = 0.5
+# Few slots, so that a load this small is spread over the workers and the others have room for what one had.
+SPREAD: dict[str, object] = {"worker_slots": 6}
+# Requests die with workers so often here that four deaths in a row say nothing about a request.
+NO_POISON: dict[str, object] = {"deaths_max": 1000}
+VLLM_KIND = Kind(characters=(20, 200), tokens=(60, 160), stops=False)
+
+Fault = Callable[[Cluster, random.Random], Awaitable[Strike | None]]
+Told = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One kind of trouble. `strike` does it once; `per_second` is how often by default, with the scripted
+    engine and with vLLM; `strikes` how many a run has by default. `engines`: those that it applies to."""
+
+    name: str
+    about: str
+    strike: Fault
+    per_second: float
+    vllm_per_second: float
+    strikes: int
+    forked: bool = True
+    engines: frozenset[Engine] = frozenset(Engine)
+    clients: int = 4
+    at_once: int = 4
+    kind: Kind = field(default_factory=Kind)
+    settings: dict[str, object] = field(default_factory=dict[str, object])
+    pause_p50_ms: float | None = None
+    pause_p99_ms: float | None = None
+
+
+KILL_WORKERS = Scenario(
+    "kill-workers",
+    "SIGKILL of workers in the middle of answers.",
+    kill_worker.strike,
+    per_second=4.0,
+    vllm_per_second=0.05,
+    strikes=60,
+    settings=SPREAD | NO_POISON,
+    pause_p50_ms=500,
+    pause_p99_ms=1500,
+)
+ALL = (KILL_WORKERS,)
+
+
+async def run_round(scenario: Scenario, plan: Plan, strikes: int, per_second: float, told: Told) -> Facts:
+    """One round with this many faults. `told` hears of each fault."""
+    async with running_cluster(plan) as cluster, witnessed(cluster) as events:
+        began = time.monotonic()
+        stop = asyncio.Event()
+        kind = VLLM_KIND if plan.engine is Engine.VLLM else scenario.kind
+        url, tenant = cluster.balancer.url, cluster.tenant
+        crowd = Crowd(url, tenant.key, tenant.id, scenario.clients, scenario.at_once)
+        asking = asyncio.create_task(crowd.run(questions(plan.seed, kind), stop))
+        try:
+            done = await _strike(scenario, cluster, strikes, per_second, told)
+        finally:
+            stop.set()
+        seconds = time.monotonic() - began
+        await asking
+        return await gather(cluster, crowd.answers, done, events, seconds)
+
+
+async def _strike(
+    scenario: Scenario, cluster: Cluster, strikes: int, per_second: float, told: Told
+) -> list[Strike]:
+    """Faults at the moments of a Poisson process; one that finds nothing to hit is tried again soon."""
+    chosen = random.Random(f"faults {cluster.plan.seed}")
+    done: list[Strike] = []
+    due = time.monotonic() + WARM_SECONDS
+    while len(done) < strikes:
+        due += chosen.expovariate(per_second)
+        await asyncio.sleep(max(0.0, due - time.monotonic()))
+        done.append(await _hit(scenario, cluster, chosen))
+        told(len(done))
+    return done
+
+
+async def _hit(scenario: Scenario, cluster: Cluster, chosen: random.Random) -> Strike:
+    async with asyncio.timeout(BUSY_SECONDS_MAX):
+        while (strike := await scenario.strike(cluster, chosen)) is None:  # noqa: ASYNC110  (a worker becomes busy unannounced)
+            await asyncio.sleep(NOT_BUSY_SECONDS)
+    return strike
+
+
+def round_seed(seed: int, number: int) -> int:
+    """A round's own seed: the run's for the first, so that a short run and its replay are the same."""
+    return seed if number == 0 else random.Random(f"round {seed} {number}").getrandbits(31)
+
+
+def with_seed(plan: Plan, seed: int) -> Plan:
+    """The same installation with another script."""
+    return replace(plan, seed=seed)

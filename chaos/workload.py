@@ -1,0 +1,151 @@
+"""Who asks during a chaos run: seeded questions, asked by Parley's own clients over real sockets.
+
+Writes down what the clients saw; judges nothing.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from chaos.facts import Answered, Question, Seam
+from server.client import Answer, Client
+from server.client_answer import Ended, Event, ProtocolError, Status, Text
+
+ANSWER_SECONDS_MAX = 60.0
+LETTERS = "abcdefghijklmnopqrstuvwxyz     ?!<>|é€"
+STOP_SHARE = 0.25
+STOP_LENGTHS = (1, 2, 2, 3)
+PRINTABLE = [chr(code) for code in range(33, 127)]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What questions are like: lengths are uniform between the two bounds."""
+
+    characters: tuple[int, int] = (20, 400)
+    tokens: tuple[int, int] = (40, 160)
+    stops: bool = True
+
+
+def questions(seed: int, kind: Kind) -> Iterator[Question]:
+    """For ever the same sequence for the same seed."""
+    chosen = random.Random(f"questions {seed}")
+    number = 0
+    while True:
+        content = "".join(chosen.choices(LETTERS, k=chosen.randint(*kind.characters)))
+        # The short one ends most answers; the others' beginnings come up now and then and are held back.
+        stops = tuple("".join(chosen.choices(PRINTABLE, k=length)) for length in STOP_LENGTHS)
+        stops = stops if kind.stops and chosen.random() < STOP_SHARE else ()
+        yield Question(number, f"{number} {content}", chosen.randint(*kind.tokens), stops)
+        number += 1
+
+
+@dataclass
+class Watched:
+    """One answer while it is read."""
+
+    fact: Answered
+    moved: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
+    seams: list[Seam] = field(default_factory=list[Seam])
+
+    def see(self, event: Event, now: float) -> None:
+        """One event of the answer."""
+        match event:
+            case Status("moved", detail):
+                self.moved.append((now, str(detail["why"]) if isinstance(detail, dict) else ""))
+            case Text():
+                self.fact = replace(self.fact, first_text_at=self.fact.first_text_at or now)
+                self._close(now)
+            case Ended():
+                self._close(None)
+                self.fact = _ended(self.fact, event, now)
+            case _:
+                pass
+
+    def _close(self, next_text_at: float | None) -> None:
+        self.seams += [Seam(at, why, next_text_at) for at, why in self.moved]
+        self.moved.clear()
+
+
+async def ask(client: Client, tenant: str, question: Question) -> Answered:
+    """One question read to its end, however that is."""
+    id = client.new_id()
+    watched = Watched(Answered(tenant, question, id, sent_at=time.monotonic()))
+    answer: Answer | None = None
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS_MAX):
+            answer = await client.send(question.content, options=_options(question), id=id)
+            await watch(answer, watched)
+    except ProtocolError as error:
+        refused = answer is None
+        watched.fact = replace(watched.fact, problem=str(error), code=error.code, refused=refused)
+    except TimeoutError:
+        standing = answer.standing.value if answer else "not accepted"
+        problem = f"no end after {ANSWER_SECONDS_MAX:.0f} s ({standing})"
+        watched.fact = replace(watched.fact, problem=problem)
+        if answer is not None:
+            with suppress(Exception):
+                await answer.detach()
+    text = answer.text if answer else ""
+    return replace(watched.fact, text=text, seams=tuple(watched.seams))
+
+
+async def watch(answer: Answer, watched: Watched) -> None:
+    """Read an answer to its end."""
+    async for event in answer.events():
+        watched.see(event, time.monotonic())
+
+
+@dataclass
+class Crowd:
+    """Clients that ask one question after the other until told to stop. `answers` in the order they ended."""
+
+    url: str
+    key: str
+    tenant: str
+    clients: int = 4
+    at_once: int = 4
+    answers: list[Answered] = field(default_factory=list[Answered])
+    asked: int = 0
+
+    async def run(self, asks: Iterator[Question], stop: asyncio.Event) -> None:
+        """Until `stop`; what was asked by then is read to its end."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self.clients):
+                group.create_task(self._client(asks, stop))
+
+    async def _client(self, asks: Iterator[Question], stop: asyncio.Event) -> None:
+        async with Client(self.url, self.key, backoff_seconds=0.1) as client, asyncio.TaskGroup() as group:
+            for _ in range(self.at_once):
+                group.create_task(self._one_after_the_other(client, asks, stop))
+
+    async def _one_after_the_other(
+        self, client: Client, asks: Iterator[Question], stop: asyncio.Event
+    ) -> None:
+        while not stop.is_set():
+            self.asked += 1
+            self.answers.append(await ask(client, self.tenant, next(asks)))
+
+
+def _options(question: Question) -> dict[str, Any]:
+    options: dict[str, Any] = {"max_tokens": question.max_tokens}
+    if question.stop:
+        options["stop"] = list(question.stop)
+    return options
+
+
+def _ended(fact: Answered, end: Ended, now: float) -> Answered:
+    return replace(
+        fact,
+        ended_at=now,
+        reason=end.reason,
+        code=end.code or "",
+        verified=end.verified,
+        input=end.usage.input,
+        output=end.usage.output,
+        cost_nano=end.cost_nano,
+    )
