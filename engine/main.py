@@ -13,6 +13,7 @@ from typing import NoReturn
 
 import click
 import psutil
+from redis.exceptions import RedisError
 from tokenizers import Tokenizer
 
 from core.database import Database
@@ -20,12 +21,14 @@ from core.errors import StartupError
 from core.redis import connect
 from core.service import run
 from core.settings import Settings
+from core.tasks import end_tasks
 from core.telemetry import logger
 from engine.answer import Answer
 from engine.backends.base import Engine, EngineDeadError
 from engine.backends.environment import engine_environment
 from engine.backends.scripted import ScriptedEngine, seeded
 from engine.continuation import ModelLimits
+from engine.fleet import Fleet, OrderKind
 from engine.models.registry import ModelRecord, resolve
 from engine.models.vocabulary import load_tokenizer, stop_ids
 from engine.queue import PoolQueue
@@ -38,6 +41,7 @@ log = logger(__name__)
 
 ENGINE_DEAD = 70
 PREFILL_STEPS_AHEAD = 4
+ORDER_WAIT_SECONDS = 1.0
 TEST_BACKEND = "PARLEY_TEST_BACKEND"
 TEST_STEP_MS = "PARLEY_TEST_STEP_MS"
 TEST_SEED = "PARLEY_TEST_SEED"
@@ -105,6 +109,7 @@ async def _work(settings: Settings, stop: asyncio.Event, name: str, scripted: bo
     )
     redis = connect(settings)
     worker = Worker(settings, redis, engine, record, workload, name)
+    obeying = asyncio.create_task(_obey(Fleet(PoolQueue(redis, record.pool, settings)), name, stop))
     try:
         await worker.run(stop)
         return 0
@@ -113,7 +118,21 @@ async def _work(settings: Settings, stop: asyncio.Event, name: str, scripted: bo
         await worker.abandon()
         return ENGINE_DEAD
     finally:
+        await end_tasks([obeying])
         await redis.aclose()
+
+
+async def _obey(fleet: Fleet, name: str, stop: asyncio.Event) -> None:
+    """Drain where an operator says so (`parley workers drain`)."""
+    while not stop.is_set():
+        try:
+            order = await fleet.next_order(name, ORDER_WAIT_SECONDS)
+        except (RedisError, OSError):
+            await asyncio.sleep(ORDER_WAIT_SECONDS)
+            continue
+        if order is not None and order.kind is OrderKind.DRAIN:
+            log.info("drain ordered", worker=name)
+            stop.set()
 
 
 async def _model(settings: Settings) -> ModelRecord:

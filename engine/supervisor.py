@@ -2,138 +2,87 @@
 behind.
 
 It sees a worker's exit at once and gives the worker's requests back in the same moment, which is what makes
-a crash a short pause for readers. It needs no GPU.
+a crash a short pause for readers. It reports every second how its workers are, obeys what operators order
+(`parley workers`), and needs no GPU.
 """
 
 import asyncio
 import contextlib
 import os
 import secrets
-import sys
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 
 from redis.exceptions import RedisError
 
 from billing.api import Quota
-from core.errors import StartupError
-from core.leash import LeashedProcess, spawn
 from core.redis import Client
 from core.settings import Settings
 from core.tasks import end_tasks
 from core.telemetry import logger
-from engine import instruments
-from engine.backends.environment import usable_cpus
+from engine.fleet import Fleet, NodeReport, OrderKind
 from engine.queue import PoolQueue
 from engine.reaper import Reaper
+from engine.slot import Slot
 
 log = logger(__name__)
 
-STABLE_SECONDS = 60.0
-BACKOFF_SECONDS_MIN = 0.5
-BACKOFF_SECONDS_MAX = 30.0
-STOP_SECONDS_MAX = 15.0
-RELEASE_TRIES = 20
-RELEASE_RETRY_SECONDS = 0.1
-
-
-@dataclass(frozen=True)
-class Backoff:
-    """How long to wait before a worker is started again. Pure: each exit gives the next state."""
-
-    failures: int = 0
-
-    def after_exit(self, ran_seconds: float) -> "Backoff":
-        """A worker that ran for a while starts the count anew."""
-        return Backoff(1 if ran_seconds >= STABLE_SECONDS else self.failures + 1)
-
-    @property
-    def seconds(self) -> float:
-        """The first restart is immediate: a crash after a long run says nothing about the next start."""
-        if self.failures <= 1:
-            return 0.0
-        return min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_MIN * 2 ** (self.failures - 2))
+REPORT_SECONDS = 1.0
+ORDER_WAIT_SECONDS = 1.0
 
 
 class Supervisor:
     """Runs `workers` workers of one pool on this node."""
 
     def __init__(self, settings: Settings, redis: Client, workers: int) -> None:
+        self._name = f"{settings.node}-{secrets.token_hex(4)}"
         self._settings = settings
-        self._workers = workers
         self._queue = PoolQueue(redis, settings.pool, settings)
+        self._fleet = Fleet(self._queue)
         self._reaper = Reaper(self._queue, Quota(redis, settings), settings.reap_interval_ms)
+        self._changed = asyncio.Event()
+        self._slots = [
+            Slot(settings, self._queue, index, workers, self._changed.set) for index in range(workers)
+        ]
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`; then the workers drain and end."""
-        reaping = asyncio.create_task(self._reaper.run())
+        beside = [asyncio.create_task(loop) for loop in (self._reaper.run(), self._watch(), self._obey())]
         try:
             async with asyncio.TaskGroup() as group:
-                for index in range(self._workers):
-                    group.create_task(self._keep(index, stop))
+                for slot in self._slots:
+                    group.create_task(slot.keep(stop))
         finally:
-            await end_tasks([reaping])
+            await end_tasks(beside)
+            with contextlib.suppress(RedisError, OSError):
+                await self._fleet.leave(self._name)
 
-    async def _keep(self, index: int, stop: asyncio.Event) -> None:
-        backoff = Backoff()
-        while not stop.is_set():
-            name = f"{self._settings.node}-{index}-{secrets.token_hex(4)}"
-            started = time.monotonic()
-            code = await self._run_one(index, name, stop)
-            await self._release(name, code)
-            backoff = backoff.after_exit(time.monotonic() - started)
-            if not stop.is_set():
-                log.warning("worker ended", worker=name, code=code, restart_in=backoff.seconds)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(backoff.seconds):
-                        await stop.wait()
-
-    async def _run_one(self, index: int, name: str, stop: asyncio.Event) -> int:
-        """One worker from its start to its end; its exit code."""
-        logs = self._settings.home / "logs"
-        argv = [sys.executable, "-m", "engine.main", "worker", "--name", name]
-        try:
-            logs.mkdir(mode=0o700, parents=True, exist_ok=True)
-            process = await spawn(argv, self._environment(os.environ), logs / f"worker-{index}.log")
-        except (StartupError, OSError) as error:
-            log.error("worker not started", worker=name, error=str(error))
-            return 1
-        log.info("worker started", worker=name, pid=process.pid)
-        stopping = asyncio.create_task(stop.wait())
-        ended = asyncio.create_task(process.wait())
-        try:
-            await asyncio.wait([stopping, ended], return_when=asyncio.FIRST_COMPLETED)
-            if not ended.done():
-                await _stop(process)
-            return await ended
-        finally:
-            stopping.cancel()
-            process.kill()
-
-    async def _release(self, name: str, code: int) -> None:
-        """Give back at once what an ended worker held. A lease that lapses does the same, seconds later."""
-        instruments.worker_exits.add(1, {"outcome": "drained" if code == 0 else "died"})
-        for _ in range(RELEASE_TRIES):
+    async def _watch(self) -> None:
+        """Look at the workers and say how they are, for ever."""
+        while True:
+            self._changed.clear()
             try:
-                requeued = await self._queue.deregister(name, "lost" if code else "drain")
+                registered = {view.worker for view in await self._queue.workers()}
+                for slot in self._slots:
+                    slot.seen(registered)
+                await self._fleet.report(self._report())
+            except (RedisError, OSError) as error:
+                log.warning("report failed", error=type(error).__name__)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(REPORT_SECONDS):
+                    await self._changed.wait()
+
+    def _report(self) -> NodeReport:
+        slots = [slot.report() for slot in self._slots]
+        return NodeReport(self._name, self._settings.node, os.getpid(), slots)
+
+    async def _obey(self) -> None:
+        """Orders as they come, for ever."""
+        while True:
+            try:
+                order = await self._fleet.next_order(self._name, ORDER_WAIT_SECONDS)
             except (RedisError, OSError):
-                await asyncio.sleep(RELEASE_RETRY_SECONDS)
+                await asyncio.sleep(ORDER_WAIT_SECONDS)
                 continue
-            if requeued:
-                log.warning("requests given back", worker=name, requeued=requeued)
-            return
-
-    def _environment(self, base: Mapping[str, str]) -> dict[str, str]:
-        """Ours, and an even share of the cores where nobody said otherwise."""
-        environment = dict(base)
-        if self._settings.worker_threads is None and "OMP_NUM_THREADS" not in environment:
-            environment["PARLEY_WORKER_THREADS"] = str(max(1, usable_cpus() // self._workers))
-        return environment
-
-
-async def _stop(process: LeashedProcess) -> None:
-    process.terminate()
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(STOP_SECONDS_MAX):
-            await process.wait()
+            if order is not None and order.kind is OrderKind.KILL:
+                for slot in self._slots:
+                    if slot.worker == order.worker:
+                        slot.kill()

@@ -2,6 +2,7 @@
 behind."""
 
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -11,9 +12,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from redis.asyncio import Redis
 
 from billing.api import Quota
+from core.cli import parley as cli
 from core.clock import now_ms
 from core.database import Database
 from core.settings import Settings
@@ -21,7 +24,8 @@ from core.tasks import end_tasks
 from engine.api import PoolQueue, WorkerView
 from engine.models.registry import ModelRecord, save
 from engine.reaper import Reaper
-from engine.supervisor import BACKOFF_SECONDS_MAX, STABLE_SECONDS, Backoff, Supervisor
+from engine.slot import BACKOFF_SECONDS_MAX, STABLE_SECONDS, Backoff
+from engine.supervisor import Supervisor
 from tests.engine.builders import FINGERPRINT
 from tests.engine.workers import TOKENIZER, Crew
 from tests.helpers.home import settings_in
@@ -96,12 +100,7 @@ async def test_an_answer_survives_the_death_of_its_worker(crew: Crew):
         await crew.ended(id)
         assert await crew.text(id) == await crew.text(whole)
         assert await crew.kinds(id) == ["queued", "running", "moved:lost", "end"]
-
-        async def replaced() -> bool:
-            names = {worker.worker for worker in await crew.queue.workers()}
-            return len(names) == 2 and holder.worker not in names
-
-        await wait_until(replaced, START_SECONDS_MAX)
+        await wait_until(lambda: _replaced(crew, holder.worker, 2), START_SECONDS_MAX)
         assert holder.worker in {worker.worker for worker in before}
 
 
@@ -114,6 +113,46 @@ async def test_a_stopped_supervisor_drains_its_workers(crew: Crew):
     async with supervised(crew, crew.settings, workers=1):
         assert (await crew.ended(id))["reason"] == "length"
     assert oct((crew.settings.home / "logs" / "worker-0.log").stat().st_mode)[-3:] == "600"
+
+
+async def test_an_operator_drains_a_worker(crew: Crew):
+    """`workers drain` moves what it holds, ends it in order, and another takes its place at once."""
+    async with supervised(crew, crew.settings, workers=2):
+        id = await crew.send(max_tokens=150)
+        await crew.reaches(id, 20)
+        holder = next(worker.worker for worker in await crew.queue.workers() if worker.claims)
+        assert f"{holder} is drained: 1 request moved\n" in await _parley("workers", "drain", holder)
+        await crew.ended(id)
+        assert await crew.kinds(id) == ["queued", "running", "moved:drain", "end"]
+        await wait_until(lambda: _replaced(crew, holder, 2), START_SECONDS_MAX)
+
+
+async def test_an_operator_kills_a_worker(crew: Crew):
+    """`workers kill` ends it through its supervisor; its request goes on elsewhere."""
+    async with supervised(crew, crew.settings, workers=2):
+        (first, second) = [
+            json.loads(line) for line in (await _parley("workers", "list", "--json")).splitlines()
+        ]
+        assert {first["state"], second["state"]} == {"ready"}
+        assert first["memory_mib"] > 10
+        id = await crew.send(max_tokens=150)
+        await crew.reaches(id, 20)
+        holder = next(worker.worker for worker in await crew.queue.workers() if worker.claims)
+        assert f"{holder} is killed: 1 request given back\n" in await _parley("workers", "kill", holder)
+        await crew.ended(id)
+        assert await crew.kinds(id) == ["queued", "running", "moved:lost", "end"]
+        await wait_until(lambda: _replaced(crew, holder, 2), START_SECONDS_MAX)
+
+
+async def _parley(*arguments: str) -> str:
+    result = await asyncio.to_thread(CliRunner().invoke, cli, arguments)
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.output  # this process's log lines among it
+
+
+async def _replaced(crew: Crew, gone: str, count: int) -> bool:
+    names = {worker.worker for worker in await crew.queue.workers()}
+    return len(names) == count and gone not in names
 
 
 async def test_the_reaper_ends_what_nobody_can_run(crew: Crew):

@@ -1,0 +1,48 @@
+"""How this package's commands reach a pool, and what they say where Redis does not answer."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import click
+from redis.exceptions import RedisError
+
+from core.errors import StartupError
+from core.redis import connect
+from core.settings import Settings
+from engine.inspect import Inspection
+from engine.queue import PoolQueue
+
+T = TypeVar("T")
+
+pool_option = click.option("--pool", help="By default PARLEY_POOL.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+
+
+class Pool:
+    """One pool, for looking at and for giving orders."""
+
+    def __init__(self, settings: Settings, queue: PoolQueue) -> None:
+        self.settings = settings
+        self.queue = queue
+        self.inspection = Inspection(queue)
+        self.fleet = self.inspection.fleet
+
+
+def in_pool(name: str | None, action: Callable[[Pool], Awaitable[T]]) -> T:
+    """Run `action` on the pool. What it cannot do is one line on stderr and exit code 1 (StartupError)."""
+    settings = Settings()
+
+    async def connected() -> T:
+        redis = connect(settings)
+        try:
+            return await action(Pool(settings, PoolQueue(redis, name or settings.pool, settings)))
+        finally:
+            await redis.aclose()
+
+    try:
+        return asyncio.run(connected())
+    except (RedisError, OSError) as error:
+        raise StartupError(
+            f"Redis does not answer at {settings.redis_endpoint}: is Parley running? ({type(error).__name__})"
+        ) from error

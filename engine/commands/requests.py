@@ -1,0 +1,167 @@
+"""`parley requests`: see a pool's requests and cancel one. Never shows what was said."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import msgspec
+from rich import box
+from rich.table import Table
+
+from billing.api import Quota
+from core.errors import StartupError
+from engine.commands.connection import Pool, in_pool, json_option, pool_option
+from engine.commands.text import NOTHING, console, duration, time_of_day, worker_table
+from engine.ending import end_unclaimed
+from engine.inspect import RequestDetail, RequestRow, WorkerRow
+from engine.request import Control, EndReason, Status
+
+CANCEL_SECONDS_MAX = 5.0
+POLL_SECONDS = 0.05
+
+tenant_option = click.option("--tenant", help="The tenant's id. Without it, whoever's it is.")
+
+
+@click.group()
+def command() -> None:
+    """Requests in a pool. Prompts and answers are never shown."""
+
+
+@command.command("list")
+@click.option("--tenant", help="Only this tenant's (its id).")
+@click.option("--status", type=click.Choice([status.value for status in Status]))
+@click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 10_000))
+@pool_option
+@json_option
+def list_command(tenant: str | None, status: str | None, limit: int, pool: str | None, as_json: bool) -> None:
+    """Requests that have not ended, the nearest deadline first; with `--status ended` the last that have."""
+    wanted = Status(status) if status else None
+    rows, now = in_pool(pool, lambda found: _list(found, tenant, wanted, limit))
+    if as_json:
+        for row in rows:
+            click.echo(msgspec.json.encode(row))
+    elif rows:
+        console().print(_table(rows, now))
+    else:
+        click.echo("There is no such request.")
+
+
+@command.command()
+@click.argument("id")
+@tenant_option
+@pool_option
+@json_option
+def show(id: str, tenant: str | None, pool: str | None, as_json: bool) -> None:
+    """Where the request ID is, how far it got, who reads it."""
+    found, worker = in_pool(pool, lambda each: _show(each, id, tenant))
+    if as_json:
+        click.echo(msgspec.json.encode({**_flat(found), "at": worker}))
+        return
+    for name, value in _lines(found):
+        click.echo(f"{name:15}{value}")
+    if worker is not None:
+        console().print(worker_table([worker]))
+
+
+@command.command()
+@click.argument("id")
+@tenant_option
+@pool_option
+def cancel(id: str, tenant: str | None, pool: str | None) -> None:
+    """End the request ID: its readers get `end` with reason `cancelled`, what was sampled is billed."""
+    click.echo(in_pool(pool, lambda found: _cancel(found, id, tenant)))
+
+
+async def _list(
+    pool: Pool, tenant: str | None, status: Status | None, limit: int
+) -> tuple[list[RequestRow], int]:
+    return await pool.inspection.requests(tenant, status, limit), await pool.queue.now_ms()
+
+
+async def _show(pool: Pool, id: str, tenant: str | None) -> tuple[RequestDetail, WorkerRow | None]:
+    found = await _find(pool, id, tenant)
+    workers = await pool.inspection.workers() if found.row.worker else []
+    return found, next((row for row in workers if row.worker == found.row.worker), None)
+
+
+async def _find(pool: Pool, id: str, tenant: str | None) -> RequestDetail:
+    member = await pool.inspection.find(id, tenant)
+    detail = await pool.inspection.request(*member) if member else None
+    if detail is None:
+        whose = f" of tenant {tenant}" if tenant else ""
+        raise StartupError(f"pool {pool.queue.pool} knows no request {id!r}{whose}")
+    return detail
+
+
+async def _cancel(pool: Pool, id: str, tenant: str | None) -> str:
+    """What became of it, in a line. Repeating it changes nothing."""
+    row = (await _find(pool, id, tenant)).row
+    status = await pool.queue.control(row.tenant, id, Control.CANCEL)
+    if status is Status.ENDED:
+        return f"{id} had ended before"
+    if status in (Status.MOVING, Status.MOVED):
+        raise StartupError(f"{id} has moved to another pool: `parley requests show {id}` names it")
+    quota = Quota(pool.queue.redis, pool.settings)
+    deadline = time.monotonic() + CANCEL_SECONDS_MAX
+    while time.monotonic() < deadline:
+        await end_unclaimed(pool.queue, quota, row.tenant, id, EndReason.CANCELLED)
+        view = await pool.queue.view(row.tenant, id)
+        if view is None or view.ended:
+            return f"{id} was {row.status} and has ended"
+        await asyncio.sleep(POLL_SECONDS)
+    raise StartupError(f"{id} is marked cancelled, but its worker has not ended it yet")
+
+
+def _table(rows: list[RequestRow], now: int) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("id", "tenant", "status", "class", "worker", "model"):
+        table.add_column(name, overflow="fold", min_width=36 if name == "id" else None)
+    for name in ("claims", "prompt", "tokens", "log", "age", "deadline in"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        ended = row.status == Status.ENDED
+        table.add_row(
+            *(row.id, row.tenant, row.reason or row.status, row.priority or NOTHING, row.worker or NOTHING),
+            *(row.model, str(row.claims), str(row.prompt_tokens), str(row.tokens), str(row.log_head)),
+            duration(max(0, now - row.accepted_ms)),
+            NOTHING if ended else duration(max(0, row.deadline_ms - now)),
+        )
+    return table
+
+
+def _flat(found: RequestDetail) -> dict[str, Any]:
+    fields = msgspec.structs.asdict(found)
+    return {**msgspec.structs.asdict(fields.pop("row")), **fields}
+
+
+def _lines(found: RequestDetail) -> Iterator[tuple[str, str]]:
+    row = found.row
+    yield from (("request", row.id), ("tenant", row.tenant), ("pool", row.pool), ("model", row.model))
+    moved = f" to pool {found.moved_to}" if found.moved_to else ""
+    yield "status", row.status + moved + _orders(found.control)
+    yield "class", f"{row.priority}, {row.lane} lane"
+    if found.older is not None:
+        yield "in line", f"{found.older} of its class wait longer"
+    yield "worker", row.worker or (f"none; last {found.warm}" if found.warm else "none")
+    yield "claims", f"{row.claims}, {found.deaths} engine deaths in a row, {found.preempts} preemptions"
+    yield (
+        "tokens",
+        (
+            f"{row.prompt_tokens} prompt ({found.input_cached} cached), {row.tokens} sampled "
+            f"({found.covered} shown), {found.granted} granted, {found.recomputed_tokens} computed again"
+        ),
+    )
+    kept = "none kept" if found.log_first is None else f"{found.log_first} to {row.log_head}"
+    yield "log", f"entries {kept}, epoch {found.epoch}, {found.visible} characters"
+    times = {"accepted": row.accepted_ms, "claimed": row.claimed_ms, "first token": row.first_token_ms}
+    for name, at in {**times, "deadline": row.deadline_ms}.items():
+        yield name, time_of_day(at) or NOTHING
+    readers = ", ".join(f"{gateway} {state}" for gateway, state in sorted(found.readers.items()))
+    yield "readers", readers or "none"
+
+
+def _orders(control: int) -> str:
+    names = [flag.name.lower() for flag in Control if flag & control and flag.name]
+    return f", told to {' and '.join(names)}" if names else ""

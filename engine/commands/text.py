@@ -1,0 +1,61 @@
+"""How this package's commands write what they found. Pure."""
+
+from datetime import UTC, datetime
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from engine.inspect import WorkerRow
+
+NOTHING = "-"
+WIDTH_OF_FILES = 240
+
+
+def console() -> Console:
+    """Standard output; wide where it is no terminal, so that nothing is cut there."""
+    terminal = Console()
+    return terminal if terminal.is_terminal else Console(width=WIDTH_OF_FILES)
+
+
+def worker_table(rows: list[WorkerRow]) -> Table:
+    """Workers, one a line."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("worker", "node", "model", "state"):
+        table.add_column(name, overflow="fold", min_width=8)
+    for name in ("held", "running", "waiting", "KV", "step age", "memory", "lease"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for row in rows:
+        table.add_row(
+            *(row.worker, row.node, row.model or NOTHING, row.state, str(row.claims)),
+            *(_or_nothing(row.running), _or_nothing(row.waiting)),
+            NOTHING if row.kv_usage is None else f"{row.kv_usage:.0%}",
+            duration(row.step_age_ms),
+            NOTHING if row.memory_mib is None else f"{row.memory_mib:,} MiB",
+            duration(row.lease_ms or None),
+            row.why,
+        )
+    return table
+
+
+def duration(ms: int | None) -> str:
+    """A span in the unit that suits it."""
+    if ms is None:
+        return NOTHING
+    if ms < 1000:
+        return f"{ms} ms"
+    if ms < 120_000:
+        return f"{ms / 1000:.1f} s"
+    return f"{ms // 60_000} min" if ms < 7_200_000 else f"{ms // 3_600_000} h"
+
+
+def time_of_day(unix_ms: int) -> str | None:
+    """ISO time with milliseconds, None for a time that was never reached."""
+    if not unix_ms:
+        return None
+    return datetime.fromtimestamp(unix_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def _or_nothing(number: int | None) -> str:
+    return NOTHING if number is None else str(number)

@@ -1,0 +1,106 @@
+"""What supervisors report of their workers, and the orders that operators leave for both. Decides nothing."""
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from engine import keys
+from engine.queue import PoolQueue
+from engine.scripts import FOLDER, Script
+
+REPORT_LEASE_MS = 5_000
+ORDER_KEEP_MS = 15_000
+
+REPORT = Script(FOLDER / "report.lua", [FOLDER / "prelude" / "base.lua"])
+ORDER = Script(FOLDER / "order.lua", [FOLDER / "prelude" / "base.lua"])
+
+
+class SlotState(StrEnum):
+    """What a supervisor is doing with one of its places for a worker."""
+
+    STARTING = "starting"
+    READY = "ready"
+    DRAINING = "draining"
+    RESTARTING = "restarting"
+
+
+class SlotReport(msgspec.Struct, frozen=True):
+    """One place. `worker` is the process that runs there now or ran last; `why`: what went wrong last."""
+
+    index: int
+    worker: str
+    pid: int
+    state: SlotState
+    starts: int = 0
+    failures: int = 0
+    memory_mib: int | None = None
+    why: str = ""
+
+
+class NodeReport(msgspec.Struct, frozen=True):
+    """One supervisor and its places."""
+
+    supervisor: str
+    node: str
+    pid: int
+    slots: list[SlotReport]
+
+
+class OrderKind(StrEnum):
+    """DRAIN is obeyed by the worker itself, KILL by its supervisor."""
+
+    DRAIN = "drain"
+    KILL = "kill"
+
+
+class Order(msgspec.Struct, frozen=True):
+    """Something to be done to a worker."""
+
+    kind: OrderKind
+    worker: str
+
+
+class Fleet:
+    """The supervisors and workers of one pool. Holds nothing but the client."""
+
+    def __init__(self, queue: PoolQueue) -> None:
+        self._queue = queue
+        self._redis: Any = queue.redis  # redis-py types replies as unions of its sync and async forms
+        self._pool = queue.pool
+
+    async def report(self, report: NodeReport) -> None:
+        """Say how this supervisor's workers are; holds for REPORT_LEASE_MS."""
+        await self._run(REPORT, report.supervisor, msgspec.json.encode(report), REPORT_LEASE_MS)
+
+    async def leave(self, supervisor: str) -> None:
+        """This supervisor has ended."""
+        await self._run(REPORT, supervisor, "", 0)
+
+    async def reports(self) -> list[NodeReport]:
+        """What every living supervisor said last."""
+        names = await self._redis.zrange(self._key("supervisors"), 0, -1)
+        found = [await self._redis.get(self._key(f"supervisor:{name.decode()}")) for name in names]
+        return [msgspec.json.decode(each, type=NodeReport) for each in found if each is not None]
+
+    async def order(self, addressee: str, kind: OrderKind, worker: str) -> None:
+        """Leave an order with a worker or a supervisor. Whether it was obeyed shows in `workers`."""
+        await self._run(ORDER, addressee, kind.value, worker, ORDER_KEEP_MS)
+
+    async def next_order(self, addressee: str, seconds: float) -> Order | None:
+        """The oldest order that waits, or the first that comes within `seconds`."""
+        taken = await self._redis.blpop([self._key(f"orders:{addressee}")], timeout=seconds)
+        if taken is None:
+            return None
+        kind, _, worker = taken[1].decode().partition(" ")
+        return Order(OrderKind(kind), worker)
+
+    async def is_draining(self, worker: str) -> bool:
+        """A registered worker was told to drain."""
+        return await self._redis.hget(keys.worker(self._pool, worker), "state") == b"draining"
+
+    def _key(self, name: str) -> str:
+        return f"{{p:{self._pool}}}{name}"
+
+    async def _run(self, script: Script, *arguments: str | bytes | int) -> None:
+        await script(self._queue.redis, [keys.system(self._pool)], [0, *arguments])

@@ -1,0 +1,156 @@
+"""`parley workers`, `parley requests` and `parley queue` as operators call them, on a real Valkey."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from redis.asyncio import Redis
+
+from core.cli import parley as cli
+from core.errors import StartupError
+from core.settings import Settings
+from engine.api import Control
+from engine.fleet import Fleet, NodeReport, SlotReport, SlotState
+from tests.engine.builders import TENANT, Pool, append_to, request
+
+SECRET = "what nobody but its reader may see"
+
+
+@pytest.fixture
+def pool(redis: Redis, settings: Settings) -> Pool:
+    """The default pool, in real time, so that commands see what they are given."""
+    return Pool(redis, settings, clock=None)  # pyright: ignore[reportArgumentType]
+
+
+class Parley:
+    """The `parley` command of an installation, in this process."""
+
+    async def __call__(self, *arguments: str, code: int = 0) -> str:
+        """What it prints; with `code` 1 the line that it fails with."""
+        result = await asyncio.to_thread(CliRunner().invoke, cli, arguments)
+        if code:
+            assert isinstance(result.exception, StartupError), result.output
+            return str(result.exception)
+        assert result.exit_code == 0, (result.output, result.exception)
+        assert not result.stderr
+        return result.stdout
+
+    async def rows(self, *arguments: str) -> list[dict[str, Any]]:
+        """What it prints with --json."""
+        return [json.loads(line) for line in (await self(*arguments, "--json")).splitlines()]
+
+
+@pytest.fixture
+def parley(home: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Parley:
+    """The command on the run's Valkey."""
+    monkeypatch.setenv("PARLEY_HOME", str(home))
+    monkeypatch.setenv("PARLEY_REDIS_URL", redis_url)
+    return Parley()
+
+
+async def test_requests_are_listed_and_shown_without_their_text(pool: Pool, parley: Parley):
+    """Neither as text nor as JSON, in no command, is there a word of a prompt or an answer."""
+    claim = await pool.running(gateway="g1", deadline_ms=4_000_000_000_000)
+    await pool.queue.append("w1", [append_to(claim, ids=(1, 2), x=SECRET)])
+    waiting = request(tenant="t2", deadline_ms=4_000_000_000_000)
+    await pool.queue.enqueue(waiting)
+    listed, shown = await parley("requests", "list"), await parley("requests", "show", claim.id)
+    assert claim.id in listed
+    assert waiting.id in listed
+    assert "g1 reading" in shown
+    (row,) = await parley.rows("requests", "list", "--tenant", "t2", "--status", "queued")
+    assert (row["id"], row["status"]) == (waiting.id, "queued")
+    (found,) = await parley.rows("requests", "show", claim.id)
+    assert (found["worker"], found["tokens"], found["log_head"]) == ("w1", 2, 3)
+    top = await parley("queue", "top")
+    assert "1 waiting, 1 running" in top
+    (snapshot,) = await parley.rows("queue", "top", "--once")
+    assert snapshot["classes"][0]["waiting"] == 1
+    for text in (listed, shown, top, json.dumps([row, found, snapshot])):
+        assert SECRET not in text
+
+
+async def test_a_waiting_request_is_cancelled_at_once(pool: Pool, parley: Parley):
+    """It ends, its sender pays nothing, and a second cancel says that it had ended."""
+    waiting = request(deadline_ms=4_000_000_000_000)
+    await pool.queue.enqueue(waiting)
+    assert "was queued and has ended" in await parley("requests", "cancel", waiting.id)
+    view = await pool.queue.view(TENANT, waiting.id)
+    assert view is not None
+    assert view.ended
+    assert "had ended before" in await parley("requests", "cancel", waiting.id)
+    assert "cancelled" in await parley("requests", "list", "--status", "ended")
+
+
+async def test_a_running_request_is_its_workers_to_end(pool: Pool, parley: Parley):
+    """It is marked, and a worker that does not obey shows in the line that follows."""
+    claim = await pool.running()
+    line = await parley("requests", "cancel", claim.id, code=1)
+    assert "its worker has not ended it yet" in line
+    view = await pool.queue.view(TENANT, claim.id)
+    assert view is not None
+    assert view.control == Control.CANCEL
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["requests", "show", "nobody-knows"], "pool default knows no request 'nobody-knows'"),
+        (["requests", "show", "*", "--tenant", "t1"], "pool default knows no request '*' of tenant t1"),
+        (["requests", "cancel", "nobody-knows"], "pool default knows no request 'nobody-knows'"),
+        (["workers", "drain", "w9"], "there is no worker 'w9' in pool default: see `parley workers list`"),
+        (["workers", "kill", "w9"], "there is no worker 'w9' in pool default: see `parley workers list`"),
+    ],
+)
+async def test_what_does_not_exist_is_one_line(arguments: list[str], line: str, pool: Pool, parley: Parley):
+    """A StartupError, which the command line prints as one line before it exits with code 1."""
+    await pool.worker("w1")
+    assert await parley(*arguments, code=1) == line
+
+
+async def test_empty_pools_say_so(parley: Parley, redis: Redis):
+    """No table of nothing; JSON is empty."""
+    assert await parley("workers", "list") == "There is no worker.\n"
+    assert await parley("requests", "list") == "There is no such request.\n"
+    assert await parley.rows("workers", "list") == []
+    assert await parley.rows("requests", "list", "--pool", "another") == []
+
+
+def test_a_redis_that_is_away_is_one_line(home: Path):
+    """With where it was looked for, on stderr, and exit code 1."""
+    argv = [sys.executable, "-m", "core.cli", "workers", "list"]
+    run = subprocess.run(argv, env=os.environ | {"PARLEY_HOME": str(home)}, capture_output=True, text=True)
+    assert run.returncode == 1
+    assert run.stderr.startswith(f"parley: Redis does not answer at unix://{home}/redis/redis.sock")
+    assert len(run.stderr.splitlines()) == 1
+
+
+async def test_a_worker_without_a_supervisor_is_not_killed(pool: Pool, parley: Parley):
+    """Nobody is there to obey; the line says what to do."""
+    await pool.worker("w1")
+    assert "no supervisor runs w1" in await parley("workers", "kill", "w1", code=1)
+    slot = SlotReport(0, "w2", 12, SlotState.STARTING)
+    await Fleet(pool.queue).report(NodeReport("s1", "n1", 1, [slot]))
+    assert "w2 is starting" in await parley("workers", "drain", "w2", code=1)
+
+
+async def test_top_is_live_until_it_is_interrupted(pool: Pool, parley: Parley):
+    """As JSON, a line each interval; Ctrl-C ends it in order."""
+    await pool.worker("w1")
+    argv = [sys.executable, "-m", "core.cli", "queue", "top", "--json", "--interval", "0.2"]
+    pipe = subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*argv, stdout=pipe, stderr=pipe)
+    assert process.stdout is not None
+    lines = [json.loads(await process.stdout.readline()) for _ in range(2)]
+    assert lines[1]["at_ms"] > lines[0]["at_ms"]
+    process.send_signal(signal.SIGINT)
+    _, said = await asyncio.wait_for(process.communicate(), 10)
+    assert said == b""
+    assert process.returncode == 0
