@@ -85,10 +85,10 @@ class Readings:
             code = found.get("why", "not_resumable")
             self.fail(reading, {"code": code, "message": "the server no longer has this answer"})
             return []
-        if found is not None:
+        if found is not None and "g" in found:
             self.counters.resumed += 1
             self._bind(reading, found)  # what the old connection brought meanwhile comes again and is ignored
-        elif reading.accepted or reading.message is None:
+        elif found is not None or reading.accepted or reading.message is None:
             out += self._attach(reading)
         else:
             self.counters.resent += asked

@@ -198,6 +198,9 @@ class Session:
             elif len(self._readings) < self._limits.requests:
                 listed.append(_listed(self._readings.open(request), request))
                 readings.append(request)
+            else:  # no place for it now: the client attaches it when it has one
+                place = m.WelcomeRequest(request.id, request.state, epoch=request.epoch, head=request.head)
+                listed.append(place)
         out: list[fx.Effect] = [fx.Emit(self._welcome(event, listed))]
         for reading in readings:
             out.extend(self._readings.begin(reading, now))

@@ -97,10 +97,10 @@ export class Readings {
         this.fail(answer, { code: found.why ?? "not_resumable", message: "the server no longer has this answer" });
         continue;
       }
-      if (found) {
+      if (found?.g !== undefined) {
         this.counters.resumed++;
         this.bind(answer, found); // what the old connection brought meanwhile comes again and is ignored
-      } else if (answer.accepted) {
+      } else if (found || answer.accepted) {
         this.#attach(answer);
       } else {
         if (asked.has(answer.id)) this.counters.resent++;
