@@ -1,0 +1,47 @@
+"""Tasks that were ended have ended, however slowly they go."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from core.tasks import CANCEL_AGAIN_SECONDS, end_tasks
+
+
+async def _slow_to_end() -> None:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        until = asyncio.get_running_loop().time() + 2 * CANCEL_AGAIN_SECONDS
+        while (left := until - asyncio.get_running_loop().time()) > 0:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(left)
+
+
+async def test_whoever_is_cancelled_again_still_ends_its_children():
+    """The second cancellation comes while the first one's cleanup waits for a slow child."""
+    child = asyncio.create_task(_slow_to_end())
+
+    async def parent() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await end_tasks([child])
+
+    outer = asyncio.create_task(parent())
+    await asyncio.sleep(0)
+    await end_tasks([outer])
+    assert outer.cancelled()
+    assert child.done()
+
+
+async def test_a_cancellation_is_not_lost():
+    """Cancelled while it ends others in the normal course of things, it says so once they have ended."""
+    child = asyncio.create_task(_slow_to_end())
+    await asyncio.sleep(0)
+    ending = asyncio.create_task(end_tasks([child]))
+    await asyncio.sleep(0)
+    ending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await ending
+    assert child.done()
