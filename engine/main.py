@@ -33,14 +33,14 @@ from engine.models.registry import ModelRecord, resolve
 from engine.models.vocabulary import load_tokenizer, stop_ids
 from engine.queue import PoolQueue
 from engine.queue_types import Claim
+from engine.scheduling.capacity import capacity_of
+from engine.slot import ENGINE_DEAD
 from engine.supervisor import Supervisor
 from engine.worker import Worker
-from engine.workload import Capacity, Workload
+from engine.workload import Workload
 
 log = logger(__name__)
 
-ENGINE_DEAD = 70
-PREFILL_STEPS_AHEAD = 4
 ORDER_WAIT_SECONDS = 1.0
 TEST_BACKEND = "PARLEY_TEST_BACKEND"
 TEST_STEP_MS = "PARLEY_TEST_STEP_MS"
@@ -102,8 +102,7 @@ async def _work(settings: Settings, stop: asyncio.Event, name: str, scripted: bo
     def open_answer(claim: Claim) -> Answer:
         return Answer(claim, tokenizer, limits, settings.entry_bytes_max)
 
-    prefill = PREFILL_STEPS_AHEAD * settings.worker_batched_tokens
-    capacity = Capacity(settings.worker_slots, engine.kv_tokens, prefill)
+    capacity = capacity_of(settings, engine.kv_tokens)
     workload = Workload(
         record.pool, record.fingerprint, capacity, open_answer, tokenizer, limits, settings.chunk_tokens
     )

@@ -115,6 +115,8 @@ class Worker:
         async for batch in self._engine.steps():
             instruments.sampled_tokens.add(sum(len(output.tokens) for output in batch))
             await self._do(self._workload.stepped(batch, now_ms()))
+            stats = self._engine.stats()
+            self._workload.measured(self._engine.measured(), stats.waiting, stats.preemptions)
             self._changed.set()
 
     async def _flush_loop(self) -> None:
@@ -167,7 +169,7 @@ class Worker:
         call = 0
         while True:
             self._room.clear()
-            offer = self._workload.offer()
+            offer = self._workload.offer(self._engine.stats().waiting)
             if not offer.slots or not offer.kv_tokens or not offer.prefill_tokens:
                 await self._room.wait()
                 continue
@@ -214,8 +216,16 @@ class Worker:
         stats = self._engine.stats()
         if stats.step_age_ms > STEP_AGE_MS_MAX:
             raise EngineDeadError(f"no engine step for {stats.step_age_ms} ms")
-        load = {"running": stats.running, "waiting": stats.waiting, "kv_usage": round(stats.kv_usage, 3)}
-        info: dict[str, Any] = {**self._info, **load, "step_predicted_ms": round(stats.step_ms)}
+        info: dict[str, Any] = {
+            **self._info,
+            "running": stats.running,
+            "waiting": stats.waiting,
+            "kv_usage": round(stats.kv_usage, 3),
+            "steps": stats.steps,
+            "step_age_ms": stats.step_age_ms,
+            "step_predicted_ms": self._workload.step_predicted_ms,
+            "prefill_rate": self._workload.prefill_rate,
+        }
         renewed = await self._queue.renew(self.name, stats.step_age_ms, info)
         for tenant, id, control in renewed.control:
             await self._do(self._workload.ordered(tenant, id, control))

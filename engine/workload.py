@@ -12,10 +12,12 @@ from tokenizers import Tokenizer
 
 from billing.usage import UsageEvent
 from engine.answer import Answer, Phase
-from engine.backends.base import Finish, Generation, StepOutput
+from engine.backends.base import Finish, Generation, Measured, StepOutput
 from engine.continuation import ModelLimits, generation
 from engine.queue_types import Append, AppendCode, Appended, Claim, Offer, ReleaseWhy
 from engine.request import Control, EndReason
+from engine.scheduling.capacity import Admission, Capacity, Held
+from engine.scheduling.cost import StepLoad
 
 EXTEND_AHEAD_TOKENS = 64
 
@@ -42,15 +44,6 @@ class Work:
     extend: list[tuple[str, str, str, int]] = field(default_factory=list[tuple[str, str, str, int]])
 
 
-@dataclass(frozen=True)
-class Capacity:
-    """What one worker may hold: sequences, KV tokens, and prompt tokens in prefill beside others."""
-
-    slots: int
-    kv_tokens: int
-    prefill_tokens: int
-
-
 class Workload:
     """All answers of one worker, by their name in the engine."""
 
@@ -66,7 +59,7 @@ class Workload:
     ) -> None:
         self._pool = pool
         self._fingerprint = fingerprint
-        self._capacity = capacity
+        self._admission = Admission(capacity)
         self._open = open_answer
         self._tokenizer = tokenizer
         self._limits = limits
@@ -84,19 +77,28 @@ class Workload:
         """Names of the answers that the engine works on."""
         return {key for key, answer in self._answers.items() if answer.phase is Phase.RUNNING}
 
-    def offer(self) -> Offer:
-        """What may be claimed now."""
-        slots = self._capacity.slots - len(self._answers)
-        if slots <= 0:
-            return Offer(self._fingerprint, slots=0, kv_tokens=0, prefill_tokens=0)
-        waiting = sum(len(a.prompt) + len(a.ids) for a in self._answers.values() if a.prefilling)
-        held = sum(self._kv_need(answer) for answer in self._answers.values())
-        return Offer(
-            fingerprint=self._fingerprint,
-            slots=slots,
-            kv_tokens=max(0, self._capacity.kv_tokens - held),
-            prefill_tokens=max(0, self._capacity.prefill_tokens - waiting),
-        )
+    def offer(self, waiting: int) -> Offer:
+        """What may be claimed now. `waiting`: generations in the engine's own queue."""
+        room = self._admission.room(map(_held, self._answers.values()), waiting)
+        return Offer(self._fingerprint, room.slots, room.kv_tokens, room.prefill_tokens)
+
+    def measured(self, steps: Sequence[Measured], waiting: int, preemptions: int) -> None:
+        """What the engine's last steps took, its queue now and its own preemptions so far."""
+        context = sum(len(a.prompt) + len(a.ids) for a in self._answers.values() if not a.prefilling)
+        for step in steps:
+            load = StepLoad(step.prefill_tokens, step.sequences, context)
+            self._admission.cost.learn(load, step.seconds)
+            self._admission.stepped(waiting, preemptions)
+
+    @property
+    def step_predicted_ms(self) -> int:
+        """What the running step is expected to take."""
+        return round(self._admission.predicted_step(map(_held, self._answers.values())) * 1000)
+
+    @property
+    def prefill_rate(self) -> int:
+        """Prompt tokens a second that the engine computes beside nothing else."""
+        return round(self._admission.cost.prefill_rate(StepLoad(self._admission.capacity.step_tokens, 0, 0)))
 
     def claimed(self, claims: Sequence[Claim], now_ms: int) -> Work:
         """New work, or work to continue from its log."""
@@ -105,6 +107,7 @@ class Workload:
             answer = self._open(claim)
             self._answers[answer.key] = answer
             self._keys[claim.tenant, claim.id] = answer.key
+            self._admission.claimed(_held(answer))
             self._start(answer, claim.control, now_ms, work)
         return work
 
@@ -266,6 +269,7 @@ class Workload:
             case AppendCode.ENDED:
                 if append.end is not None and answer.event is not None:
                     work.settle.append(answer.event)
+                    self._admission.ended(_held(answer))
                 self._forget(answer, work)
             case AppendCode.GAP if answer.rewind(result):
                 self._obey(answer, result.control, work)
@@ -293,6 +297,13 @@ class Workload:
             target = min(most, answer.granted + self._chunk_tokens)
             work.extend.append((answer.key, answer.claim.tenant, answer.claim.id, target))
 
-    def _kv_need(self, answer: Answer) -> int:
-        promised = min(answer.granted, answer.request.sampling.max_tokens)
-        return len(answer.prompt) + max(len(answer.ids), promised)
+
+def _held(answer: Answer) -> Held:
+    return Held(
+        tenant=answer.claim.tenant,
+        prompt_tokens=len(answer.prompt),
+        tokens=len(answer.ids),
+        max_tokens=answer.request.sampling.max_tokens,
+        granted=answer.granted,
+        prefilling=answer.prefilling,
+    )

@@ -51,8 +51,19 @@ class StepOutput(msgspec.Struct, frozen=True):
     cached: int
 
 
+class Measured(msgspec.Struct, frozen=True):
+    """What one step did: seconds it took, prompt tokens it computed, sequences it decoded."""
+
+    seconds: float
+    prefill_tokens: int
+    sequences: int
+
+
 class EngineStats(msgspec.Struct, frozen=True):
-    """An engine at a glance. `step_age_ms`: since it last made progress, 0 while it has nothing to do."""
+    """An engine at a glance. `step_age_ms`: since it last made progress, 0 while it has nothing to do.
+
+    `preemptions`: sequences that it has put back by itself since it started, for lack of KV memory.
+    """
 
     running: int
     waiting: int
@@ -60,6 +71,10 @@ class EngineStats(msgspec.Struct, frozen=True):
     steps: int
     step_age_ms: int
     step_ms: float
+    preemptions: int = 0
+
+
+STEPS_MEASURED_MAX = 64
 
 
 class EngineDeadError(Exception):
@@ -101,6 +116,10 @@ class Engine(Protocol):
 
     def stats(self) -> EngineStats:
         """Load and progress."""
+        ...
+
+    def measured(self) -> list[Measured]:
+        """The steps since the last call, the latest 64 at most."""
         ...
 
     async def stop(self) -> None:

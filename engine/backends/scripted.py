@@ -8,10 +8,19 @@ import array
 import asyncio
 import time
 import zlib
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from engine.backends.base import EngineDeadError, EngineStats, Finish, Generation, StepOutput
+from engine.backends.base import (
+    STEPS_MEASURED_MAX,
+    EngineDeadError,
+    EngineStats,
+    Finish,
+    Generation,
+    Measured,
+    StepOutput,
+)
 
 NextToken = Callable[[Sequence[int]], int]
 
@@ -50,6 +59,7 @@ class ScriptedEngine:
         self._going.set()
         self._dead = False
         self._steps = 0
+        self._measured: deque[Measured] = deque(maxlen=STEPS_MEASURED_MAX)
         self._progress = time.monotonic()
 
     async def start(self) -> None:
@@ -72,6 +82,7 @@ class ScriptedEngine:
             await self._going.wait()
             if self._dead:
                 raise EngineDeadError("the scripted engine was told to die")
+            self._measure()
             batch = [self._sample(running) for running in list(self._running.values())]
             self._steps += 1
             self._progress = time.monotonic()
@@ -96,6 +107,12 @@ class ScriptedEngine:
         running, step_ms = len(self._running), self.step_seconds * 1000
         return EngineStats(running, 0, 0.0, self._steps, int(age * 1000), step_ms)
 
+    def measured(self) -> list[Measured]:
+        """Every step takes what it was told to."""
+        steps = list(self._measured)
+        self._measured.clear()
+        return steps
+
     async def stop(self) -> None:
         """Nothing to free."""
         self._running.clear()
@@ -113,6 +130,10 @@ class ScriptedEngine:
         self._dead = True
         self._work.set()
         self._going.set()
+
+    def _measure(self) -> None:
+        new = [len(running.context) for running in self._running.values() if not running.sampled]
+        self._measured.append(Measured(self.step_seconds, sum(new), len(self._running) - len(new)))
 
     def _sample(self, running: _Running) -> StepOutput:
         generation = running.generation

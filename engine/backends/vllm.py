@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -28,11 +29,13 @@ from vllm.v1.metrics.loggers import StatLoggerBase
 from core.errors import StartupError
 from core.settings import Settings
 from engine.backends.base import (
+    STEPS_MEASURED_MAX,
     EngineDeadError,
     EngineStats,
     Finish,
     Generation,
     GenerationRefusedError,
+    Measured,
     StepOutput,
 )
 
@@ -46,7 +49,7 @@ STEP_SMOOTHING = 0.1
 class _Progress(StatLoggerBase):
     """vLLM calls `record` after every step; the class is not a stable interface there."""
 
-    def __init__(self, on_step: Callable[[Any], None]) -> None:
+    def __init__(self, on_step: Callable[[Any, Any], None]) -> None:
         self._on_step = on_step
 
     def record(
@@ -57,7 +60,7 @@ class _Progress(StatLoggerBase):
         engine_idx: int = 0,
     ) -> None:
         """One step is done and its outputs are in the collectors."""
-        self._on_step(scheduler_stats)
+        self._on_step(scheduler_stats, iteration_stats)
 
     def log_engine_initialized(self) -> None:
         """Nothing to say."""
@@ -77,6 +80,8 @@ class VllmEngine:
         self._scheduler: Any = None
         self._steps = 0
         self._step_seconds = 0.0
+        self._preemptions = 0
+        self._measured: deque[Measured] = deque(maxlen=STEPS_MEASURED_MAX)
         self._progress = time.monotonic()
 
     async def start(self) -> None:
@@ -148,7 +153,14 @@ class VllmEngine:
             steps=self._steps,
             step_age_ms=int(age * 1000),
             step_ms=self._step_seconds * 1000,
+            preemptions=self._preemptions,
         )
+
+    def measured(self) -> list[Measured]:
+        """By the scheduler's count, and the time from one step to the next."""
+        steps = list(self._measured)
+        self._measured.clear()
+        return steps
 
     async def stop(self) -> None:
         """End the engine core."""
@@ -173,6 +185,7 @@ class VllmEngine:
             "enforce_eager": True,
             "enable_log_requests": False,
             "disable_log_stats": True,
+            "enable_logging_iteration_details": True,  # in the statistics; nothing of it is logged
             **gpu,
         }
         return AsyncEngineArgs(**arguments)
@@ -191,12 +204,17 @@ class VllmEngine:
     def _progress_of(self, _config: VllmConfig, _index: int = 0) -> StatLoggerBase:
         return _Progress(self._on_step)
 
-    def _on_step(self, scheduler: Any) -> None:
+    def _on_step(self, scheduler: Any, iteration: Any) -> None:
         now = time.monotonic()
-        self._step_seconds += STEP_SMOOTHING * (now - self._progress - self._step_seconds)
-        self._progress = now
+        took, self._progress = now - self._progress, now
+        self._step_seconds += STEP_SMOOTHING * (took - self._step_seconds)
         self._steps += 1
         self._scheduler = scheduler or self._scheduler
+        if iteration is not None:
+            self._preemptions += iteration.num_preempted_reqs
+        if scheduler is not None and (step := scheduler.iteration_details) is not None:
+            # Not by its own clock: with steps queued behind each other that sees only the wait for a result.
+            self._measured.append(Measured(took, step.num_ctx_tokens, step.num_generation_requests))
         self._stepped.set()
 
     def _collect(self) -> list[StepOutput]:

@@ -7,7 +7,7 @@ fixed amount of memory, whatever they are fed.
 
 import math
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 FORGETTING = 0.998  # a step counts half as much 350 steps later
@@ -73,6 +73,16 @@ class StepCost:
         """Prompt tokens a second, in steps with this load."""
         return load.prefill_tokens / max(self.predict(load), 1e-6)
 
+    def work_seconds(self, prompt_tokens: int, output_tokens: int, beside: int = 1) -> float:
+        """Engine time that one request takes, where each step is shared by `beside` sequences."""
+        a, b, c, d = self.coefficients
+        context = prompt_tokens + output_tokens / 2
+        return b * prompt_tokens + output_tokens * (a / max(1, beside) + c + d * context)
+
+    def wait_seconds(self, ahead: Iterable[tuple[int, int]], slots: int) -> float:
+        """How long a full engine works on requests (prompt, output tokens) before it starts the next."""
+        return sum(self.work_seconds(prompt, output, slots) for prompt, output in ahead)
+
     def _reset(self) -> None:
         self._fit = list(self._prior)
         self._covariance = [[SPREAD**2 * (row == at) for at in range(4)] for row in range(4)]
@@ -121,18 +131,20 @@ class OutputLengths:
         while len(self._seen) > TABLE_ENTRIES_MAX:
             self._seen.popitem(last=False)
 
-    def expected(self, tenant: str, prompt_tokens: int, max_tokens: int, so_far: int = 0) -> int:
-        """Tokens that such an answer ends with, at most `max_tokens`: all of them while too few are known.
+    def expected(
+        self, tenant: str, prompt_tokens: int, max_tokens: int, so_far: int = 0, unknown: int = 0
+    ) -> int:
+        """Tokens that such an answer ends with, at most `max_tokens`; `unknown` while too few are known.
 
         One that got beyond is expected to go on by a quarter of what it has.
         """
-        bucket = prompt_tokens.bit_length()
+        bucket, usual = prompt_tokens.bit_length(), unknown or max_tokens
         for key in ((tenant, bucket), ("", bucket)):
             seen = self._seen.get(key)
             if seen is not None and len(seen) >= LENGTHS_NEEDED:
                 usual = sorted(seen)[math.ceil(QUANTILE * len(seen)) - 1]
-                return min(max_tokens, usual if so_far < usual else so_far + so_far // 4 + 1)
-        return max_tokens
+                break
+        return min(max_tokens, usual if so_far < usual else so_far + so_far // 4 + 1)
 
 
 def _scaled(load: StepLoad) -> list[float]:

@@ -114,6 +114,16 @@ def test_before_any_step_prefill_costs_what_was_believed():
     assert model.prefill_rate(StepLoad(256, 0, 0)) == pytest.approx(512)
 
 
+def test_waits_add_up_the_work_that_is_ahead():
+    """Prompts at the rate of prefill, answers at what a sequence adds to each step."""
+    model, _ = taught(1, 1000, noise=0.0)
+    a, b, c, d = TRUE
+    one = 100 * b + 50 * (a / 8 + c + d * 125)
+    assert model.work_seconds(100, 50, beside=8) == pytest.approx(one, rel=0.02)
+    assert model.wait_seconds([(100, 50)] * 10, slots=8) == pytest.approx(10 * one, rel=0.02)
+    assert model.wait_seconds([], slots=8) == 0
+
+
 def test_expected_output_is_the_tenants_q80_for_such_prompts():
     """By tenant and length of prompt; others' answers while its own are few; all it may while none are."""
     lengths = OutputLengths()

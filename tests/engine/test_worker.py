@@ -248,6 +248,19 @@ async def test_many_answers_share_one_append_a_flush(crew: Crew):
     assert all([json.loads((await crew.entries(id))[-1].v)["usage"]["output"] == 41 for id in ids])
 
 
+async def test_a_worker_says_what_a_step_takes(crew: Crew):
+    """By what it learned from its engine's steps, in the lease that it renews: at first half a second."""
+    async with crew.worker(ScriptedEngine(saying("x" * 200), step_seconds=0.02)):
+        id = await crew.send()
+
+        async def learned() -> bool:
+            info = [worker.info for worker in await crew.queue.workers()]
+            return bool(info) and info[0].get("steps", 0) > 20 and 15 <= info[0]["step_predicted_ms"] <= 25
+
+        await wait_until(learned)
+        await crew.ended(id)
+
+
 async def test_a_hung_engine_loses_its_work(crew: Crew):
     """Its process lives and renews, but not for a step that does not end; the reaper gives the work away."""
     async with crew.worker(paused_at(5, TEXT)):

@@ -20,8 +20,9 @@ from engine.api import Claim, Enqueued, Entry, EntryKind, LogReader, PoolQueue, 
 from engine.backends.scripted import NextToken, ScriptedEngine
 from engine.continuation import ModelLimits
 from engine.models.registry import ModelRecord
+from engine.scheduling.capacity import capacity_of
 from engine.worker import Worker
-from engine.workload import Capacity, Workload
+from engine.workload import Workload
 from tests.engine.builders import FINGERPRINT, TENANT, request, request_input, tokens
 from tests.engine.tokens import EOS, byte_tokenizer, ids_of
 from tests.helpers.wait import wait_until
@@ -60,7 +61,7 @@ class Crew:
         """A worker at work. Leaving the block kills it: nothing is given back."""
         name = f"w{next(self.names)}"
         record = ModelRecord("tiny", "1", FINGERPRINT, Path("/nonexistent"), self.pool, LIMITS.max_model_len)
-        capacity = Capacity(self.settings.worker_slots, engine.kv_tokens, 1024)
+        capacity = capacity_of(self.settings, engine.kv_tokens)
         chunk = self.settings.chunk_tokens
         workload = Workload(self.pool, FINGERPRINT, capacity, open_answer, TOKENIZER, LIMITS, chunk)
         await engine.start()

@@ -1,0 +1,204 @@
+"""What a worker claims: each bound by itself, all of them on random loads, and the packs of lower classes."""
+
+import random
+
+import pytest
+
+from engine.request import PriorityClass
+from engine.scheduling.capacity import (
+    KV_WATERMARK,
+    MARGIN_MIN,
+    NO_ROOM,
+    WAITING_MAX,
+    Admission,
+    Capacity,
+    Held,
+    Packing,
+    Room,
+    step_tokens_within,
+)
+from engine.scheduling.cost import StepLoad
+
+SIZE = Capacity(slots=32, kv_tokens=20_000, step_tokens=256)
+QUICK = (0.01, 0.0005, 0.001, 0.0)
+
+
+def an_admission(capacity: Capacity = SIZE, coefficients: tuple[float, ...] = QUICK) -> Admission:
+    """One that knows its engine: a, b, c and d as given."""
+    admission, chance = Admission(capacity), random.Random(1)
+    a, b, c, d = coefficients
+    for _ in range(500):
+        load = StepLoad(chance.randint(0, 256), chance.randint(1, 32), chance.randint(100, 20_000))
+        took = a + b * load.prefill_tokens + c * load.sequences + d * load.context_tokens
+        admission.cost.learn(load, took)
+    return admission
+
+
+def decoding(tokens: int = 10, prompt: int = 100, most: int = 200) -> Held:
+    """A running answer."""
+    return Held("t1", prompt, tokens, most, granted=most, prefilling=False)
+
+
+def prefilling(prompt: int, most: int = 200) -> Held:
+    """An answer without a token yet."""
+    return Held("t1", prompt, 0, most, granted=most, prefilling=True)
+
+
+def test_an_idle_worker_takes_what_it_can_hold_at_all():
+    """Even where the model says that all is slow: a request larger than the watermark would never run."""
+    slow = an_admission(coefficients=(5.0, 1.0, 1.0, 0.0))
+    assert slow.room([], waiting=9) == Room(32, 20_000, 256)
+    assert Admission(SIZE).room([], 0) == Room(32, 20_000, 256)
+
+
+def test_a_full_worker_takes_nothing():
+    """All slots in use."""
+    assert an_admission().room([decoding()] * 32, 0) == NO_ROOM
+
+
+def test_kv_counts_what_running_answers_will_grow_by():
+    """The tenant's q80 where it is known, what they are granted else; a rest stays free for surprises."""
+    admission, held = an_admission(), [decoding(most=400)] * 4
+    assert admission.room(held, 0).kv_tokens == 20_000 * KV_WATERMARK - 4 * 500
+    for _ in range(10):
+        admission.ended(decoding(tokens=50))
+    assert admission.room(held, 0).kv_tokens == 20_000 * KV_WATERMARK - 4 * 150
+    assert admission.room([decoding(tokens=20_000, most=20_000)], 0) == NO_ROOM
+
+
+def test_no_more_are_claimed_than_will_fit_when_they_have_grown():
+    """The pool sees what a request is granted at first, not the 4,000 tokens that this tenant's take."""
+    admission = an_admission(Capacity(32, 20_000, 4096))
+    for _ in range(10):
+        admission.ended(decoding(tokens=4000))
+    admission.claimed(decoding(tokens=0, most=5000))
+    assert admission.room([decoding(most=5000)], 0).slots == 3
+
+
+def test_prompts_in_prefill_are_bounded_by_the_first_tokens_target():
+    """A full step of 256 takes 0.14 s, so 0.5 s are three steps and a half of prompts, at most."""
+    target = Capacity(32, 20_000, 256, first_token_seconds=0.5)
+    admission = an_admission(target)
+    assert admission.room([prefilling(128)], 0).prefill_tokens == 128
+    assert admission.room([prefilling(800)], 0).prefill_tokens > 0
+    assert admission.room([prefilling(1000)], 0) == NO_ROOM
+
+
+def test_a_step_stays_under_the_time_between_tokens():
+    """Beside ten answers a step of 50 ms has 30 ms for prompts: 60 tokens. And decoding counts as well."""
+    target = Capacity(64, 20_000, 256, step_seconds=0.05)
+    admission = an_admission(target)
+    room = admission.room([decoding()] * 10, 0)
+    assert room.prefill_tokens == pytest.approx(60, abs=3)
+    assert room.slots == pytest.approx(30, abs=1)
+    assert admission.room([decoding()] * 45, 0) == NO_ROOM
+
+
+def test_the_engines_own_queue_stays_short():
+    """What fits the next step, else one or two that wait for the one after; none where two wait."""
+    admission = an_admission()
+    assert admission.room([decoding()] * 6, 0).prefill_tokens == 250
+    assert admission.room([prefilling(100)], 0).prefill_tokens == 156
+    full = [prefilling(300), prefilling(300)]
+    assert admission.room(full, 0) == Room(2, admission.room(full, 0).kv_tokens, 1)
+    assert admission.room([*full, prefilling(300)], 0).slots == 1
+    assert admission.room([*full, prefilling(300), prefilling(300)], 0) == NO_ROOM
+    assert admission.room([decoding()], waiting=WAITING_MAX) == NO_ROOM
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bounds_hold_on_any_load(seed: int):
+    """Whatever is claimed against the room: slots, KV that is promised, and at most two that wait."""
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    admission, held = an_admission(), list[Held]()
+    for _ in range(60):
+        room = admission.room(held, 0)
+        prefill, kv = room.prefill_tokens, room.kv_tokens
+        for _ in range(min(room.slots, 16)):
+            answer = prefilling(chance.randint(1, 400), most=chance.randint(1, 300))
+            if prefill <= 0 or admission.kv_need(answer) > kv:
+                break
+            held.append(answer)
+            admission.claimed(answer)
+            prefill, kv = prefill - answer.prompt_tokens, kv - admission.kv_need(answer)
+        assert len(held) <= SIZE.slots
+        assert sum(map(admission.kv_need, held)) <= SIZE.kv_tokens
+        assert _starved(held) <= WAITING_MAX
+        held = [decoding(1, answer.prompt_tokens, answer.max_tokens) for answer in held]
+        chance.shuffle(held)
+        del held[: chance.randint(0, len(held))]
+
+
+def _starved(held: list[Held]) -> int:
+    """Prompts that get nothing of vLLM's next step."""
+    left = SIZE.step_tokens - sum(not answer.prefilling for answer in held)
+    starved = 0
+    for answer in held:
+        if answer.prefilling:
+            starved += left <= 0
+            left -= min(answer.prompt_tokens, SIZE.step_tokens // 2)
+    return starved
+
+
+def test_the_margin_falls_fast_and_comes_back_slowly():
+    """Three crowded steps in a row, or a preemption; then none for some steps: it must show first."""
+    admission = Admission(SIZE)
+    for _ in range(2):
+        admission.stepped(waiting=5, preemptions=0)
+    admission.stepped(waiting=0, preemptions=0)
+    assert admission.margin == 1.0
+    for _ in range(3):
+        admission.stepped(waiting=5, preemptions=0)
+    assert admission.margin == pytest.approx(0.8)
+    admission.stepped(waiting=0, preemptions=1)
+    assert admission.margin == pytest.approx(0.8)
+    for _ in range(200):
+        admission.stepped(waiting=0, preemptions=1)
+    assert admission.margin == 1.0
+    admission.stepped(waiting=0, preemptions=2)
+    assert admission.margin == pytest.approx(0.8)
+    for _ in range(200):
+        admission.stepped(waiting=5, preemptions=2)
+    assert admission.margin == MARGIN_MIN
+
+
+def test_a_smaller_margin_leaves_more_free():
+    """Of KV and of the prompts in prefill."""
+    admission, held = an_admission(), [decoding()]
+    wide = admission.room(held, 0)
+    admission.stepped(0, preemptions=1)
+    assert admission.room(held, 0).kv_tokens < wide.kv_tokens
+
+
+def test_the_predicted_step_is_a_full_one_while_prompts_are_in_prefill():
+    """That is what a lease must allow for."""
+    admission = an_admission()
+    assert admission.predicted_step([decoding()] * 10) == pytest.approx(0.02, rel=0.1)
+    assert admission.predicted_step([decoding()] * 10 + [prefilling(9)]) == pytest.approx(0.148, rel=0.1)
+    assert Admission(SIZE).predicted_step([prefilling(9)]) == pytest.approx(0.5)
+
+
+def test_lower_classes_come_in_packs():
+    """On a busy worker bulk is let through twice a second, standard every 50 ms, interactive always."""
+    packing = Packing()
+    assert packing.lowest(1000, free_share=0.1) is PriorityClass.BULK
+    packing.claimed(PriorityClass.BULK, 1000)
+    assert packing.lowest(1001, 0.1) is PriorityClass.INTERACTIVE
+    assert packing.next_ms(PriorityClass.INTERACTIVE) == 1050
+    assert packing.lowest(1050, 0.1) is PriorityClass.STANDARD
+    packing.claimed(PriorityClass.STANDARD, 1050)
+    assert packing.next_ms(PriorityClass.STANDARD) == 1500
+    assert packing.lowest(1500, 0.1) is PriorityClass.BULK
+    assert packing.next_ms(PriorityClass.BULK) is None
+    assert packing.lowest(1051, free_share=0.5) is PriorityClass.BULK
+
+
+def test_the_steps_size_is_chosen_so_that_a_full_prefill_step_stays_short():
+    """The largest measured one within half a second, or on the line to the next; nothing is guessed."""
+    measured = [(64, 0.1), (128, 0.2), (256, 0.4), (512, 0.8)]
+    assert step_tokens_within(measured) == 320
+    assert step_tokens_within(reversed(measured), seconds=0.2) == 128
+    assert step_tokens_within(measured, seconds=0.05) is None
+    assert step_tokens_within(measured, seconds=9.0) == 512
+    assert step_tokens_within([]) is None
