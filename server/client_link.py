@@ -16,6 +16,7 @@ from server.client_connection import SUPERSEDED, Closed, Connection, Encoding, F
 
 BACKOFF_SECONDS_MAX = 20.0
 HEALTHY_SECONDS = 30.0  # a connection that lived this long starts the backoff anew
+STRAY_SECONDS = 60.0  # longer than a gateway takes to notice that a client is gone
 WELCOME_SECONDS_MAX = 15.0
 TOKEN_SECONDS_MAX = 15.0
 Key = str | Callable[[], Awaitable[str]]
@@ -79,9 +80,7 @@ class Link:
         self._owner = owner
         self._connection: Connection | None = None
         self._attempt = 0
-        self._rivalled = (
-            False  # ours said hello while another of ours held: the 4003 of that is our own doing
-        )
+        self._stray_until = 0.0  # until then a 4003 may be our own doing: a hello was not welcomed
         self._closing: set[asyncio.Task[None]] = set()
 
     @property
@@ -97,7 +96,7 @@ class Link:
                 opened = await self._hold(opened or await self._open(self._settings.socket_url))
             except Closed as closed:
                 opened = None
-                if not (closed.retryable or (closed.code == SUPERSEDED and self._rivalled)):
+                if not (closed.retryable or self._own_doing(closed)):
                     raise closed.stopped() from None
                 await self._back_off(closed.wait_seconds)
 
@@ -129,11 +128,14 @@ class Link:
         """Connect, say hello, wait for the welcome."""
         token = await self.token()
         connection = await Connection.open(url, self._settings.encoding)
+        stray_before = self._stray_until
         try:
-            self._rivalled = self._connection is not None
             hello = self._owner.hello(token)
+            self._stray_until = asyncio.get_running_loop().time() + STRAY_SECONDS
             await connection.tell(hello)
-            return _Opened(connection, hello, await self._welcome(connection))
+            opened = _Opened(connection, hello, await self._welcome(connection))
+            self._stray_until = stray_before
+            return opened
         except BaseException:
             self._leave(connection)
             raise
@@ -152,7 +154,6 @@ class Link:
     async def _hold(self, opened: _Opened) -> _Opened | None:
         """Read a connection until another takes over, which is returned. Raises Closed where it is lost."""
         before, self._connection = self._connection, opened.connection
-        self._rivalled = False
         if before is not None:
             self._counters.handovers += 1
             self._leave(before)
@@ -208,9 +209,15 @@ class Link:
                 return None
         return None  # never reached: the count has no end
 
+    def _own_doing(self, closed: Closed) -> bool:
+        """Whether a late hello of ours superseded our connection. One such hello excuses one 4003."""
+        if closed.code != SUPERSEDED or asyncio.get_running_loop().time() >= self._stray_until:
+            return False
+        self._stray_until = 0.0
+        return True
+
     async def _back_off(self, wait_seconds: float) -> None:
         self._connection = None
-        self._rivalled = False
         self._owner.lost()
         self._counters.reconnects += 1
         self._attempt += 1

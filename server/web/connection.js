@@ -45,6 +45,8 @@ export class Connection {
   #timer;
   /** The last `error` about the connection itself: it says why the close that follows. @type {Frame | null} */
   fault = null;
+  saidHello = false;
+  welcomed = false;
 
   /**
    * After `welcome`: how long silence may last before the socket counts as dead.

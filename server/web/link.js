@@ -25,6 +25,7 @@ export class SignedOut extends Error {}
 const BACKOFF_MS_MAX = 20_000;
 const TOKEN_MS_MAX = 15_000;
 const HEALTHY_MS = 30_000; // a connection that lived this long starts the backoff anew
+const STRAY_MS = 60_000; // longer than a gateway takes to notice that a client is gone
 const RATE_LIMITED_MS = 1_000; // the least wait after a close that says so, where no error named another
 const STOPPED_AS = new Map([
   [SUPERSEDED, "superseded"],
@@ -63,8 +64,8 @@ export class Link {
   #probeMs = 10_000;
   /** @type {{by: number, url: string, attempt: number} | null} the server asked to leave the current one */
   #leaving = null;
-  /** Another connection of ours said hello while the current one held: its 4003 is our own doing. */
-  #rivalled = false;
+  /** Until then a 4003 may be our own doing: a hello of ours was not welcomed, and may be answered late. */
+  #strayUntil = 0;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #retryTimer;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -85,7 +86,8 @@ export class Link {
    */
   stop(code, message) {
     this.#dials++;
-    this.#dialling = this.#rivalled = false;
+    this.#dialling = false;
+    this.#strayUntil = 0;
     this.#current?.close();
     this.#next?.close();
     this.#current = this.#next = this.#leaving = null;
@@ -141,6 +143,7 @@ export class Link {
     }
     if (dial !== this.#dials) return; // stopped, or dialled again, meanwhile
     this.#dialling = false;
+    if (this.#next) this.#strayed(this.#next);
     this.#next?.close();
     this.#next = this.#connect(url, token);
   }
@@ -153,10 +156,7 @@ export class Link {
     /** @type {Frame} */
     let hello;
     const connection = new Connection(url, {
-      onOpen: () => {
-        this.#rivalled = this.#current !== null;
-        connection.tell((hello = this.owner.hello(token)));
-      },
+      onOpen: () => void (connection.saidHello = connection.tell((hello = this.owner.hello(token)))),
       onFrame: (frame) => this.#receive(connection, frame, hello),
       onClose: (code, reason) => this.#lost(connection, code, reason),
     });
@@ -192,9 +192,9 @@ export class Link {
   #welcome(connection, welcome, hello) {
     if (this.#leaving) this.handovers++;
     this.#current?.close();
+    connection.welcomed = true;
     this.#current = connection;
     this.#next = this.#leaving = null;
-    this.#rivalled = false;
     const { interval_ms, timeout_ms } = welcome.heartbeat;
     connection.expectEvery(interval_ms + timeout_ms);
     this.#probeMs = timeout_ms;
@@ -211,20 +211,37 @@ export class Link {
    * @param {string} reason
    */
   #lost(connection, code, reason) {
-    const rivalled = this.#rivalled && code === SUPERSEDED;
     if (connection === this.#current) this.#current = null;
     else if (connection === this.#next) this.#next = null;
     else return;
+    if (!connection.welcomed) this.#strayed(connection);
     if (this.#current) return void (mayReconnect(code) && this.#moveLater());
     clearTimeout(this.#healthyTimer);
     if (this.#next || this.#dialling) return; // the other one carries on
     this.#leaving = null;
-    this.#rivalled = false;
     const { fault } = connection;
     const waitMs = fault?.after_ms ?? (code === RATE_LIMITED ? RATE_LIMITED_MS : 0);
-    if (mayReconnect(code) || rivalled) return this.#retryLater(waitMs);
+    if (mayReconnect(code) || this.#ownDoing(code)) return this.#retryLater(waitMs);
     const message = reason || fault?.message || `the server closed the connection (${code})`;
     this.stop(STOPPED_AS.get(code) ?? "closed", message);
+  }
+
+  /**
+   * A connection ends without its welcome: its hello may still be on its way to a gateway.
+   * @param {Connection} connection
+   */
+  #strayed(connection) {
+    if (connection.saidHello) this.#strayUntil = Date.now() + STRAY_MS;
+  }
+
+  /**
+   * Whether it was a late hello of ours that superseded our connection. One such hello excuses one 4003.
+   * @param {number} code
+   */
+  #ownDoing(code) {
+    if (code !== SUPERSEDED || Date.now() >= this.#strayUntil) return false;
+    this.#strayUntil = 0;
+    return true;
   }
 
   /** A connection that should have taken over did not: once more, while there is time. */
