@@ -9,7 +9,6 @@ from websockets.exceptions import ConnectionClosedError
 from websockets.frames import Close
 
 from server.protocol.codes import CloseCode
-from server.session import effects as fx
 from tests.server.simulation.gateway import Connection
 
 TURNS = 12
@@ -74,7 +73,6 @@ class ClientSocket:
             self._gone = ConnectionClosedError(None, None)
             self._arrived.put_nowait(self._gone)
             self._line.to_server.append(None)
-            self._line.forget_hello()
 
     def deliver(self, frame: str | CloseCode) -> None:
         """A frame arrives, or the server's close."""
@@ -107,14 +105,8 @@ class Line:
         """Frames and closes on their way to the client."""
         return self.connection.outbox
 
-    def forget_hello(self) -> None:
-        """Its answer would take the session from the connection that came after it."""
-        jobs = self.connection.jobs
-        jobs[:] = [job for job in jobs if not isinstance(job.effect, fx.OpenSession)]
-
     def cut(self) -> None:
-        """Everything in flight is lost. A hello that is not answered yet dies with its connection."""
-        self.forget_hello()
+        """Everything in flight is lost. A hello that arrived may still supersede the connection after it."""
         self.to_server.clear()
         self.to_client.clear()
         self.dead = True
