@@ -99,6 +99,7 @@ class Settings(BaseSettings):
     worker_batched_tokens: int = 256
     worker_dtype: str = "auto"
     worker_flush_ms: int = 20
+    worker_start_seconds_max: int = 1800
     worker_first_token_target_ms: int = 2_000
     worker_step_target_ms: int = 1_000
 

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from engine import keys
+from engine.devices import DeviceHealth
 from engine.queue import PoolQueue
 from engine.scripts import FOLDER, Script
 
@@ -17,16 +18,22 @@ ORDER = Script(FOLDER / "order.lua", [FOLDER / "prelude" / "base.lua"])
 
 
 class SlotState(StrEnum):
-    """What a supervisor is doing with one of its places for a worker."""
+    """What a supervisor is doing with one of its places for a worker. SICK: its GPU must not be used; ALARM:
+    the model has not loaded again and again, which is still tried."""
 
     STARTING = "starting"
     READY = "ready"
     DRAINING = "draining"
     RESTARTING = "restarting"
+    SICK = "sick"
+    ALARM = "alarm"
 
 
 class SlotReport(msgspec.Struct, frozen=True):
-    """One place. `worker` is the process that runs there now or ran last; `why`: what went wrong last."""
+    """One place. `worker` is the process that runs there now or ran last; `why`: what went wrong last.
+
+    `gpu`: its index on the node, None where there is none or none can be read.
+    """
 
     index: int
     worker: str
@@ -36,15 +43,18 @@ class SlotReport(msgspec.Struct, frozen=True):
     failures: int = 0
     memory_mib: int | None = None
     why: str = ""
+    gpu: int | None = None
 
 
 class NodeReport(msgspec.Struct, frozen=True):
-    """One supervisor and its places."""
+    """One supervisor and its places. `devices_missing`: why no GPU could be read."""
 
     supervisor: str
     node: str
     pid: int
     slots: list[SlotReport]
+    devices: list[DeviceHealth] = []
+    devices_missing: str = ""
 
 
 class OrderKind(StrEnum):

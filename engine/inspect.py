@@ -11,6 +11,7 @@ import msgspec
 
 from billing import usage
 from engine import keys
+from engine.devices import DeviceHealth
 from engine.fleet import Fleet, NodeReport, SlotReport, SlotState
 from engine.queue import PoolQueue
 from engine.queue_types import WorkerView
@@ -30,7 +31,8 @@ FIELDS = (
 class WorkerRow(msgspec.Struct, frozen=True):
     """One worker, or one place of a supervisor where none is registered. `lease_ms`: what is left of it.
 
-    `state`: starting, ready, draining, lapsed (its lease ended), restarting; None: nobody reported it.
+    `state`: a SlotState, or lapsed (its lease ended). None, in any field: nobody reported it; `gpu_missing`
+    says why there is no `gpu`.
     """
 
     worker: str
@@ -47,6 +49,8 @@ class WorkerRow(msgspec.Struct, frozen=True):
     pid: int | None
     starts: int | None
     why: str
+    gpu: DeviceHealth | None = None
+    gpu_missing: str = ""
 
 
 class RequestRow(msgspec.Struct, frozen=True):
@@ -143,10 +147,10 @@ class Inspection:
         places = {slot.worker: (report, slot) for report in reports for slot in report.slots}
         rows: list[WorkerRow] = []
         for view in views:
-            _, slot = places.pop(view.worker, (None, None))
+            report, slot = places.pop(view.worker, (None, None))
             draining = await self.fleet.is_draining(view.worker)
-            rows.append(_registered(view, slot, draining, now))
-        rows += [_unregistered(report, slot) for report, slot in places.values()]
+            rows.append(_with_gpu(_registered(view, slot, draining, now), report, slot))
+        rows += [_with_gpu(_unregistered(*place), *place) for place in places.values()]
         return sorted(rows, key=lambda row: (row.node, row.worker))
 
     async def requests(self, tenant: str | None, status: Status | None, limit: int) -> list[RequestRow]:
@@ -307,6 +311,13 @@ def _unregistered(report: NodeReport, slot: SlotReport) -> WorkerRow:
         starts=slot.starts,
         why=slot.why,
     )
+
+
+def _with_gpu(row: WorkerRow, report: NodeReport | None, slot: SlotReport | None) -> WorkerRow:
+    if report is None or slot is None:
+        return row
+    gpu = next((device for device in report.devices if device.index == slot.gpu), None)
+    return msgspec.structs.replace(row, gpu=gpu, gpu_missing=report.devices_missing)
 
 
 def _row(pool: str, tenant: str, id: str, fields: Mapping[str, str]) -> RequestRow:

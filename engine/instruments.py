@@ -19,4 +19,7 @@ orphan_ends = _meter.create_counter(
 flush_seconds = _meter.create_histogram(
     "parley_worker_flush_seconds", unit="s", description="One append call for all answers"
 )
+alarms = _meter.create_counter(
+    "parley_supervisor_alarms", description="Somebody has to look: a model that does not load, a sick GPU"
+)
 worker_exits = _meter.create_counter("parley_supervisor_worker_exits", description="Worker exits, by outcome")

@@ -19,8 +19,10 @@ from core.settings import Settings
 from core.telemetry import logger
 from engine import instruments
 from engine.backends.environment import usable_cpus
+from engine.devices import Assigned
 from engine.fleet import SlotReport, SlotState
 from engine.queue import PoolQueue
+from engine.queue_types import WorkerView
 
 log = logger(__name__)
 
@@ -30,6 +32,11 @@ BACKOFF_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 15.0
 RELEASE_TRIES = 20
 RELEASE_RETRY_SECONDS = 0.1
+LAPSED_SECONDS_MAX = 30.0
+MEMORY_SECONDS = 10.0
+BLIND_SECONDS = 5.0
+LOAD_RETRIES = 3
+ENGINE_DEAD = 70
 MIB = 1 << 20
 
 
@@ -52,12 +59,14 @@ class Backoff:
 
 
 class Slot:
-    """Runs one worker after the other until told to stop. `changed` is called when its state does."""
+    """Runs one worker after the other until told to stop. `changed` is called when its state does; `gpu` is
+    set before `keep`, where the node has any."""
 
     def __init__(
         self, settings: Settings, queue: PoolQueue, index: int, workers: int, changed: Callable[[], None]
     ) -> None:
         self.worker = ""
+        self.gpu: Assigned | None = None
         self._settings = settings
         self._queue = queue
         self._index = index
@@ -68,22 +77,58 @@ class Slot:
         self._backoff = Backoff()
         self._starts = 0
         self._why = ""
+        self._fault = ""
+        self._well = asyncio.Event()
+        self._loaded = False
+        self._memory_mib: int | None = None
+        self._load_failures = 0
+        self._started_at = self._alive_at = self._looked_at = self._measured_at = 0.0
 
     async def keep(self, stop: asyncio.Event) -> None:
-        """Until `stop`; then the worker drains and ends."""
+        """Until `stop`; then the worker drains and ends. No worker runs while the place is sick."""
         while not stop.is_set():
+            if self._fault:
+                await self._until_well(stop)
+                continue
             self.worker = f"{self._settings.node}-{self._index}-{secrets.token_hex(4)}"
             started = time.monotonic()
             code = await self._run_one(stop)
+            await self._count_load(code)
             await self._release(code)
             self._backoff = self._backoff.after_exit(time.monotonic() - started, planned=code == 0)
             if not stop.is_set():
                 await self._pause(code, stop)
 
-    def seen(self, registered: set[str]) -> None:
-        """The workers that the pool knows now."""
-        if self._state is SlotState.STARTING and self.worker in registered:
+    def look(self, view: WorkerView | None) -> None:
+        """What the pool says of this worker now, about once a second: one that lost its lease for long, or
+        does not get ready, is ended."""
+        now = time.monotonic()
+        blind, self._looked_at = now - self._looked_at > BLIND_SECONDS, now
+        if view is not None and view.worker == self.worker and not self._loaded:
+            self._loaded, self._why = True, ""
             self._to(SlotState.READY)
+        if blind or (view is not None and view.alive):
+            self._alive_at = now
+        if self._process is None or self._state is SlotState.DRAINING:
+            return
+        start_max = self._settings.worker_start_seconds_max
+        if not self._loaded and now - self._started_at > start_max:
+            self._retire(f"not ready after {start_max} s")
+        elif self._loaded and now - self._alive_at > LAPSED_SECONDS_MAX:
+            self._retire(f"no lease for {LAPSED_SECONDS_MAX:.0f} s")
+
+    def judge(self, fault: str) -> None:
+        """Its device's fault takes its worker out, in order; without one it works again."""
+        if fault and not self._fault:
+            log.error("device fault", worker=self.worker, fault=fault)
+            instruments.alarms.add(1, {"kind": "device"})
+        self._fault = fault
+        if not fault:
+            self._well.set()
+            return
+        self._well.clear()
+        if self._process is not None and self._state is not SlotState.DRAINING:
+            self._retire(fault)
 
     def kill(self) -> None:
         """SIGKILL the worker and everything it started; its exit is seen like any other."""
@@ -100,16 +145,27 @@ class Slot:
             state=self._state,
             starts=self._starts,
             failures=self._backoff.failures,
-            memory_mib=_memory_mib(self._process.pid) if self._process else None,
-            why=self._why,
+            memory_mib=self._memory() if self._process else None,
+            why=self._fault or self._why,
+            gpu=self.gpu.device.index if self.gpu else None,
         )
+
+    def _memory(self) -> int | None:
+        """Now and then: it looks at every process of the node."""
+        now = time.monotonic()
+        if self._process is not None and now - self._measured_at > MEMORY_SECONDS:
+            self._measured_at, self._memory_mib = now, _memory_mib(self._process.pid)
+        return self._memory_mib
 
     async def _run_one(self, stop: asyncio.Event) -> int:
         """One worker from its start to its end; its exit code."""
         logs = self._settings.home / "logs"
         argv = [sys.executable, "-m", "engine.main", "worker", "--name", self.worker]
         self._starts += 1
-        self._to(SlotState.STARTING)
+        self._loaded, self._started_at = False, time.monotonic()
+        self._measured_at = 0.0
+        self._alive_at = self._started_at
+        self._to(SlotState.ALARM if self._alarmed else SlotState.STARTING)
         try:
             logs.mkdir(mode=0o700, parents=True, exist_ok=True)
             process = await spawn(argv, self._environment(os.environ), logs / f"worker-{self._index}.log")
@@ -132,12 +188,49 @@ class Slot:
             self._process = None
 
     async def _pause(self, code: int, stop: asyncio.Event) -> None:
-        self._why = "" if code == 0 else f"ended with code {code}"
-        self._to(SlotState.RESTARTING)
+        if code != 0 and not self._alarmed:
+            self._why = f"ended with code {code}" + ("" if self._loaded else ", not ready by then")
+        self._to(SlotState.ALARM if self._alarmed else SlotState.RESTARTING)
         log.warning("worker ended", worker=self.worker, code=code, restart_in=self._backoff.seconds)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._backoff.seconds):
                 await stop.wait()
+
+    async def _until_well(self, stop: asyncio.Event) -> None:
+        self._to(SlotState.SICK)
+        waits = [asyncio.create_task(event.wait()) for event in (self._well, stop)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+
+    def _retire(self, why: str) -> None:
+        """End the worker in order, by force where it does not go."""
+        log.warning("worker taken out", worker=self.worker, why=why)
+        self._why = why
+        self._to(SlotState.DRAINING)
+        assert self._process is not None, "only what runs can end"
+        self._process.terminate()
+        asyncio.get_running_loop().call_later(STOP_SECONDS_MAX, self._process.kill)
+
+    async def _count_load(self, code: int) -> None:
+        """A worker that ended before it was ready did not load its model: retried, then an alarm."""
+        if self._loaded or code in (0, ENGINE_DEAD) or await self._is_registered():
+            self._load_failures = 0
+            return
+        self._load_failures += 1
+        if self._load_failures == LOAD_RETRIES + 1:
+            self._why = f"its model has not loaded {self._load_failures} times: see worker-{self._index}.log"
+            log.error("model does not load", worker=self.worker, code=code, failures=self._load_failures)
+            instruments.alarms.add(1, {"kind": "load"})
+
+    async def _is_registered(self) -> bool:
+        with contextlib.suppress(RedisError, OSError):
+            return any(view.worker == self.worker for view in await self._queue.workers())
+        return False
+
+    @property
+    def _alarmed(self) -> bool:
+        return self._load_failures > LOAD_RETRIES
 
     async def _release(self, code: int) -> None:
         """Give back at once what an ended worker held. A lease that lapses does the same, seconds later."""
@@ -159,6 +252,8 @@ class Slot:
     def _environment(self, base: Mapping[str, str]) -> dict[str, str]:
         """Ours, and an even share of the cores where nobody said otherwise."""
         environment = dict(base)
+        if self.gpu is not None:
+            environment |= self.gpu.environment
         if self._settings.worker_threads is None and "OMP_NUM_THREADS" not in environment:
             environment["PARLEY_WORKER_THREADS"] = str(max(1, usable_cpus() // self._workers))
         return environment

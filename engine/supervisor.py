@@ -2,30 +2,38 @@
 behind.
 
 It sees a worker's exit at once and gives the worker's requests back in the same moment, which is what makes
-a crash a short pause for readers. It reports every second how its workers are, obeys what operators order
-(`parley workers`), and needs no GPU.
+a crash a short pause for readers. It reports every second how its workers and their GPUs are, takes sick
+ones out, obeys what operators order (`parley workers`), and needs no GPU.
 """
 
 import asyncio
 import contextlib
 import os
 import secrets
+import time
+from collections.abc import Generator
+from urllib.parse import quote
 
 from redis.exceptions import RedisError
 
 from billing.api import Quota
+from core import exclusive
+from core.errors import StartupError
 from core.redis import Client
 from core.settings import Settings
 from core.tasks import end_tasks
 from core.telemetry import logger
+from engine.devices import DeviceHealth, Devices, DeviceWatch, assign
 from engine.fleet import Fleet, NodeReport, OrderKind
 from engine.queue import PoolQueue
+from engine.queue_types import WorkerView
 from engine.reaper import Reaper
 from engine.slot import Slot
 
 log = logger(__name__)
 
 REPORT_SECONDS = 1.0
+HEALTH_LOG_SECONDS = 60.0
 ORDER_WAIT_SECONDS = 1.0
 
 
@@ -42,37 +50,86 @@ class Supervisor:
         self._slots = [
             Slot(settings, self._queue, index, workers, self._changed.set) for index in range(workers)
         ]
+        self._devices: Devices | None = None
+        self._devices_missing = ""
+        self._seen: list[DeviceHealth] = []
+        self._watches: dict[str, DeviceWatch] = {}
+        self._logged_at = time.monotonic()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Until `stop`; then the workers drain and end."""
-        beside = [asyncio.create_task(loop) for loop in (self._reaper.run(), self._watch(), self._obey())]
+        """Until `stop`; then the workers drain and end. Raises StartupError where another supervisor runs
+        this pool's workers from this data folder."""
+        with _alone(self._settings):
+            await asyncio.to_thread(self._open_devices)
+            loops = (self._reaper.run(), self._watch(), self._obey())
+            beside = [asyncio.create_task(loop) for loop in loops]
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for slot in self._slots:
+                        group.create_task(slot.keep(stop))
+            finally:
+                await end_tasks(beside)
+                with contextlib.suppress(RedisError, OSError):
+                    await self._fleet.leave(self._name)
+
+    def _open_devices(self) -> None:
         try:
-            async with asyncio.TaskGroup() as group:
-                for slot in self._slots:
-                    group.create_task(slot.keep(stop))
-        finally:
-            await end_tasks(beside)
-            with contextlib.suppress(RedisError, OSError):
-                await self._fleet.leave(self._name)
+            self._devices = Devices.open()
+            self._seen = self._devices.read()
+        except OSError as error:
+            self._devices_missing = str(error)
+            return
+        self._watches = {device.uuid: DeviceWatch(device) for device in self._seen}
+        for index, slot in enumerate(self._slots):
+            slot.gpu = assign(index, os.environ.get("CUDA_VISIBLE_DEVICES"), self._seen)
 
     async def _watch(self) -> None:
-        """Look at the workers and say how they are, for ever."""
+        """Look at the workers and their GPUs and say how they are, for ever."""
         while True:
             self._changed.clear()
+            await self._look_at_devices()
             try:
-                registered = {view.worker for view in await self._queue.workers()}
+                views = {view.worker: view for view in await self._queue.workers()}
                 for slot in self._slots:
-                    slot.seen(registered)
+                    slot.look(views.get(slot.worker))
                 await self._fleet.report(self._report())
+                self._log_health(views)
             except (RedisError, OSError) as error:
                 log.warning("report failed", error=type(error).__name__)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(REPORT_SECONDS):
                     await self._changed.wait()
 
+    async def _look_at_devices(self) -> None:
+        if self._devices is None:
+            return
+        self._seen = await asyncio.to_thread(self._devices.read)
+        xids = await asyncio.to_thread(self._devices.xids)
+        for device in self._seen:
+            self._watches[device.uuid].see(device, xids.get(device.uuid, []))
+        for slot in self._slots:
+            if slot.gpu is not None:
+                slot.judge(self._watches[slot.gpu.device.uuid].fault)
+
     def _report(self) -> NodeReport:
         slots = [slot.report() for slot in self._slots]
-        return NodeReport(self._name, self._settings.node, os.getpid(), slots)
+        node, pid = self._settings.node, os.getpid()
+        return NodeReport(self._name, node, pid, slots, self._seen, self._devices_missing)
+
+    def _log_health(self, views: dict[str, WorkerView]) -> None:
+        """One line a worker now and then."""
+        if time.monotonic() - self._logged_at < HEALTH_LOG_SECONDS:
+            return
+        self._logged_at = time.monotonic()
+        devices = {device.index: device for device in self._seen}
+        for slot in (slot.report() for slot in self._slots):
+            info = views[slot.worker].info if slot.worker in views else {}
+            load = {
+                name: info.get(name) for name in ("running", "waiting", "kv_usage", "steps", "step_age_ms")
+            }
+            gpu = devices[slot.gpu].temperature if slot.gpu is not None else self._devices_missing
+            state, memory = slot.state.value, slot.memory_mib
+            log.info("worker health", worker=slot.worker, state=state, memory_mib=memory, gpu=gpu, **load)
 
     async def _obey(self) -> None:
         """Orders as they come, for ever."""
@@ -86,3 +143,20 @@ class Supervisor:
                 for slot in self._slots:
                     if slot.worker == order.worker:
                         slot.kill()
+
+
+@contextlib.contextmanager
+def _alone(settings: Settings) -> Generator[None]:
+    """One supervisor a data folder, node and pool: two would write the same logs and each use all cores."""
+    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    names = f"{quote(settings.node, safe='')}-{quote(settings.pool, safe='')}"
+    lock = exclusive.take(settings.home / f"supervisor-{names}.lock", 0)
+    if lock is None:
+        raise StartupError(
+            f"another supervisor runs pool {settings.pool} on node {settings.node} from {settings.home}: "
+            "stop it, or choose another PARLEY_NODE or PARLEY_HOME"
+        )
+    try:
+        yield
+    finally:
+        os.close(lock)

@@ -23,7 +23,7 @@ def worker_table(rows: list[WorkerRow]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("worker", "node", "model", "state"):
         table.add_column(name, overflow="fold", min_width=8)
-    for name in ("held", "running", "waiting", "KV", "step age", "memory", "lease"):
+    for name in ("held", "running", "waiting", "KV", "step age", "memory", "GPU", "lease"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
     for row in rows:
@@ -33,6 +33,7 @@ def worker_table(rows: list[WorkerRow]) -> Table:
             NOTHING if row.kv_usage is None else f"{row.kv_usage:.0%}",
             duration(row.step_age_ms),
             NOTHING if row.memory_mib is None else f"{row.memory_mib:,} MiB",
+            NOTHING if row.gpu is None or row.gpu.temperature is None else f"{row.gpu.temperature} °C",
             duration(row.lease_ms or None),
             row.why,
         )

@@ -28,7 +28,8 @@ def command() -> None:
 def list_command(pool: str | None, as_json: bool) -> None:
     """Every worker of the pool: where it is, what it has in hand and how its engine does.
 
-    States: starting, ready, draining, lapsed (it stopped renewing its lease), restarting.
+    States: starting, ready, draining, lapsed (it stopped renewing its lease), restarting, sick (its GPU must
+    not be used), alarm (its model does not load).
     """
     rows = in_pool(pool, lambda found: found.inspection.workers())
     if as_json:

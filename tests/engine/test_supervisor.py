@@ -19,9 +19,13 @@ from billing.api import Quota
 from core.cli import parley as cli
 from core.clock import now_ms
 from core.database import Database
+from core.errors import StartupError
 from core.settings import Settings
 from core.tasks import end_tasks
+from engine import slot
 from engine.api import PoolQueue, WorkerView
+from engine.fleet import SlotState
+from engine.inspect import Inspection
 from engine.models.registry import ModelRecord, save
 from engine.reaper import Reaper
 from engine.slot import BACKOFF_SECONDS_MAX, STABLE_SECONDS, Backoff
@@ -153,6 +157,97 @@ async def _parley(*arguments: str) -> str:
 async def _replaced(crew: Crew, gone: str, count: int) -> bool:
     names = {worker.worker for worker in await crew.queue.workers()}
     return len(names) == count and gone not in names
+
+
+async def test_a_stopped_worker_is_taken_out(crew: Crew, monkeypatch: pytest.MonkeyPatch):
+    """SIGSTOP: others have its request when its lease is over, and it is replaced, by force."""
+    monkeypatch.setattr(slot, "LAPSED_SECONDS_MAX", 1.0)
+    monkeypatch.setattr(slot, "STOP_SECONDS_MAX", 0.2)
+    async with supervised(crew, crew.settings, workers=1) as (worker,):
+        id = await crew.send(max_tokens=60)
+        await crew.reaches(id, 5)
+        os.kill(int(worker.info["pid"]), signal.SIGSTOP)
+        await wait_until(lambda: _replaced(crew, worker.worker, 1), START_SECONDS_MAX)
+        await crew.ended(id)
+        assert await crew.kinds(id) == ["queued", "running", "moved:lost", "end"]
+
+
+async def test_a_model_that_does_not_load_is_an_alarm(crew: Crew, monkeypatch: pytest.MonkeyPatch):
+    """After three retries; `workers list` says so, starting goes on, and success ends it."""
+    monkeypatch.setattr(slot, "BACKOFF_SECONDS_MIN", 0.01)
+    monkeypatch.setattr(slot, "BACKOFF_SECONDS_MAX", 0.1)
+    tokenizer = crew.settings.home / "models" / "tiny" / "1" / "tokenizer.json"
+    hidden = tokenizer.rename(tokenizer.with_suffix(".hidden"))
+    stop = asyncio.Event()
+    task = asyncio.create_task(Supervisor(crew.settings, crew.redis, 1).run(stop))
+    seen = Inspection(crew.queue)
+    try:
+
+        async def state(wanted: str) -> str | None:
+            rows = [row for row in await seen.workers() if row.state == wanted]
+            return rows[0].why or "well" if rows else None
+
+        async def well() -> bool:
+            return await state("ready") == "well"
+
+        why = await wait_until(lambda: state("alarm"), START_SECONDS_MAX)
+        assert why == "its model has not loaded 4 times: see worker-0.log"
+        hidden.rename(tokenizer)
+        await wait_until(well, START_SECONDS_MAX)
+    finally:
+        stop.set()
+        await asyncio.wait_for(task, 20)
+
+
+async def test_a_worker_that_does_not_get_ready_is_ended(crew: Crew):
+    """The wait for a start has an end."""
+    hasty = crew.settings.model_copy(update={"worker_start_seconds_max": 0})
+    stop = asyncio.Event()
+    task = asyncio.create_task(Supervisor(hasty, crew.redis, 1).run(stop))
+    seen = Inspection(crew.queue)
+
+    async def why() -> bool:
+        return any("not ready" in row.why for row in await seen.workers())
+
+    try:
+        await wait_until(why, START_SECONDS_MAX)
+    finally:
+        stop.set()
+        await asyncio.wait_for(task, 20)
+
+
+async def test_a_second_supervisor_is_refused(crew: Crew):
+    """On the same node, pool and data folder; the first one does not notice."""
+    async with supervised(crew, crew.settings, workers=1):
+        with pytest.raises(StartupError, match="another supervisor runs pool default on node local"):
+            await Supervisor(crew.settings, crew.redis, 1).run(asyncio.Event())
+        assert len(await crew.queue.workers()) == 1
+
+
+async def test_a_sick_gpu_is_taken_out_until_it_is_well(crew: Crew):
+    """Its worker is drained in order, none is started there, and the place says why."""
+    stop, changed = asyncio.Event(), asyncio.Event()
+    place = slot.Slot(crew.settings, crew.queue, 0, 1, changed.set)
+    task = asyncio.create_task(place.keep(stop))
+
+    async def looked(state: SlotState) -> bool:
+        views = {view.worker: view for view in await crew.queue.workers()}
+        place.look(views.get(place.worker))
+        return place.report().state is state
+
+    try:
+        await wait_until(lambda: looked(SlotState.READY), START_SECONDS_MAX)
+        id = await crew.send(max_tokens=120)
+        await crew.reaches(id, 5)
+        place.judge("GPU 0: Xid 79")
+        await wait_until(lambda: looked(SlotState.SICK), START_SECONDS_MAX)
+        assert place.report().why == "GPU 0: Xid 79"
+        assert (await crew.kinds(id))[-1] == "moved:drain"
+        place.judge("")
+        await crew.ended(id, START_SECONDS_MAX)
+    finally:
+        stop.set()
+        await asyncio.wait_for(task, 20)
 
 
 async def test_the_reaper_ends_what_nobody_can_run(crew: Crew):
