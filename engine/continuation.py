@@ -55,6 +55,7 @@ def generation(
     return Generation(
         id=key,
         prompt=[*prompt, *tail],
+        tail_tokens=n,
         max_tokens=min(sampling.max_tokens, limits.max_model_len - len(prompt)) - n,
         min_tokens=max(0, min(sampling.min_tokens, sampling.max_tokens) - n),
         stop_ids=limits.stop_ids,

@@ -20,7 +20,8 @@ class Finish(StrEnum):
 
 
 class Generation(msgspec.Struct, frozen=True, kw_only=True):
-    """One generation. `prompt` includes what a continued answer has so far; `stop_ids` end it.
+    """One generation. `prompt` includes what a continued answer has so far: its last `tail_tokens` ids, which
+    count as output where penalties are concerned. `stop_ids` end it.
 
     `salt` keeps one tenant's cached prefixes from another's; `max_tokens` >= 1 counts what is still to come.
     """
@@ -29,6 +30,7 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     prompt: list[int]
     max_tokens: int
     stop_ids: tuple[int, ...]
+    tail_tokens: int = 0
     min_tokens: int = 0
     temperature: float = 1.0
     top_p: float = 1.0

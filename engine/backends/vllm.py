@@ -38,6 +38,7 @@ from engine.backends.base import (
     Measured,
     StepOutput,
 )
+from engine.backends.vllm_penalties import TailPenalties, penalties
 
 logger = structlog.get_logger(__name__)
 
@@ -109,8 +110,9 @@ class VllmEngine:
             self._progress = time.monotonic()
         llm = self._running()
         prompt = tokens_input(generation.prompt, cache_salt=generation.salt or None)
+        parameters = _parameters(generation, tail_counts=current_platform.is_cpu())
         try:
-            collector = await llm.add_request(generation.id, prompt, _parameters(generation))
+            collector = await llm.add_request(generation.id, prompt, parameters)
         except VllmDeadError as error:
             raise EngineDeadError("vLLM's engine core died") from error
         except (ValueError, TypeError) as error:
@@ -171,7 +173,11 @@ class VllmEngine:
 
     def _arguments(self) -> AsyncEngineArgs:
         settings = self._settings
-        gpu = {} if current_platform.is_cpu() else {"kv_cache_memory_bytes": None, "enforce_eager": False}
+        gpu: dict[str, Any] = {
+            "kv_cache_memory_bytes": None,
+            "enforce_eager": False,
+            "logits_processors": None,  # the V2 model runner takes another kind
+        }
         arguments: dict[str, Any] = {
             "model": str(self._folder),
             "dtype": settings.worker_dtype,
@@ -186,7 +192,8 @@ class VllmEngine:
             "enable_log_requests": False,
             "disable_log_stats": True,
             "enable_logging_iteration_details": True,  # in the statistics; nothing of it is logged
-            **gpu,
+            "logits_processors": [f"{TailPenalties.__module__}:{TailPenalties.__name__}"],
+            **({} if current_platform.is_cpu() else gpu),
         }
         return AsyncEngineArgs(**arguments)
 
@@ -246,7 +253,7 @@ def _finish(reason: str | None) -> Finish:
     return Finish(reason) if reason in (Finish.STOP, Finish.LENGTH) else Finish.ERROR
 
 
-def _parameters(generation: Generation) -> SamplingParams:
+def _parameters(generation: Generation, tail_counts: bool) -> SamplingParams:
     schema = generation.response_format
     return SamplingParams(
         max_tokens=generation.max_tokens,
@@ -256,11 +263,9 @@ def _parameters(generation: Generation) -> SamplingParams:
         top_k=generation.top_k,
         min_p=generation.min_p,
         seed=generation.seed,
-        presence_penalty=generation.presence_penalty,
-        frequency_penalty=generation.frequency_penalty,
-        repetition_penalty=generation.repetition_penalty,
         stop_token_ids=list(generation.stop_ids),
         structured_outputs=StructuredOutputsParams(json=schema) if schema else None,
         detokenize=False,
         output_kind=RequestOutputKind.DELTA,
+        **penalties(generation, tail_counts),
     )

@@ -140,6 +140,21 @@ async def test_a_seam_does_not_show_in_float32(client: Client):
         assert "moved:preempt" in await client.crew.kinds(id)
 
 
+async def test_penalties_count_what_was_said_before_a_seam(client: Client):
+    """A penalised greedy answer that was preempted at any token is the uninterrupted one."""
+    question = "Write a list of ten colours."
+    options = {"presence_penalty": 0.7, "frequency_penalty": 0.9, "repetition_penalty": 1.1, "min_tokens": 40}
+    whole, _ = await client.answer(question, **options)
+    assert whole != (await client.answer(question, min_tokens=40))[0]
+    for at in (3, 12, 25):
+        id = await client.ask(question, **options)
+        await client.crew.reaches(id, at)
+        await client.crew.queue.control(TENANT, id, Control.PREEMPT)
+        await client.crew.ended(id, 60)
+        assert "moved:preempt" in await client.crew.kinds(id)
+        assert await client.crew.text(id) == whole
+
+
 async def test_a_cancel_reaches_the_engine(client: Client):
     """The answer ends with what it has, and the engine has nothing left to do."""
     id = await client.ask("Tell me a very long story.", max_tokens=1500, min_tokens=1500)

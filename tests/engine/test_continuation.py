@@ -47,7 +47,7 @@ def test_the_engine_is_asked_for_what_is_left():
     """Prompt and tail become the prompt; limits shrink by what is there; the tenant salts the cache."""
     request = input_decoder.decode(a_claim(max_tokens=50, min_tokens=10, seed=7, stop=("x",)).input)
     asked = generation("key", "t1", request, PROMPT, [1, 2, 3], LIMITS)
-    assert asked.prompt == [*PROMPT, 1, 2, 3]
+    assert (asked.prompt, asked.tail_tokens) == ([*PROMPT, 1, 2, 3], 3)
     assert (asked.max_tokens, asked.min_tokens) == (47, 7)
     assert asked.salt == "t1"
     assert asked.seed == seed_at(7, 3)
