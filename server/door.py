@@ -223,8 +223,10 @@ class Door:
                 log.warning("upkeep failed", error=type(error).__name__)
 
     async def _keep_sessions(self) -> None:
-        for record in list(self._records.values()):
-            await self.sessions.keep(record)
+        """The news that a session went on elsewhere can be lost, too."""
+        for id, record in list(self._records.items()):
+            if not await self.sessions.keep(record) and id in self._inside:
+                self._inside[id].order_close(CloseCode.SUPERSEDED)
 
     async def _check_keys(self) -> None:
         """News of a revoked key can be lost, and a rotated one ends on a date set later: look keys up."""

@@ -223,7 +223,7 @@ class Intake:
         turn, tenant = prepared.turn, principal.tenant
         try:
             await self._store(principal, prepared)
-        except Refused:
+        except Exception:
             await self._edge.quota.release(tenant, turn.id)
             raise
         source = LiveSource(self._hub, self._edge.logs[admitted.pool], Name(admitted.pool, tenant, turn.id))

@@ -77,11 +77,13 @@ class Sessions:
         keys = [_key(record.tenant, record.session)]
         await _CONFIRM(self._edge.redis, keys, [0, record.connection, BEFORE_GRACE_MS])
 
-    async def keep(self, record: SessionRecord) -> None:
-        """The connection lives: so does the record."""
+    async def keep(self, record: SessionRecord) -> bool:
+        """The connection lives: so does the record. False: another connection has the session now."""
         key = _key(record.tenant, record.session)
-        await self._redis.pexpire(key, self._keep_ms)
-        await self._redis.pexpire(_ids(key), self._keep_ms)
+        pipe: Any = self._redis.pipeline(transaction=False)
+        pipe.hget(key, "connection").pexpire(key, self._keep_ms).pexpire(_ids(key), self._keep_ms)
+        holder = (await pipe.execute())[0]
+        return holder is None or holder.decode() == record.connection
 
     async def note(self, record: SessionRecord, id: str) -> None:
         """The session has a request whose end its client has not applied."""

@@ -13,6 +13,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.settings import Settings
 from engine.api import EntryKind
+from server import door
 from tests.helpers.wait import wait_until
 from tests.server.site import Peer, Site, running_site
 
@@ -29,8 +30,11 @@ TEXT = "Nile, Rhine and Zambezi. " * 20
 
 
 @pytest.fixture
-async def site(sqlite: Database, redis: Redis, settings: Settings) -> AsyncGenerator[Site]:
+async def site(
+    sqlite: Database, redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> AsyncGenerator[Site]:
     """A gateway whose clocks run fast."""
+    monkeypatch.setattr(door, "KEEP_SECONDS", 0.2)
     async with running_site(settings, sqlite, redis, **QUICK) as running:
         yield running
 
@@ -163,6 +167,14 @@ async def test_a_revocation_whose_news_was_lost_still_holds(site: Site):
             session.add(row)
         assert (await peer.hear("error"))["code"] == "unauthorized"
         assert await peer.closed() == 4501
+
+
+async def test_a_connection_that_never_heard_of_its_successor_is_closed(site: Site, redis: Redis):
+    """Sessions are looked at now and then: nothing depends on a message alone."""
+    async with site.welcomed() as peer:
+        key = f"{{t:{site.tenant}}}sess:{peer.welcome['session']}"
+        await redis.hset(key, "connection", "one at another gateway")
+        assert await peer.closed() == 4003
 
 
 async def test_a_key_s_connections_are_counted_over_all_gateways(site: Site, redis: Redis):
