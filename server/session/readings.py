@@ -121,7 +121,7 @@ class Readings:
 
     def due(self) -> float:
         """When the pace or the ladder of a stream wants a tick."""
-        return min([stream.due() for stream in self._by_id.values()], default=NEVER)
+        return min([stream.due for stream in self._by_id.values()], default=NEVER)
 
     def in_flight(self) -> int:
         """Unacknowledged bytes."""
@@ -131,7 +131,7 @@ class Readings:
         """What the pace lets go now, and who has fallen behind."""
         out: list[fx.Effect] = []
         for stream in self._by_id.values():
-            if stream.due() <= now:
+            if stream.due <= now:
                 out.extend(self._deliver(stream, now))
         return out
 
@@ -186,6 +186,7 @@ class Readings:
                 out.append(fx.Emit(m.Event(stream.g, "paused")))
             if climbed.stuck:
                 out.append(fx.Report(stream.id, stuck=True))
+        stream.note_due()
         if stream.wants_log():
             stream.reading = True
             window = stream.window

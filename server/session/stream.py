@@ -49,6 +49,7 @@ class Stream:
         self.moving = False
         self.ended_at: int | None = None
         self.stalled: float | None = None
+        self.due = NEVER
         self._tokens = 0
         self._pace = pace
         self._pending: list[Entry] = []
@@ -96,12 +97,13 @@ class Stream:
         """An acknowledgement came: what was shut may be open."""
         self._blocked = False
 
-    def due(self) -> float:
-        """When the pace lets the next delta go, or the ladder wants a look."""
+    def note_due(self) -> None:
+        """Something changed: note in `due` when the pace lets a delta go, or the ladder wants a look."""
         if self.moving:
-            return NEVER
+            self.due = NEVER
+            return
         climb = self.ladder.due()
-        return min(climb, self._next_delta_at) if self._pending else climb
+        self.due = min(climb, self._next_delta_at) if self._pending else climb
 
     def wants_log(self) -> bool:
         """Whether the log has more that the window has room for."""
