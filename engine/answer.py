@@ -121,6 +121,19 @@ class Answer:
             end=usage.encode(self.event) if self.event else None,
         )
 
+    def question(self) -> Append:
+        """Appends nothing: the reply says whether the log is still as it was left."""
+        claim, n, o = self.claim, self._logged_n, self._logged_o
+        return Append(
+            tenant=claim.tenant,
+            id=claim.id,
+            ck=claim.ck,
+            n0=n,
+            o0=o,
+            raw=max(self._position, claim.raw),
+            visible=self._position,
+        )
+
     def appended(self, sent: Append) -> None:
         """An append of ours is in the log."""
         self._logged_n = sent.n0 + len(sent.tokens) // 4

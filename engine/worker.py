@@ -149,7 +149,7 @@ class Worker:
             await self._append_singly(sent, error)
             return
         instruments.flush_seconds.record(time.monotonic() - self._last_flush)
-        work = self._workload.appended(sent, answers)
+        work = self._workload.appended(sent, answers, now_ms())
         for (answer, _), result in zip(sent, answers, strict=True):
             if result.code not in ("OK", "DUP", "ENDED"):
                 log.warning("append not taken", code=result.code.value, **_names(answer))

@@ -14,6 +14,7 @@ from billing.usage import UsageEvent
 from engine.answer import Answer, Phase
 from engine.backends.base import Finish, Generation, Measured, StepOutput
 from engine.continuation import ModelLimits, generation
+from engine.ended import EndedAnswers
 from engine.queue_types import Append, AppendCode, Appended, Claim, Offer, ReleaseWhy
 from engine.request import Control, EndReason
 from engine.scheduling.capacity import Admission, Capacity, Held
@@ -66,6 +67,7 @@ class Workload:
         self._chunk_tokens = chunk_tokens
         self._answers: dict[str, Answer] = {}
         self._keys: dict[tuple[str, str], str] = {}
+        self._ended = EndedAnswers()
         self._extending: set[str] = set()
         self._suspects: set[str] = set()
 
@@ -205,19 +207,25 @@ class Workload:
 
     @property
     def held(self) -> set[tuple[str, str]]:
-        """Tenant and id of every answer in hand."""
-        return set(self._keys)
+        """Tenant and id of every answer in hand, and of those that ended a moment ago."""
+        return set(self._keys) | self._ended.names
 
     def appends(self, now_ms: int) -> list[tuple[Answer, Append]]:
-        """What the log does not have yet."""
+        """What the log does not have yet, and questions whether it still has what ended."""
         found = ((answer, answer.append(self._pool, now_ms)) for answer in self._answers.values())
-        return [(answer, append) for answer, append in found if append is not None]
+        asked = [(answer, answer.question()) for answer in self._ended.due(now_ms)]
+        return [(answer, append) for answer, append in found if append is not None] + asked
 
-    def appended(self, sent: Sequence[tuple[Answer, Append]], answers: Sequence[Appended]) -> Work:
+    def appended(
+        self, sent: Sequence[tuple[Answer, Append]], answers: Sequence[Appended], now_ms: int
+    ) -> Work:
         """What became of a flush."""
         work = Work()
         for (answer, append), result in zip(sent, answers, strict=True):
-            self._appended(answer, append, result, work)
+            if answer in self._ended:
+                self._answered(answer, result, work)
+            else:
+                self._appended(answer, append, result, now_ms, work)
         return work
 
     def departures(self) -> Work:
@@ -260,7 +268,21 @@ class Workload:
     def _stop(self, answer: Answer, work: Work) -> None:
         work.abort.append(answer.key)
 
-    def _appended(self, answer: Answer, append: Append, result: Appended, work: Work) -> None:
+    def _answered(self, answer: Answer, result: Appended, work: Work) -> None:
+        """Whether an ended answer's end is still in the log. Where the tail is lost, it goes there again."""
+        if result.code is AppendCode.ENDED:
+            self._ended.confirmed(answer)
+            return
+        self._ended.forget(answer)
+        if result.code is not AppendCode.GAP:
+            return
+        if answer.rewind(result):
+            self._answers[answer.key] = answer
+            self._keys[answer.claim.tenant, answer.claim.id] = answer.key
+        else:
+            self._give_back(answer, work)
+
+    def _appended(self, answer: Answer, append: Append, result: Appended, now_ms: int, work: Work) -> None:
         match result.code:
             case AppendCode.OK | AppendCode.DUP:
                 answer.appended(append)
@@ -268,17 +290,22 @@ class Workload:
                 self._obey(answer, result.control, work)
             case AppendCode.ENDED:
                 if append.end is not None and answer.event is not None:
+                    answer.appended(append)
                     work.settle.append(answer.event)
                     self._admission.ended(_held(answer))
+                    self._ended.keep(answer, now_ms)
                 self._forget(answer, work)
             case AppendCode.GAP if answer.rewind(result):
                 self._obey(answer, result.control, work)
             case AppendCode.GAP:
-                claim = answer.claim
-                work.release.append((claim.tenant, claim.id, claim.ck, "drain"))
+                self._give_back(answer, work)
                 self._forget(answer, work)
             case AppendCode.FENCED | AppendCode.MISSING:
                 self._forget(answer, work)
+
+    def _give_back(self, answer: Answer, work: Work) -> None:
+        claim = answer.claim
+        work.release.append((claim.tenant, claim.id, claim.ck, "drain"))
 
     def _forget(self, answer: Answer, work: Work) -> None:
         if answer.phase is Phase.RUNNING:

@@ -212,6 +212,28 @@ async def test_a_lost_tail_is_appended_again(crew: Crew):
     assert await crew.text(id) == TEXT
 
 
+async def test_an_end_that_redis_lost_is_appended_again(crew: Crew):
+    """Redis comes back as it was before the answer's last words: its worker still has them, and says them."""
+    client: Any = crew.redis
+    async with crew.worker(paused_at(4, TEXT)) as worker:
+        id = await crew.send()
+        await crew.reaches(id, 4)
+        saved = {key: await client.dump(key) for key in await client.keys("*")}
+        worker.engine.next_token = saying(TEXT)
+        worker.engine.resume()
+        end = await crew.ended(id)
+        before = await crew.entries(id)
+        await client.flushdb()
+        for key, value in saved.items():
+            await client.restore(key, 0, value)
+        assert len(await crew.entries(id)) < len(before)
+        assert await crew.ended(id) == end
+        [_] = await client.xrange(usage.ended_stream(crew.pool))
+        assert await crew.queue.claimed(worker.name) == set()
+    assert await crew.entries(id) == before
+    assert worker.engine.unfinished() == set()
+
+
 async def test_a_log_that_takes_nothing_does_not_hold_up_the_others(crew: Crew):
     """One request whose keys are broken is given back as an error; the rest of the flush goes through."""
     client: Any = crew.redis
