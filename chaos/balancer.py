@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 import httpx
 
@@ -19,9 +20,10 @@ BACKLOG = 2048
 
 
 class Side(asyncio.Protocol):
-    """One side of a carried connection; what it receives goes to the other."""
+    """One side of a carried connection; what it receives goes to the other. Clients' sides have a number."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
         self.transport: Any = None
         self.other: Side | None = None
         self._early: list[bytes] = []
@@ -81,7 +83,15 @@ class Balancer:
         self._gateways = list(gateways)
         self._client = client
         self._turn = 0
+        self._accepted = 0
         self._opening: set[asyncio.Task[None]] = set()
+        self._sides: WeakSet[Side] = WeakSet()
+
+    @property
+    def clients(self) -> list[Side]:
+        """The clients' sides of what is carried now, oldest first."""
+        open_ = [side for side in self._sides if side.other is not None and not side.transport.is_closing()]
+        return sorted(open_, key=lambda side: side.number)
 
     def add(self, gateway: str) -> None:
         """One more gateway, by its http:// URL."""
@@ -102,7 +112,9 @@ class Balancer:
 
     def accept(self) -> Side:
         """A client's side, to be joined with a gateway's."""
-        side = Side()
+        self._accepted += 1
+        side = Side(self._accepted)
+        self._sides.add(side)
         task = asyncio.get_running_loop().create_task(self._open(side))
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)

@@ -61,7 +61,7 @@ class Tenant:
 
 @dataclass
 class Cluster:
-    """A running installation. `struck`: workers that were killed; their pids may be others' by now."""
+    """A running installation. `tenant` is the first one; `another_tenant` makes more."""
 
     plan: Plan
     site: Ground
@@ -72,7 +72,6 @@ class Cluster:
     balancer: Balancer
     gateways: list[Running]
     tenants: list[Tenant]
-    struck: set[str] = field(default_factory=set[str])
 
     @property
     def tenant(self) -> Tenant:

@@ -10,18 +10,18 @@ import json
 import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 from redis.exceptions import RedisError
 
 from billing.api import Quota
-from chaos.bench.session.ground import Ground
+from chaos.bench.session.ground import Ground, Running
 from core.redis import Client
 from core.tasks import end_tasks
 from engine.api import PoolQueue, Reaper
 
 RELEASE_RETRY_SECONDS = 0.05
+START_SECONDS_MAX = 60.0
 SOCKET_NAME = "nursery.sock"
 
 
@@ -46,7 +46,7 @@ async def forked(site: Ground, redis: Client, workers: int, **settings: object) 
     reaping = asyncio.create_task(reaper.run())
     nursery = await site.start(["-m", "chaos.nursery", str(address)], **settings)
     try:
-        await nest.keep(workers, nursery.log)
+        await nest.keep(workers, nursery)
         yield
     finally:
         nest.stopping = True
@@ -67,13 +67,17 @@ class _Nest:
         self._nursery: asyncio.Future[asyncio.StreamWriter] = asyncio.get_running_loop().create_future()
         self._releases: set[asyncio.Task[None]] = set()
 
-    async def keep(self, workers: int, log: Path) -> None:
+    async def keep(self, workers: int, process: Running) -> None:
         """Have this many workers from now on."""
+        ended = asyncio.ensure_future(process.process.wait())
         try:
-            async with asyncio.timeout(60):
-                nursery = await asyncio.shield(self._nursery)
-        except TimeoutError as error:
-            raise RuntimeError(f"the nursery does not come up: see {log}") from error
+            both = [self._nursery, ended]
+            await asyncio.wait(both, timeout=START_SECONDS_MAX, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ended.cancel()
+        if not self._nursery.done():
+            raise RuntimeError(f"the nursery does not come up: see {process.log}")
+        nursery = self._nursery.result()
         for _ in range(workers):
             self._start(nursery)
 

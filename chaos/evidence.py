@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 from billing.api import UsageEvent
 from billing.usage import ENDED_FIELD, decode, ended_stream
 from chaos.cluster import Cluster
-from chaos.facts import Answered, Facts, Strike
+from chaos.facts import Answered, Facts
 from core.tasks import end_tasks
 from engine.api import Entry
 
@@ -36,28 +36,24 @@ async def witnessed(cluster: Cluster) -> AsyncGenerator[list[UsageEvent]]:
 
 
 async def gather(
-    cluster: Cluster,
-    answers: Sequence[Answered],
-    strikes: Sequence[Strike],
-    events: list[UsageEvent],
-    seconds: float,
+    cluster: Cluster, answers: Sequence[Answered], events: Sequence[UsageEvent], **more: Any
 ) -> Facts:
     """Everything the oracle judges, once nothing moves any more or patience is over.
 
-    `seconds`: how long the faults took."""
+    `more`: fields of Facts that the caller knows."""
     await _come_to_rest(cluster, len({answer.id for answer in answers if not answer.refused}))
-    logs = {each.id: await _log(cluster, each.tenant, each.id) for each in answers if not each.refused}
+    asked = {each.id: each.tenant for each in answers if not each.refused}
+    logs = {id: await _log(cluster, tenant, id) for id, tenant in asked.items()}
     return Facts(
         seed=cluster.plan.seed,
         answers=list(answers),
-        strikes=list(strikes),
         logs={id: log for id, log in logs.items() if log},
         events=list(events),
         posted=await cluster.posted(),
         quarantined=await cluster.quarantined(),
         settled=await cluster.settled(),
         leftovers=await cluster.leftovers(),
-        seconds=seconds,
+        **more,
     )
 
 

@@ -79,7 +79,8 @@ class Posted:
 @dataclass
 class Facts:
     """All of one round. `logs`: the entries of each request's log by id; `events`: usage events as the pool
-    published them; `leftovers`: what the queue still held when everything had ended."""
+    published them; `leftovers`: what the queue still held when everything had ended;
+    `counters`: what the clients counted."""
 
     seed: int
     answers: list[Answered] = field(default_factory=list[Answered])
@@ -90,6 +91,7 @@ class Facts:
     quarantined: list[str] = field(default_factory=list[str])
     settled: Mapping[str, "Sums"] = field(default_factory=dict[str, "Sums"])
     leftovers: list[str] = field(default_factory=list[str])
+    counters: Mapping[str, int] = field(default_factory=dict[str, int])
     seconds: float = 0.0
 
 

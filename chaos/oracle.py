@@ -75,6 +75,8 @@ def judge(facts: Facts, scripted: bool = True) -> list[Finding]:
         found += judge_text(answer, expected(answer.question, facts.seed) if scripted else None)
         found += judge_log(answer, facts.logs.get(answer.id))
         found += judge_billing(answer, events[key], usage.get(key), posted.get(key))
+    if wrong := facts.counters.get("mismatched", 0):
+        found.append(Finding(Wrong.DOUBLED, "", f"{wrong} answers did not have their hash at first reading"))
     found += judge_strangers(facts)
     found += judge_sums(facts)
     found += [Finding(Wrong.LEFT, "", leftover) for leftover in facts.leftovers]

@@ -17,6 +17,7 @@ from chaos.oracle import Finding, Wrong
 
 FINDINGS_KEPT = 100
 FINDINGS_SHOWN = 20
+COUNTERS = "reconnects", "resumed", "resent", "gaps", "stale"
 WHOLE = Wrong.LOST, Wrong.DOUBLED, Wrong.UNBILLED, Wrong.DOUBLE_BILLED, Wrong.LEFT
 
 
@@ -36,7 +37,8 @@ class Tally(msgspec.Struct):
     pauses_ms: list[float] = msgspec.field(default_factory=list[float])
     wrong: dict[str, int] = msgspec.field(default_factory=dict[str, int])
     findings: list[str] = msgspec.field(default_factory=list[str])
-    extra: dict[str, float] = msgspec.field(default_factory=dict[str, float])
+    counters: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    first_ms: list[float] = msgspec.field(default_factory=list[float])
 
     def add(self, facts: Facts, findings: Sequence[Finding]) -> None:
         """One more round."""
@@ -49,6 +51,9 @@ class Tally(msgspec.Struct):
         self.seams += sum(len(answer.seams) for answer in facts.answers)
         self.seconds += facts.seconds
         self.pauses_ms += [round(1000 * pause, 1) for pause in pauses(facts.answers, facts.strikes)]
+        for name, value in facts.counters.items():
+            self.counters[name] = self.counters.get(name, 0) + value
+        self.first_ms += [1000 * (a.first_text_at - a.sent_at) for a in facts.answers if a.first_text_at]
         # A request counts once for each kind of wrong, however often the oracle stumbles over it.
         counted = Counter(what for what, _ in {(each.what, each.request or each.detail) for each in findings})
         for what, count in counted.items():
@@ -80,7 +85,11 @@ class Tally(msgspec.Struct):
             ]
         if self.refused:
             rows.append(Figure("refused with a code", self.refused, ""))
-        rows += [Figure(name, value, "") for name, value in self.extra.items()]
+        rows += [
+            Figure("asked to first text, p50", percentile(self.first_ms, 0.5), "ms"),
+            Figure("asked to first text, p99", percentile(self.first_ms, 0.99), "ms"),
+        ]
+        rows += [Figure(f"clients: {name}", self.counters.get(name, 0), "") for name in COUNTERS]
         return rows + [Figure(what.value, self.wrong.get(what.value, 0), "", most=0) for what in WHOLE]
 
 

@@ -19,6 +19,7 @@ from core.settings import Settings
 from core.telemetry import configure_logs
 
 PROGRESS_SECONDS = 5.0
+ENGINES = click.Choice([engine.value for engine in Engine])
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def _command(scenario: Scenario) -> click.Command:
     @click.option("--kills", "strikes", default=scenario.strikes, show_default=True, help="How many faults.")
     @click.option("--workers", default=4, show_default=True, type=click.IntRange(1, 64))
     @click.option("--gateways", default=1, show_default=True, type=click.IntRange(1, 8))
-    @click.option("--engine", default=Engine.SCRIPTED, show_default=True, type=click.Choice(Engine))
+    @click.option("--engine", default=min(scenario.engines).value, show_default=True, type=ENGINES)
     @click.option("--rate", type=float, help=f"Faults a second (scripted: {scenario.per_second:g}).")
     @click.option("--round", "per_round", default=500, show_default=True, help="Faults an installation.")
     @click.option("--supervised", is_flag=True, help="Workers under `parley supervisor`; always with vLLM.")
@@ -102,19 +103,20 @@ def _command(scenario: Scenario) -> click.Command:
         strikes: int,
         workers: int,
         gateways: int,
-        engine: Engine,
+        engine: str,
         rate: float | None,
         per_round: int,
         supervised: bool,
         state: Path | None,
         as_json: bool,
     ) -> None:
-        if engine not in scenario.engines:
+        chosen = Engine(engine)
+        if chosen not in scenario.engines:
             raise click.UsageError(f"{scenario.name} does not apply to the {engine} engine")
-        vllm = engine is Engine.VLLM
+        vllm = chosen is Engine.VLLM
         seed = random.SystemRandom().getrandbits(31) if seed is None else seed
         forked = scenario.forked and not supervised and not vllm
-        plan = Plan(engine, workers, gateways, forked, seed, settings=scenario.settings)
+        plan = Plan(chosen, workers, gateways, forked, seed, settings=scenario.settings)
         rate = rate or (scenario.vllm_per_second if vllm else scenario.per_second)
         asked = Run(scenario, plan, strikes, rate, per_round, state)
         configure_logs(Settings.model_validate({"log_level": "error"}), "chaos")

@@ -10,10 +10,11 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
-from chaos.cluster import Cluster, Engine, Plan, running_cluster
+from chaos.cluster import Engine, Plan, running_cluster
 from chaos.evidence import gather, witnessed
 from chaos.facts import Facts, Strike
-from chaos.faults import kill_worker
+from chaos.faults import disconnect, kill_engine_core, kill_worker, reload, stop_worker
+from chaos.scene import Scene
 from chaos.workload import Crowd, Kind, questions
 
 BUSY_SECONDS_MAX = 60.0
@@ -25,7 +26,7 @@ SPREAD: dict[str, object] = {"worker_slots": 6}
 NO_POISON: dict[str, object] = {"deaths_max": 1000}
 VLLM_KIND = Kind(characters=(20, 200), tokens=(60, 160), stops=False)
 
-Fault = Callable[[Cluster, random.Random], Awaitable[Strike | None]]
+Fault = Callable[[Scene, random.Random], Awaitable[Strike | None]]
 Told = Callable[[int], None]
 
 
@@ -50,56 +51,99 @@ class Scenario:
     pause_p99_ms: float | None = None
 
 
-KILL_WORKERS = Scenario(
-    "kill-workers",
-    "SIGKILL of workers in the middle of answers.",
-    kill_worker.strike,
-    per_second=4.0,
-    vllm_per_second=0.05,
-    strikes=60,
-    settings=SPREAD | NO_POISON,
-    pause_p50_ms=500,
-    pause_p99_ms=1500,
+ALL = (
+    Scenario(
+        "kill-workers",
+        "SIGKILL of workers in the middle of answers.",
+        kill_worker.strike,
+        per_second=4.0,
+        vllm_per_second=0.05,
+        strikes=60,
+        settings=SPREAD | NO_POISON,
+        pause_p50_ms=500,
+        pause_p99_ms=1500,
+    ),
+    Scenario(
+        "kill-engine-core",
+        "SIGKILL of the EngineCore under a vLLM worker; there is none with the scripted engine.",
+        kill_engine_core.strike,
+        per_second=0.05,
+        vllm_per_second=0.05,
+        strikes=4,
+        settings=SPREAD | NO_POISON,
+        engines=frozenset({Engine.VLLM}),
+        pause_p50_ms=500,
+        pause_p99_ms=1500,
+    ),
+    Scenario(
+        "stop-workers",
+        "SIGSTOP of workers in the middle of answers, SIGCONT 0.2 to 6 s later.",
+        stop_worker.strike,
+        per_second=1.0,
+        vllm_per_second=0.2,
+        strikes=8,
+        settings=SPREAD,
+        pause_p99_ms=10_000,
+    ),
+    Scenario(
+        "disconnects",
+        "Clients' connections are cut in the middle of answers.",
+        disconnect.strike,
+        per_second=2.0,
+        vllm_per_second=1.0,
+        strikes=60,
+        settings=SPREAD,
+        clients=16,
+        at_once=1,
+    ),
+    Scenario(
+        "reload-storm",
+        "Six further readers at once attach to every open answer, again and again.",
+        reload.strike,
+        per_second=0.5,
+        vllm_per_second=0.2,
+        strikes=6,
+        settings=SPREAD,
+    ),
 )
-ALL = (KILL_WORKERS,)
 
 
 async def run_round(scenario: Scenario, plan: Plan, strikes: int, per_second: float, told: Told) -> Facts:
     """One round with this many faults. `told` hears of each fault."""
     async with running_cluster(plan) as cluster, witnessed(cluster) as events:
-        began = time.monotonic()
         stop = asyncio.Event()
         kind = VLLM_KIND if plan.engine is Engine.VLLM else scenario.kind
         url, tenant = cluster.balancer.url, cluster.tenant
         crowd = Crowd(url, tenant.key, tenant.id, scenario.clients, scenario.at_once)
-        asking = asyncio.create_task(crowd.run(questions(plan.seed, kind), stop))
-        try:
-            done = await _strike(scenario, cluster, strikes, per_second, told)
-        finally:
+        async with asyncio.TaskGroup() as group:
+            scene = Scene(cluster, crowd, group)
+            group.create_task(crowd.run(questions(plan.seed, kind), stop))
+            began = time.monotonic()
+            done = await _strike(scenario, scene, strikes, per_second, told)
+            seconds = time.monotonic() - began
             stop.set()
-        seconds = time.monotonic() - began
-        await asking
-        return await gather(cluster, crowd.answers, done, events, seconds)
+        answers = crowd.answers + scene.answers
+        return await gather(cluster, answers, events, strikes=done, seconds=seconds, counters=crowd.counters)
 
 
 async def _strike(
-    scenario: Scenario, cluster: Cluster, strikes: int, per_second: float, told: Told
+    scenario: Scenario, scene: Scene, strikes: int, per_second: float, told: Told
 ) -> list[Strike]:
     """Faults at the moments of a Poisson process; one that finds nothing to hit is tried again soon."""
-    chosen = random.Random(f"faults {cluster.plan.seed}")
+    chosen = random.Random(f"faults {scene.cluster.plan.seed}")
     done: list[Strike] = []
     due = time.monotonic() + WARM_SECONDS
     while len(done) < strikes:
         due += chosen.expovariate(per_second)
         await asyncio.sleep(max(0.0, due - time.monotonic()))
-        done.append(await _hit(scenario, cluster, chosen))
+        done.append(await _hit(scenario, scene, chosen))
         told(len(done))
     return done
 
 
-async def _hit(scenario: Scenario, cluster: Cluster, chosen: random.Random) -> Strike:
+async def _hit(scenario: Scenario, scene: Scene, chosen: random.Random) -> Strike:
     async with asyncio.timeout(BUSY_SECONDS_MAX):
-        while (strike := await scenario.strike(cluster, chosen)) is None:  # noqa: ASYNC110  (a worker becomes busy unannounced)
+        while (strike := await scenario.strike(scene, chosen)) is None:  # noqa: ASYNC110  (nothing says when)
             await asyncio.sleep(NOT_BUSY_SECONDS)
     return strike
 

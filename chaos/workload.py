@@ -6,16 +6,17 @@ Writes down what the clients saw; judges nothing.
 import asyncio
 import random
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Coroutine, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from chaos.facts import Answered, Question, Seam
 from server.client import Answer, Client
 from server.client_answer import Ended, Event, ProtocolError, Status, Text
 
-ANSWER_SECONDS_MAX = 60.0
+ANSWER_SECONDS_MAX = 120.0
 LETTERS = "abcdefghijklmnopqrstuvwxyz     ?!<>|é€"
 STOP_SHARE = 0.25
 STOP_LENGTHS = (1, 2, 2, 3)
@@ -71,14 +72,17 @@ class Watched:
         self.moved.clear()
 
 
-async def ask(client: Client, tenant: str, question: Question) -> Answered:
+async def ask(client: Client, tenant: str, question: Question, id: str) -> Answered:
     """One question read to its end, however that is."""
-    id = client.new_id()
-    watched = Watched(Answered(tenant, question, id, sent_at=time.monotonic()))
+    sent = client.send(question.content, options=_options(question), id=id)
+    return await _to_its_end(sent, Watched(Answered(tenant, question, id, time.monotonic())))
+
+
+async def _to_its_end(opening: Coroutine[Any, Any, Answer], watched: Watched) -> Answered:
     answer: Answer | None = None
     try:
         async with asyncio.timeout(ANSWER_SECONDS_MAX):
-            answer = await client.send(question.content, options=_options(question), id=id)
+            answer = await opening
             await watch(answer, watched)
     except ProtocolError as error:
         refused = answer is None
@@ -94,6 +98,11 @@ async def ask(client: Client, tenant: str, question: Question) -> Answered:
     return replace(watched.fact, text=text, seams=tuple(watched.seams))
 
 
+async def reread(client: Client, tenant: str, id: str, question: Question) -> Answered:
+    """Somebody's answer read from its start, by attaching."""
+    return await _to_its_end(client.attach(id), Watched(Answered(tenant, question, id, time.monotonic())))
+
+
 async def watch(answer: Answer, watched: Watched) -> None:
     """Read an answer to its end."""
     async for event in answer.events():
@@ -102,7 +111,10 @@ async def watch(answer: Answer, watched: Watched) -> None:
 
 @dataclass
 class Crowd:
-    """Clients that ask one question after the other until told to stop. `answers` in the order they ended."""
+    """Clients that ask one question after the other until told to stop.
+
+    `answers` in the order they ended, `open` those that are under way by id; `counters` are the sums of what
+    the clients counted."""
 
     url: str
     key: str
@@ -110,7 +122,8 @@ class Crowd:
     clients: int = 4
     at_once: int = 4
     answers: list[Answered] = field(default_factory=list[Answered])
-    asked: int = 0
+    open: dict[str, Question] = field(default_factory=dict[str, Question])
+    counters: Counter[str] = field(default_factory=Counter[str])
 
     async def run(self, asks: Iterator[Question], stop: asyncio.Event) -> None:
         """Until `stop`; what was asked by then is read to its end."""
@@ -122,13 +135,16 @@ class Crowd:
         async with Client(self.url, self.key, backoff_seconds=0.1) as client, asyncio.TaskGroup() as group:
             for _ in range(self.at_once):
                 group.create_task(self._one_after_the_other(client, asks, stop))
+        self.counters.update(asdict(client.counters))
 
     async def _one_after_the_other(
         self, client: Client, asks: Iterator[Question], stop: asyncio.Event
     ) -> None:
         while not stop.is_set():
-            self.asked += 1
-            self.answers.append(await ask(client, self.tenant, next(asks)))
+            question, id = next(asks), client.new_id()
+            self.open[id] = question
+            self.answers.append(await ask(client, self.tenant, question, id))
+            del self.open[id]
 
 
 def _options(question: Question) -> dict[str, Any]:

@@ -37,3 +37,18 @@ def test_kills_lose_nothing_and_a_run_goes_on_where_it_was(tmp_path: Path):
     again = attacked("kill-workers", "--kills", "12", "--workers", "3", "--state", state)
     assert again["figures"] == first["figures"]
     assert str(SEED) in first["replay"]
+
+
+def test_cut_connections_lose_nothing():
+    """Clients come back by themselves and read on where they stood."""
+    report = attacked("disconnects", "--kills", "10", "--workers", "2")
+    assert figure(report, "clients: reconnects") == 10
+    assert figure(report, "clients: resumed") > 0
+
+
+def test_an_engine_core_needs_vllm():
+    """A scenario that does not apply says so."""
+    command = [sys.executable, "-m", "chaos", "run", "kill-engine-core", "--engine", "scripted"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+    assert done.returncode == 2
+    assert "does not apply" in done.stderr

@@ -1,0 +1,33 @@
+"""Everybody reloads at once: new clients attach to every answer that is open and read it from its start."""
+
+import asyncio
+import random
+import time
+
+from chaos.facts import Answered, Question, Strike
+from chaos.scene import Scene
+from chaos.workload import reread
+from server.client import Client
+
+KIND = "reload of all readers"
+READERS = 6
+
+
+async def strike(scene: Scene, chosen: random.Random) -> Strike | None:
+    """Bring the readers; None where no answer is open. They read on after this."""
+    found = dict(scene.crowd.open)
+    if not found:
+        return None
+    order = list(found.items())
+    for _ in range(READERS):
+        chosen.shuffle(order)
+        scene.group.create_task(_read_all(scene, list(order)))
+    return Strike(time.monotonic(), KIND, f"{len(found)} answers", frozenset(found))
+
+
+async def _read_all(scene: Scene, asked: list[tuple[str, Question]]) -> None:
+    crowd = scene.crowd
+    async with Client(crowd.url, crowd.key, backoff_seconds=0.1) as client:
+        reading = [reread(client, crowd.tenant, id, question) for id, question in asked]
+        answers: list[Answered] = await asyncio.gather(*reading)
+    scene.answers += answers

@@ -1,0 +1,21 @@
+"""What a fault may reach: the installation, who asks there, and what it leaves running."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from chaos.cluster import Cluster
+from chaos.facts import Answered
+from chaos.workload import Crowd
+
+
+@dataclass
+class Scene:
+    """One round. `group` keeps what a fault starts and does not wait for; `answers` are those of readers
+    that a fault brought."""
+
+    cluster: Cluster
+    crowd: Crowd
+    group: asyncio.TaskGroup
+    answers: list[Answered] = field(default_factory=list[Answered])
+    struck: set[str] = field(default_factory=set[str])
+    """Workers that were killed: their pids may be others' by now."""
