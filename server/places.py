@@ -16,8 +16,9 @@ from core.settings import Settings
 KEPT_AT_ONCE_MAX = 500
 
 _FOLDER = Path(__file__).parent / "lua"
-_ADMIT = Script(_FOLDER / "connection_admit.lua")
-_KEEP = Script(_FOLDER / "connection_keep.lua")
+_CLOCK = [_FOLDER / "prelude" / "clock.lua"]
+_ADMIT = Script(_FOLDER / "connection_admit.lua", _CLOCK)
+_KEEP = Script(_FOLDER / "connection_keep.lua", _CLOCK)
 
 
 class Places:

@@ -65,6 +65,15 @@ def sqlite_template() -> Generator[Path]:
         yield folder / "template.db"
 
 
+@pytest.fixture
+async def sqlite(sqlite_template: Path, home: Path) -> AsyncGenerator[Database]:
+    """A migrated, empty SQLite database at the home's default place."""
+    shutil.copy(sqlite_template, home / "parley.db")
+    opened = Database(f"sqlite+aiosqlite:///{home / 'parley.db'}")
+    yield opened
+    await opened.close()
+
+
 @pytest.fixture(scope="session")
 def postgres_folder() -> Generator[Path]:
     """The socket folder of a running Postgres that holds a migrated database `template_parley`."""

@@ -2,11 +2,6 @@
 -- Count a connection of a key against the key's limit, over all gateways. A lease keeps its place.
 -- KEYS: the key's connections   ARGV: now_ms or 0, connection, the one it replaces or '', most, lease_ms
 -- Reply: 1, or 0 where the key has as many as it may.
-local now = tonumber(ARGV[1])
-if now == 0 then
-  local time = redis.call('TIME')
-  now = time[1] * 1000 + math.floor(time[2] / 1000)
-end
 local lease = tonumber(ARGV[5])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now))
 redis.call('ZREM', KEYS[1], ARGV[3])

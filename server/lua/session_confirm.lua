@@ -1,11 +1,6 @@
 #!lua
 -- The client has the newest resume token: the one before is good for a while only.
 -- KEYS: session   ARGV: now_ms or 0, connection, grace_ms
-local now = tonumber(ARGV[1])
-if now == 0 then
-  local time = redis.call('TIME')
-  now = time[1] * 1000 + math.floor(time[2] / 1000)
-end
 local connection, before_until = unpack(redis.call('HMGET', KEYS[1], 'connection', 'before_until'))
 if connection == ARGV[2] and before_until == '0' then
   redis.call('HSET', KEYS[1], 'before_until', string.format('%.0f', now + tonumber(ARGV[3])))

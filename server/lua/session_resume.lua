@@ -2,11 +2,6 @@
 -- Take a session over with its resume token: newest connection wins, the token's number goes up by one.
 -- KEYS: session, its open ids   ARGV: now_ms or 0, owner, token's number, connection, gateway, keep_ms
 -- Reply: {new number, connection before, gateway before}, or {} where the token is not good (any more)
-local now = tonumber(ARGV[1])
-if now == 0 then
-  local time = redis.call('TIME')
-  now = time[1] * 1000 + math.floor(time[2] / 1000)
-end
 local owner, n, before_until, connection, gateway =
   unpack(redis.call('HMGET', KEYS[1], 'owner', 'n', 'before_until', 'connection', 'gateway'))
 if not owner or owner ~= ARGV[2] then

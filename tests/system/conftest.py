@@ -1,8 +1,6 @@
 """Fixtures of the tests with several gateways."""
 
-import shutil
 from collections.abc import AsyncGenerator
-from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
@@ -12,15 +10,6 @@ from core.settings import Settings
 from tests.helpers.gateways import Fleet, running_gateways
 
 SLOTS = 160
-
-
-@pytest.fixture
-async def sqlite(sqlite_template: Path, home: Path) -> AsyncGenerator[Database]:
-    """A migrated, empty SQLite database at the home's default place."""
-    shutil.copy(sqlite_template, home / "parley.db")
-    opened = Database(f"sqlite+aiosqlite:///{home / 'parley.db'}")
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture
