@@ -90,6 +90,7 @@ class Settings(BaseSettings):
     fair_delta_tokens: int = 256
     age_standard_ms: int = 30_000
     age_bulk_ms: int = 120_000
+    tenant_reserves_max: int = 64
 
     # Worker
     worker_slots: int = 32

@@ -31,7 +31,7 @@ from engine.queue_types import (
     View,
     WorkerView,
 )
-from engine.request import Control, Entry, Status
+from engine.request import Control, Entry, PriorityClass, Status
 
 ENDED_UNREAD_MAX = 1_000_000
 REAP_BUDGET = 100
@@ -147,10 +147,16 @@ class PoolQueue:
         lease, size = self._settings.worker_lease_ms, int(info.get("kv_tokens", 0))
         await self._run(scripts.REGISTER, worker, fingerprint, size, msgspec.json.encode(info), lease)
 
-    async def set_tenant(self, tenant: str, terms: TenantTerms) -> None:
-        """A tenant's share of the pool and its caps, for what waits now too."""
+    async def set_tenant(self, tenant: str, terms: TenantTerms) -> bool:
+        """A tenant's share of the pool, its caps and its reserve, for what waits now too. False: too many
+        tenants have a reserve."""
         caps = ("" if cap is None else cap for cap in (terms.slots_max, terms.tokens_max))
-        await self._run(scripts.TENANT, tenant, terms.weight, *caps)
+        reserve = (terms.highest.value, terms.reserve_tokens, self._settings.tenant_reserves_max)
+        return bool(await self._run(scripts.TENANT, tenant, terms.weight, *caps, *reserve))
+
+    async def set_reserve(self, priority: PriorityClass, tokens: int) -> None:
+        """KV tokens of the pool that lower classes leave free for this one while it uses less."""
+        await self._run(scripts.RESERVE, priority.value, tokens)
 
     async def starting(self, fingerprint: str) -> None:
         """A worker that can run `fingerprint` is starting: requests wait for it, up to 120 s from now."""

@@ -62,11 +62,14 @@ class Offer(msgspec.Struct, frozen=True):
 
 class TenantTerms(msgspec.Struct, frozen=True, kw_only=True):
     """A tenant's place in a pool. `weight` > 0: its share against other tenants with waiting work;
-    `slots_max`: running requests; `tokens_max`: KV tokens in flight, None: no cap."""
+    `slots_max`: running requests; `tokens_max`: KV tokens in flight, None: no cap; `highest`: the class
+    that its requests get at most; `reserve_tokens`: KV tokens of the pool that others leave free for it."""
 
     weight: float = 1.0
     slots_max: int | None = None
     tokens_max: int | None = None
+    highest: PriorityClass = PriorityClass.INTERACTIVE
+    reserve_tokens: int = 0
 
     def __post_init__(self) -> None:
         if not 0 < self.weight < math.inf:
@@ -104,10 +107,12 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class Claims(msgspec.Struct, frozen=True):
-    """The answer to one claim call. `retry_ms` > 0: something waits that did not fit; ask again then."""
+    """The answer to one claim call. `retry_ms` > 0: something waits that did not fit; ask again then.
+    `victims`: tenant and id of claims that were ordered to leave for interactive work."""
 
     claims: list[Claim]
     retry_ms: int
+    victims: list[tuple[str, str]] = []
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True):

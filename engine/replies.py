@@ -47,9 +47,9 @@ def enqueued(reply: list[Any]) -> Enqueued | Refusal:
 
 
 def claims(reply: list[Any]) -> Claims:
-    """{retry, {{tenant, id, values, input, tokens}...}}."""
-    retry, rows = reply
-    return Claims([_claim(*row) for row in rows], retry)
+    """{retry, {{tenant, id, values, input, tokens}...}, {{tenant, id}...}}."""
+    retry, rows, victims = reply
+    return Claims([_claim(*row) for row in rows], retry, [(t.decode(), id.decode()) for t, id in victims])
 
 
 def _claim(tenant: bytes, id: bytes, values: list[Any], packed: bytes, tokens: bytes) -> Claim:

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- claim(now, worker, call number, nonce, fingerprint, slots, KV tokens, prefill tokens, picks max, deaths max,
 -- prompt weight, delta, age of standard ms, age of bulk ms): classes in order, in a class the tenant whose turn it is.
--- Replies {retry ms, rows}.
+-- Replies {retry ms, rows, victims}: rows to run, and {t, id} of what the worker shall give back for interactive work.
 -- The picks of a call are stored and repeated for the same call number, so a lost reply strands nothing. Claim tokens
 -- derive from the caller's nonce: Lua's own random numbers are the same in every script.
 local name, number, nonce, fingerprint = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
@@ -9,9 +9,9 @@ local slots, kv, prefill = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8
 local picks_max, deaths_max = math.min(slots, tonumber(ARGV[9])), tonumber(ARGV[10])
 local prompt_weight, delta = tonumber(ARGV[11]), tonumber(ARGV[12]) * UNIT
 local AGES = { standard = tonumber(ARGV[13]), bulk = tonumber(ARGV[14]) }
-local NOT_FITTING_RETRY_MS, AGED_EVERY = 50, 8
+local NOT_FITTING_RETRY_MS, AGED_EVERY, LARGE_PREFILLS_MAX = 50, 8, 2
 local worker = P .. 'worker:' .. name
-local picks, unfit = {}, false
+local picks, victims, unfit, retry, wanted, large_left = {}, {}, false, math.huge, math.huge, 0
 
 local ROW = { 'ck', 'cn', 'epoch', 'n', 'o', 'raw', 'visible', 'granted', 'control', 'deaths', 'claimed', 'first',
   'cached', 'recomputed', 'covered' }
@@ -29,26 +29,75 @@ local function row_of(pick)
   return { t, id, values, call('GET', key('in', t, id)), tokens }
 end
 
-local function reply(stored, retry)
+local function reply(stored, retry_ms, victims)
   local rows = {}
   for _, pick in ipairs(stored) do
     rows[#rows + 1] = row_of(pick)
   end
-  return { retry, rows }
+  return { retry_ms, rows, victims }
+end
+
+-- What of this worker's room lower classes, and other tenants, leave free for those who reserved it.
+local size, whole = 0, 0
+local reserve, used, promised, in_flight = {}, {}, {}, {}
+
+local function read_reserves()
+  size = number_of(call('HGET', worker, 'size'))
+  whole = number_of(call('HGET', KEYS[1], 'pool:' .. fingerprint))
+  for _, class in ipairs(CLASSES) do
+    local values = call('HMGET', KEYS[1], 'reserve:' .. class, 'used:' .. class)
+    reserve[class], used[class] = number_of(values[1]), number_of(values[2])
+  end
+  local pairs_ = call('HGETALL', P .. 'reserves')
+  for at = 1, #pairs_, 2 do
+    promised[pairs_[at]] = tonumber(pairs_[at + 1])
+    in_flight[pairs_[at]] = number_of(call('HGET', P .. 'ten:' .. pairs_[at], 'tokens'))
+  end
+end
+
+local function kept_from(t, class)
+  local kept = 0
+  for _, higher in ipairs(CLASSES) do
+    if higher == class then
+      break
+    end
+    kept = kept + math.max(0, reserve[higher] - used[higher])
+  end
+  for tenant, tokens in pairs(promised) do
+    if tenant ~= t then
+      kept = kept + math.max(0, tokens - in_flight[tenant])
+    end
+  end
+  return kept > 0 and kept * size / math.max(1, whole) or 0
 end
 
 -- One prompt may exceed the prefill budget, else it would never run.
 local function fits(found)
-  local enough = found.need <= kv and prefill > 0
+  local enough = found.need <= kv - kept_from(found.t, found.class)
+  if found.class == 'interactive' and not enough then
+    wanted = math.min(wanted, found.need + kept_from(found.t, found.class))
+  end
+  enough = enough and prefill > 0 and (not found.large or large_left > 0)
   unfit = unfit or not enough
   return enough
 end
 
-local function judge(found)
+-- True while the worker that has its tokens cached may still come for it.
+local function is_kept_warm(found)
+  if found.warm == '' or found.warm == name or found.warm_until <= NOW then
+    return false
+  end
+  local lease = call('ZSCORE', P .. 'workers', found.warm)
+  local kept = lease and tonumber(lease) > NOW
+  retry = kept and math.min(retry, found.warm_until - NOW) or retry
+  return kept
+end
+
+local function judge(found, left)
   local doomed = bit.band(found.control, CANCEL) ~= 0 or found.deaths >= deaths_max
-  if found.fingerprint ~= fingerprint or found.deadline <= NOW or doomed then
+  if found.fingerprint ~= fingerprint or found.deadline <= NOW or doomed or is_kept_warm(found) then
     return 'other'
-  elseif exceeds_cap(found.t, found.need) then
+  elseif found.need > left then
     return 'cap'
   end
   return not fits(found) and 'room' or nil
@@ -95,6 +144,8 @@ local function account(found, counter)
     call('HSET', KEYS[1], served, int(counter))
   end
   hold(found.t, found.id, found.class, found.need)
+  used[found.class] = used[found.class] + found.need
+  in_flight[found.t] = in_flight[found.t] and in_flight[found.t] + found.need
   return found.cn == 0 and charge(found.t, prompt_weight * found.prompt) or counter
 end
 
@@ -102,7 +153,7 @@ local function take(found)
   local t, id = found.t, found.id
   local req, ck = key('req', t, id), nonce .. '-' .. (#picks + 1)
   leave_line(t, id, found.class)
-  call('HSET', req, 'status', 'running', 'ck', ck, 'worker', name, 'warm', name)
+  call('HSET', req, 'status', 'running', 'ck', ck, 'worker', name, 'taken', int(NOW))
   call('SADD', P .. 'run:' .. t, id)
   call('SADD', P .. 'claims:' .. name, member_of(t, id))
   if call('HINCRBY', req, 'cn', 1) == 1 then
@@ -110,6 +161,10 @@ local function take(found)
     log_event(t, id, 'running')
   else
     call('HINCRBY', req, 'recomputed', found.prompt + found.n)
+  end
+  if found.large then
+    call('SADD', P .. 'bigs:' .. name, member_of(t, id))
+    large_left = large_left - 1
   end
   picks[#picks + 1] = { t, id, ck }
   kv, prefill = kv - found.need, prefill - found.prompt - found.n
@@ -124,10 +179,31 @@ local function serve(tenant)
   end
 end
 
+-- Interactive work that waits for nothing but what lower work holds on this worker gets it; nothing lower is taken
+-- meanwhile. Without slots, what it waits for is one of them.
+local function room_is_coming()
+  local coming = false
+  if picks_max == 0 and next_in('interactive') then
+    victims = make_room(name, 0, 1)
+  elseif wanted < math.huge then
+    victims, coming = make_room(name, wanted - kv, 0)
+  end
+  return coming
+end
+
 local function pick_all()
-  local unaged = number_of(call('HGET', KEYS[1], 'unaged'))
+  local unaged, asked = number_of(call('HGET', KEYS[1], 'unaged')), picks_max == 0
+  if picks_max == 0 then
+    room_is_coming()
+  end
   while #picks < picks_max do
     local tenant, at = in_class_order()
+    if (at or 2) > 1 and not asked then
+      asked = true
+      if room_is_coming() then
+        break
+      end
+    end
     if not tenant then
       break
     end
@@ -167,22 +243,25 @@ end
 
 local lease = call('ZSCORE', P .. 'workers', name)
 if not lease or tonumber(lease) <= NOW then
-  return { 0, {} }
+  return { 0, {}, {} }
 end
 local last, stored, begin = unpack(call('HMGET', worker, 'call', 'answer', 'starts'))
 if number == number_of(last) and stored then
   local answer = cmsgpack.unpack(stored)
-  return reply(answer[2], answer[1])
+  return reply(answer[2], answer[1], answer[3])
 elseif number < number_of(last) then
-  return { 0, {} }
+  return { 0, {}, {} }
 end
 starts = begin and cmsgpack.unpack(begin) or {}
+large_left = LARGE_PREFILLS_MAX - call('SCARD', P .. 'bigs:' .. name)
+read_reserves()
 pick_all()
 local unread = remember_starts()
-local retry = (unfit or unread) and #picks == 0 and NOT_FITTING_RETRY_MS or 0
-call('HSET', worker, 'call', int(number), 'answer', cmsgpack.pack({ retry, picks }))
+retry = (unfit or unread) and math.min(retry, NOT_FITTING_RETRY_MS) or retry
+retry = #picks == 0 and retry < math.huge and retry or 0
+call('HSET', worker, 'call', int(number), 'answer', cmsgpack.pack({ retry, picks, victims }))
 if #picks > 0 then
   keep_pace()
 end
 publish()
-return reply(picks, retry)
+return reply(picks, retry, victims)

@@ -19,14 +19,35 @@ local function follow()
   call('ZADD', P .. 'gws', 'NX', int(NOW + gateway_lease), gateway)
 end
 
+-- A tenant's own highest class bounds what its requests ask for.
+local function clamped(asked)
+  local highest = call('HGET', P .. 'ten:' .. t, 'highest') or CLASSES[1]
+  for _, name in ipairs(CLASSES) do
+    if name == asked or name == highest then
+      if name == asked and name ~= highest then
+        return highest
+      end
+      return asked
+    end
+  end
+end
+
+-- What is served before: all of the higher classes, the tenant's own requests, and of the others what is their share of
+-- that time.
 local function ahead_of(order)
-  local ahead = 0
+  local ahead, line = 0, class .. ':' .. t
   for _, higher in ipairs(CLASSES) do
     if higher == class then
-      return ahead + call('ZCOUNT', P .. 'age:' .. class, '-inf', '(' .. order)
+      break
     end
     ahead = ahead + call('ZCARD', P .. 'age:' .. higher)
   end
+  local ids, big, active = P .. 'ids:' .. line, P .. 'big:' .. line, P .. 'act:' .. class
+  local own = call('ZCOUNT', ids, '-inf', '(' .. order) + call('ZCOUNT', big, '-inf', '(' .. order)
+  local others = call('ZCARD', P .. 'age:' .. class) - call('ZCARD', ids) - call('ZCARD', big)
+  local tenants = call('ZCARD', active) - (call('ZSCORE', active, t) and 1 or 0)
+  local weight = tonumber(call('HGET', P .. 'ten:' .. t, 'weight') or 1)
+  return ahead + own + math.min(others, math.ceil((own + 1) * tenants / weight))
 end
 
 -- Predicted from the pace at which a full pool has been taking requests lately.
@@ -67,7 +88,8 @@ local function refusal()
   local of_tenant = 0
   for _, name in ipairs(CLASSES) do
     total = total + call('ZCARD', P .. 'age:' .. name)
-    of_tenant = of_tenant + call('ZCARD', P .. 'ids:' .. name .. ':' .. t)
+    local line = name .. ':' .. t
+    of_tenant = of_tenant + call('ZCARD', P .. 'ids:' .. line) + call('ZCARD', P .. 'big:' .. line)
   end
   if of_tenant >= tenant_max then
     return { 'rejected_tenant_cap', math.max(1000, wait_for(1)) }
@@ -81,6 +103,7 @@ local function refusal()
   end
 end
 
+class = clamped(class)
 local answer = known() or too_large() or refusal()
 if answer then
   return answer
@@ -93,12 +116,13 @@ if total == 0 then
   call('HSET', KEYS[1], 'busy', '0')
 end
 local size = number_of(call('HGET', KEYS[1], 'size:' .. fingerprint))
-local lane = size > 0 and prompt > size / 4 and 'large' or 'normal'
-call('HSET', req, 'status', 'queued', 'body_hash', body_hash, 'ck', '', 'cn', 0, 'worker', '', 'epoch', 1,
-  'class', class, 'lane', lane, 'order', order, 'fingerprint', fingerprint, 'n', 0, 'o', 0, 'raw', 0, 'visible', 0,
-  'granted', ARGV[12], 'deadline', ARGV[10], 'control', ARGV[16], 'warm', '', 'deaths', 0, 'preempts', 0,
-  'prompt', ARGV[8], 'accepted', ARGV[11], 'claimed', 0, 'first', 0, 'cached', 0, 'covered', 0, 'recomputed', 0,
-  'model', ARGV[13])
+local lane = size > 0 and prompt + tonumber(ARGV[12]) > size / 4 and 'large' or 'normal'
+-- What claim reads of each candidate comes first: small hashes are searched from their beginning.
+call('HSET', req, 'status', 'queued', 'fingerprint', fingerprint, 'prompt', ARGV[8], 'n', 0, 'granted', ARGV[12],
+  'deadline', ARGV[10], 'control', ARGV[16], 'deaths', 0, 'order', order, 'cn', 0, 'lane', lane, 'warm', '',
+  'ck', '', 'o', 0, 'class', class, 'worker', '', 'raw', 0, 'visible', 0, 'epoch', 1, 'preempts', 0, 'held', 0,
+  'accepted', ARGV[11], 'claimed', 0, 'first', 0, 'cached', 0, 'covered', 0, 'recomputed', 0, 'model', ARGV[13],
+  'body_hash', body_hash)
 if ARGV[15] ~= '' then
   call('HSET', req, 'noread', ARGV[15])
 end

@@ -5,7 +5,5 @@ call('HSET', P .. 'worker:' .. name, 'fingerprint', fingerprint, 'size', int(siz
 call('HSETNX', P .. 'worker:' .. name, 'call', 0)
 call('ZADD', P .. 'workers', int(NOW + tonumber(ARGV[6])), name)
 call('HSET', KEYS[1], 'seen:' .. fingerprint, int(NOW))
-if size > number_of(call('HGET', KEYS[1], 'size:' .. fingerprint)) then
-  call('HSET', KEYS[1], 'size:' .. fingerprint, int(size))
-end
+measure(fingerprint)
 return 1

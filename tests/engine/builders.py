@@ -160,8 +160,9 @@ class Pool:
         for class_ in PriorityClass:
             if await self.client.zscore(self.key(f"age:{class_}"), member) is not None:
                 found.add(f"line:{class_}")
-            if await self.client.zscore(self.key(f"ids:{class_}:{tenant}"), id) is not None:
-                found.add(f"ids:{class_}")
+            for lane in ("ids", "big"):
+                if await self.client.zscore(self.key(f"{lane}:{class_}:{tenant}"), id) is not None:
+                    found.add(f"{lane}:{class_}")
         if await self.client.sismember(self.key(f"run:{tenant}"), id):
             found.add("run")
         for view in await self.queue.workers():

@@ -7,11 +7,16 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from engine.api import PriorityClass, TenantTerms
+from engine.api import Control, PriorityClass, TenantTerms
 
 UNIT = 1000
 IDS_MAX = 4
 AGED_EVERY = 8
+LARGE_PREFILLS_MAX = 2
+PREEMPTS_MAX = 3
+PREEMPT_AFTER_MS = 2_000
+Interactive = PriorityClass.INTERACTIVE
+NONE = Control(0)
 
 
 @dataclass
@@ -29,6 +34,14 @@ class Item:
     claims: int = 0
     held: int = 0
     doomed: bool = False
+    large: bool = False
+    worker: str = ""
+    taken_ms: int = 0
+    fresh: bool = False
+    preempts: int = 0
+    control: Control = NONE
+    warm: str = ""
+    warm_until: int = 0
 
     @property
     def need(self) -> int:
@@ -67,21 +80,37 @@ class Weights:
 
 @dataclass
 class Room:
-    """What a worker can still take."""
+    """What a worker can still take. `share`: its part of the pool's KV; `alive`: the workers with a lease."""
 
+    worker: str
     slots: int
     kv_tokens: int
     prefill_tokens: int
+    now: int
+    share: float = 1.0
+    alive: frozenset[str] = frozenset()
+    large: int = LARGE_PREFILLS_MAX
+    wanted: float = math.inf
 
-    def fits(self, item: Item) -> bool:
-        """Whether it can take this one too."""
-        return item.need <= self.kv_tokens and self.prefill_tokens > 0
+    def keeps_warm(self, item: Item) -> bool:
+        """Whether another worker, with its tokens cached, may still come for it."""
+        return item.warm not in ("", self.worker) and item.warm_until > self.now and item.warm in self.alive
 
     def take(self, item: Item) -> None:
         """It has been taken."""
         self.slots -= 1
+        self.large -= item.large
         self.kv_tokens -= item.need
         self.prefill_tokens -= item.prompt + item.n
+
+
+@dataclass
+class Scan:
+    """One claim call: the room there is, how deep each line is read, and which were."""
+
+    room: Room
+    depths: dict[PriorityClass, int]
+    looked: set[PriorityClass] = field(default_factory=set[PriorityClass])
 
 
 class FairModel:
@@ -94,6 +123,8 @@ class FairModel:
         self.blocked: dict[PriorityClass, set[str]] = {c: set() for c in PriorityClass}
         self.served: dict[PriorityClass, int] = dict.fromkeys(PriorityClass, 0)
         self.used: dict[PriorityClass, int] = dict.fromkeys(PriorityClass, 0)
+        self.reserves: dict[PriorityClass, int] = dict.fromkeys(PriorityClass, 0)
+        self.running: list[Item] = []
         self.unaged = 0
         self.depths: dict[tuple[str, PriorityClass], int] = {}
 
@@ -134,6 +165,8 @@ class FairModel:
     def let_go(self, item: Item) -> None:
         """A running one is no longer running."""
         tenant = self.tenant(item.tenant)
+        self.running.remove(item)
+        item.control &= Control.CANCEL
         tenant.running.remove(item.id)
         tenant.tokens -= item.held
         self.used[item.class_] -= item.held
@@ -143,6 +176,7 @@ class FairModel:
     def append(self, item: Item, tokens: int) -> None:
         """Output is charged as it is logged."""
         item.n += tokens
+        item.fresh = item.fresh and not tokens
         if tokens:
             self._charge(item.tenant, self.weights.output * tokens)
 
@@ -151,68 +185,112 @@ class FairModel:
         tenant = self.tenant(item.tenant)
         tenant.credit += math.floor(self.weights.prompt * cached * UNIT / tenant.terms.weight)
 
-    def claim(self, worker: str, room: Room, now: int) -> list[Item]:
-        """What a worker gets, in order."""
+    def claim(self, room: Room) -> tuple[list[Item], list[Item]]:
+        """What a worker gets, in order, and what it is to give back."""
         picks: list[Item] = []
-        depths = {c: self.depths.get((worker, c), 0) for c in PriorityClass}
-        looked: set[PriorityClass] = set()
+        scan = Scan(room, {c: self.depths.get((room.worker, c), 0) for c in PriorityClass})
+        room.large -= sum(item.large and item.fresh for item in self.running if item.worker == room.worker)
+        victims: list[Item] | None = None
+        if room.slots == 0:
+            victims, _ = self._make_room(scan, 0, int(any(self._choices([Interactive], scan))))
         while room.slots > 0:
-            choice = next(self._choices(PriorityClass, room, depths, looked), None)
+            choice = next(self._choices(list(PriorityClass), scan), None)
+            if victims is None and (choice is None or choice.class_ is not Interactive):
+                victims, coming = self._make_room(scan, room.wanted - room.kv_tokens, 0)
+                if coming:
+                    break
             if choice is None:
                 break
-            aged = self._aged(choice, room, now, depths, looked) if self.unaged >= AGED_EVERY - 1 else None
+            aged = self._aged(choice, scan) if self.unaged >= AGED_EVERY - 1 else None
             self.unaged = 0 if aged else min(self.unaged + 1, AGED_EVERY - 1)
             self._take(aged or choice, room)
             picks.append(aged or choice)
         for class_ in PriorityClass:
-            line = self.waiting[class_]
-            deeper = any(len(line[name]) > depths[class_] + IDS_MAX for name in self.eligible(class_))
-            more = deeper and class_ in looked and not picks
-            self.depths[worker, class_] = depths[class_] + IDS_MAX if more else 0
-        return picks
+            names = self.eligible(class_) if class_ in scan.looked and not picks else {}
+            lanes = [lane for name in names for lane in self._lanes(class_, name)]
+            deeper = any(len(lane) > scan.depths[class_] + IDS_MAX for lane in lanes)
+            self.depths[room.worker, class_] = scan.depths[class_] + IDS_MAX if deeper else 0
+        return picks, victims or []
 
-    def _choices(
-        self,
-        classes: type[PriorityClass] | list[PriorityClass],
-        room: Room,
-        depths: dict[PriorityClass, int],
-        looked: set[PriorityClass],
-    ) -> Iterator[Item]:
+    def _make_room(self, scan: Scan, tokens: float, slots: int) -> tuple[list[Item], bool]:
+        """Lower work that leaves for interactive work, and whether there will be room by that."""
+        if slots == 0 and tokens == math.inf:
+            return [], False
+        here = [item for item in self.running if item.worker == scan.room.worker]
+        leaving = [item for item in here if item.control]
+        tokens -= sum(item.held for item in leaving)
+        slots -= len(leaving)
+        order = list(PriorityClass)
+        able = [item for item in here if not item.control and item.class_ is not Interactive]
+        able = [item for item in able if item.preempts < PREEMPTS_MAX]
+        able = [item for item in able if item.taken_ms <= scan.room.now - PREEMPT_AFTER_MS]
+        able.sort(key=lambda item: (-order.index(item.class_), item.prompt + item.n, item.id))
+        victims: list[Item] = []
+        for item in able:
+            if tokens > 0 or slots > 0:
+                victims.append(item)
+                tokens, slots = tokens - item.held, slots - 1
+        if tokens > 0 or slots > 0:
+            return [], False
+        for item in victims:
+            item.control = Control.PREEMPT
+        return victims, True
+
+    def _choices(self, classes: list[PriorityClass], scan: Scan) -> Iterator[Item]:
         """The next of each class that has one."""
         for class_ in classes:
-            looked.add(class_)
-            if item := self._next_in(class_, room, depths[class_]):
+            scan.looked.add(class_)
+            if item := self._next_in(class_, scan):
                 yield item
 
-    def _aged(
-        self,
-        choice: Item,
-        room: Room,
-        now: int,
-        depths: dict[PriorityClass, int],
-        looked: set[PriorityClass],
-    ) -> Item | None:
+    def _aged(self, choice: Item, scan: Scan) -> Item | None:
         """The next of the most overdue class below."""
         order = list(PriorityClass)
         overdue: dict[PriorityClass, float] = {}
         for class_ in order[order.index(choice.class_) + 1 :]:
             heads = [item.enqueued_ms for line in self.waiting[class_].values() for item in line]
-            overdue[class_] = (now - min(heads)) / self.weights.ages_ms[class_] if heads else 0
+            age = self.weights.ages_ms[class_]
+            overdue[class_] = (scan.room.now - min(heads)) / age if heads else 0
         late = [c for c in sorted(overdue, key=lambda c: -overdue[c]) if overdue[c] > 1]
-        return next(self._choices(late, room, depths, looked), None)
+        return next(self._choices(late, scan), None)
 
-    def _next_in(self, class_: PriorityClass, room: Room, depth: int) -> Item | None:
+    def _lanes(self, class_: PriorityClass, name: str) -> list[list[Item]]:
+        line = self.waiting[class_][name]
+        return [[item for item in line if item.large is large] for large in (False, True)]
+
+    def _next_in(self, class_: PriorityClass, scan: Scan) -> Item | None:
         heads: list[tuple[int, Item]] = []
+        depth = scan.depths[class_]
         for name, counter in self.eligible(class_).items():
-            tenant = self.tenant(name)
-            near = self.waiting[class_][name][depth : depth + IDS_MAX]
-            able = [item for item in near if not item.doomed and not tenant.exceeds_cap(item.need)]
-            heads += [(counter, item) for item in able if room.fits(item)][:1]
-            stopped = all(not item.doomed and tenant.exceeds_cap(item.need) for item in near)
-            if depth == 0 and stopped:
+            near = [item for lane in self._lanes(class_, name) for item in lane[depth : depth + IDS_MAX]]
+            verdicts = {item.id: self._verdict(item, scan) for item in near}
+            able = [item for item in near if not verdicts[item.id]]
+            heads += [(counter, min(able, key=lambda item: item.order))] if able else []
+            if depth == 0 and set(verdicts.values()) == {"cap"}:
                 self.blocked[class_].add(name)
         least = min((counter for counter, _ in heads), default=0) + self.weights.delta_tokens * UNIT
         return min((item for counter, item in heads if counter <= least), key=lambda i: i.order, default=None)
+
+    def _verdict(self, item: Item, scan: Scan) -> str:
+        """Why it cannot be taken; the first verdict stands while its tenant is not served."""
+        room = scan.room
+        if item.doomed or room.keeps_warm(item):
+            return "other"
+        if self.tenant(item.tenant).exceeds_cap(item.need):
+            return "cap"
+        kept = self._kept_from(item, room.share)
+        if item.need > room.kv_tokens - kept:
+            if item.class_ is Interactive:
+                room.wanted = min(room.wanted, item.need + kept)
+            return "room"
+        return "room" if room.prefill_tokens <= 0 or (item.large and room.large <= 0) else ""
+
+    def _kept_from(self, item: Item, share: float) -> float:
+        """KV of this worker that higher classes, and other tenants, have reserved and do not use."""
+        order = list(PriorityClass)
+        kept = sum(max(0, self.reserves[c] - self.used[c]) for c in order[: order.index(item.class_)])
+        others = [tenant for name, tenant in self.tenants.items() if name != item.tenant]
+        return (kept + sum(max(0, t.terms.reserve_tokens - t.tokens) for t in others)) * share
 
     def _take(self, item: Item, room: Room) -> None:
         tenant = self.tenant(item.tenant)
@@ -220,6 +298,8 @@ class FairModel:
         room.take(item)
         self.served[item.class_] = max(self.served[item.class_], tenant.counter)
         item.held = item.need
+        item.worker, item.taken_ms, item.fresh = room.worker, room.now, True
+        self.running.append(item)
         tenant.running.add(item.id)
         tenant.tokens += item.held
         self.used[item.class_] += item.held

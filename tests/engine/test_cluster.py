@@ -19,6 +19,7 @@ from engine.api import (
     EntryKind,
     Hints,
     LogReader,
+    PriorityClass,
     Status,
     TenantTerms,
     WorkerWakes,
@@ -142,6 +143,7 @@ async def endings(p: Pool, tenant: str, id: str) -> None:
     reaped = await p.queue.reap()
     assert (reaped.requeued, reaped.dead_readers) == (1, 1)
     await p.queue.set_tenant("t1", TenantTerms(weight=2.0, slots_max=3))
+    await p.queue.set_reserve(PriorityClass.INTERACTIVE, 10)
     assert await p.places(left.tenant, left.id) == {"line:interactive", "ids:interactive"}
 
 

@@ -33,6 +33,8 @@ T = TypeVar("T")
 WORKERS = ("w1", "w2", "w3")
 TENANTS = ("t1", "t2", "t3")
 WEIGHTS = Weights(1.0, 2.0, 20, {PriorityClass.STANDARD: 3_000, PriorityClass.BULK: 5_000})
+SIZE = 160
+INFO = {"kv_tokens": SIZE, "prefill_tokens_per_second": 20}
 CAPS = st.none() | st.integers(1, 3)
 LEASE_MS = 3_000
 
@@ -89,8 +91,13 @@ class QueueMachine(RuleBasedStateMachine):
         tenant=st.sampled_from(TENANTS),
         class_=st.sampled_from(PriorityClass),
         prompt=st.sampled_from((1, 10, 10, 50)),
+        count=st.integers(1, 4),
         retries=st.integers(0, 1),
     )
+    def enqueue_some(self, tenant: str, class_: PriorityClass, prompt: int, count: int, retries: int) -> None:
+        for _ in range(count):
+            self.enqueue(tenant, class_, prompt, retries)
+
     def enqueue(self, tenant: str, class_: PriorityClass, prompt: int, retries: int) -> None:
         now = self.pool.clock.ms
         e = request(
@@ -107,6 +114,7 @@ class QueueMachine(RuleBasedStateMachine):
             return
         assert [isinstance(r, Enqueued) and r.created for r in replies] == [True, False][: 1 + retries]
         item = Item(tenant, e.id, class_, len(self.requests), now, prompt, prompt)
+        item.large = bool(self.leases) and 2 * prompt > SIZE / 4
         self.requests.append(Tracked(item))
         self.fair.enter(item)
 
@@ -115,23 +123,29 @@ class QueueMachine(RuleBasedStateMachine):
         weight=st.sampled_from((0.5, 1.0, 3.0)),
         slots=CAPS,
         tokens=CAPS.map(lambda cap: cap and 40 * cap),
+        reserve=st.sampled_from((0, 0, 50)),
         repeats=st.integers(1, 2),
     )
     def set_terms(
-        self, tenant: str, weight: float, slots: int | None, tokens: int | None, repeats: int
+        self, tenant: str, weight: float, slots: int | None, tokens: int | None, reserve: int, repeats: int
     ) -> None:
-        terms = TenantTerms(weight=weight, slots_max=slots, tokens_max=tokens)
+        terms = TenantTerms(weight=weight, slots_max=slots, tokens_max=tokens, reserve_tokens=reserve)
         for _ in range(repeats):
             self.run(self.queue.set_tenant(tenant, terms))
         self.fair.set_terms(tenant, terms)
 
+    @rule(class_=st.sampled_from(PriorityClass), reserve=st.sampled_from((0, 100)))
+    def set_reserve(self, class_: PriorityClass, reserve: int) -> None:
+        self.run(self.queue.set_reserve(class_, reserve))
+        self.fair.reserves[class_] = reserve
+
     @rule(worker=st.sampled_from(WORKERS))
     def start_or_renew(self, worker: str) -> None:
         if worker in self.leases:
-            assert self.run(self.queue.renew(worker, 0, {})).alive
+            assert self.run(self.queue.renew(worker, 0, INFO)).alive
         else:
             self.pool.calls.pop(worker, None)
-            self.run(self.queue.register(worker, FINGERPRINT, {"kv_tokens": 1_000_000}))
+            self.run(self.queue.register(worker, FINGERPRINT, INFO))
         self.leases[worker] = self.pool.clock.ms + LEASE_MS
 
     @rule(ms=st.integers(1, 2_000))
@@ -141,20 +155,26 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(
         worker=st.sampled_from(WORKERS),
         slots=st.integers(0, 5),
-        kv=st.sampled_from((30, 200, 1_000_000)),
-        prefill=st.sampled_from((15, 1_000_000)),
+        kv=st.sampled_from((30, 120, 1_000_000)),
+        prefill=st.sampled_from((15, 1_000_000, 1_000_000)),
         retries=st.integers(0, 2),
+        alive=st.sampled_from((True, True, True, False)),
     )
-    def claim(self, worker: str, slots: int, kv: int, prefill: int, retries: int) -> None:
+    def claim(self, worker: str, slots: int, kv: int, prefill: int, retries: int, alive: bool) -> None:
+        if alive:
+            self.start_or_renew(worker)
         call = self.pool.calls.get(worker, 0) + 1
         self.pool.calls[worker] = call
         offer = Offer(FINGERPRINT, slots, kv, prefill)
-        answers = [self.run(self.queue.claim(worker, call, offer)).claims for _ in range(1 + retries)]
+        answers = [self.run(self.queue.claim(worker, call, offer)) for _ in range(1 + retries)]
         assert all(answer == answers[0] for answer in answers)
-        alive = self.leases.get(worker, 0) > self.pool.clock.ms
-        picks = self.fair.claim(worker, Room(slots, kv, prefill), self.pool.clock.ms) if alive else []
-        assert [claim.id for claim in answers[0]] == [item.id for item in picks]
-        for claim, item in zip(answers[0], picks, strict=True):
+        now = self.pool.clock.ms
+        living = frozenset(name for name, lease in self.leases.items() if lease > now)
+        room = Room(worker, slots, kv, prefill, now, 1 / max(1, len(self.leases)), living)
+        picks, victims = self.fair.claim(room) if worker in living else ([], [])
+        assert [claim.id for claim in answers[0].claims] == [item.id for item in picks]
+        assert answers[0].victims == [(item.tenant, item.id) for item in victims]
+        for claim, item in zip(answers[0].claims, picks, strict=True):
             m = next(m for m in self.requests if m.item is item)
             m.o += item.claims == 1
             m.status, m.worker, m.claim = Status.RUNNING, worker, claim
@@ -179,7 +199,7 @@ class QueueMachine(RuleBasedStateMachine):
         m = self.pick(data, Status.RUNNING)
         count = count or int(not x)
         cached = m.item.prompt // 2 if first else None
-        self.commit(m, self.next_append(m, count, x, cached=cached), retries)
+        self.commit(m, m.next_append(count, x, cached=cached), retries)
         if cached and not m.refunded and m.item.claims == 1:
             m.refunded = True
             self.fair.refund(m.item, cached)
@@ -188,26 +208,6 @@ class QueueMachine(RuleBasedStateMachine):
         self.fair.append(m.item, count)
         m.text += x
         m.o += bool(x)
-
-    def next_append(
-        self, m: Tracked, count: int, x: str, end: bool = False, cached: int | None = None
-    ) -> Append:
-        assert m.claim is not None
-        n, shown = len(m.ids) + count, len(m.text) + len(x)
-        entries = [text(m.o + 1, x, len(m.text), n)] if x else []
-        if end:
-            entries.append(end_entry(m.o + 1 + len(entries), n))
-        return append_to(
-            m.claim,
-            ids=tuple(range(len(m.ids), n)),
-            n0=len(m.ids),
-            o0=m.o,
-            entries=entries,
-            raw=shown,
-            visible=shown,
-            input_cached=cached,
-            end=usage_event(m.tenant, m.id) if end else None,
-        )
 
     def commit(self, m: Tracked, item: Append, retries: int) -> None:
         codes = [self.run(self.queue.append(m.worker, [item]))[0].code for _ in range(1 + retries)]
@@ -231,7 +231,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(data=st.data(), retries=st.integers(0, 1))
     def end(self, data: st.DataObject, retries: int) -> None:
         m = self.pick(data, Status.RUNNING)
-        self.commit(m, self.next_append(m, 1, "", end=True), retries)
+        self.commit(m, m.next_append(1, "", end=True), retries)
         self.fair.append(m.item, 1)
         self.over(m)
 
@@ -268,10 +268,16 @@ class QueueMachine(RuleBasedStateMachine):
         for _ in range(1 + retries):
             assert self.run(self.queue.release(m.worker, m.tenant, m.id, m.claim.ck, why))
         parks = why == "park" and m.asked_to_park
-        self.back(m, why in ("lost", "error"), parks)
+        m.item.preempts += why == "preempt"
+        self.back(m, why in ("lost", "error"), parks, warm=why in ("preempt", "park") and not parks)
 
-    def back(self, m: Tracked, died: bool = False, parks: bool = False) -> None:
+    def back(self, m: Tracked, died: bool = False, parks: bool = False, warm: bool = False) -> None:
         """From its worker to its old place in line, or parked."""
+        if warm:
+            saved = (m.item.prompt + m.item.n) * 1000 // INFO["prefill_tokens_per_second"]
+            most = 300 if m.item.class_ is PriorityClass.INTERACTIVE else 2_000
+            m.item.warm_until = self.pool.clock.ms + min(saved, most)
+        m.item.warm = m.worker if warm else ""
         m.lose_owner(died)
         self.fair.let_go(m.item)
         m.status = Status.PARKED if parks else Status.QUEUED
@@ -288,6 +294,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert self.run(call(m.tenant, m.id)) is m.status
         if m.status is Status.RUNNING:
             m.asked_to_park = not unpark
+            m.item.control = m.item.control & ~Control.PARK if unpark else m.item.control | Control.PARK
         elif m.status is before:
             m.status = after
             m.o += 1
@@ -300,6 +307,7 @@ class QueueMachine(RuleBasedStateMachine):
         if how == "cancel":
             assert self.run(self.queue.control(m.tenant, m.id, Control.CANCEL)) is m.status
             m.cancelled = m.cancelled or m.status is not Status.ENDED
+            m.item.control |= Control.CANCEL
             m.doom()
         elif how == "finish" and m.status is not Status.ENDED:
             self.finish(m)
@@ -373,8 +381,8 @@ def test_any_history_agrees_with_the_model(redis_url: str):
     run_state_machine_as_test(
         cast(type[RuleBasedStateMachine], partial(QueueMachine, redis_url)),
         settings=settings(
-            max_examples=60,
-            stateful_step_count=60,
+            max_examples=80,
+            stateful_step_count=80,
             deadline=None,
             print_blob=True,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from engine.api import Claim, Status
 from engine.queue_types import Append
+from tests.engine.builders import append_to, end_entry, text, usage_event
 from tests.engine.fair_model import Item
 
 DEATHS_MAX = 4
@@ -50,3 +51,22 @@ class Tracked:
         self.claim, self.worker, self.asked_to_park = None, "", False
         self.deaths += died
         self.doom()
+
+    def next_append(self, count: int, x: str, end: bool = False, cached: int | None = None) -> Append:
+        """What its owner appends next: so many tokens, which show `x`."""
+        assert self.claim is not None
+        n, shown = len(self.ids) + count, len(self.text) + len(x)
+        entries = [text(self.o + 1, x, len(self.text), n)] if x else []
+        if end:
+            entries.append(end_entry(self.o + 1 + len(entries), n))
+        return append_to(
+            self.claim,
+            ids=tuple(range(len(self.ids), n)),
+            n0=len(self.ids),
+            o0=self.o,
+            entries=entries,
+            raw=shown,
+            visible=shown,
+            input_cached=cached,
+            end=usage_event(self.tenant, self.id) if end else None,
+        )

@@ -3,7 +3,7 @@
 local call = redis.call
 local P = string.sub(KEYS[1], 1, -4)
 local CLASSES = { 'interactive', 'standard', 'bulk' }
-local CANCEL, PARK = 1, 2
+local CANCEL, PARK, PREEMPT = 1, 2, 4
 
 -- Lua's own tostring keeps 14 digits; times in microseconds have 16.
 local function int(number)

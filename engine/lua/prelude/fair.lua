@@ -47,17 +47,17 @@ local function become_eligible(t, class)
   wake_workers()
 end
 
--- Whether `need` more tokens in flight, or any request at all, would exceed a cap of the tenant.
-local function exceeds_cap(t, need)
+-- How many more tokens in flight the tenant's caps allow; -1 where one more request is one too many.
+local function left_under_cap(t)
   local slots, most, tokens = unpack(call('HMGET', P .. 'ten:' .. t, 'slots_max', 'tokens_max', 'tokens'))
   if slots and call('SCARD', P .. 'run:' .. t) >= tonumber(slots) then
-    return true
+    return -1
   end
-  return most and number_of(tokens) + need > tonumber(most)
+  return most and tonumber(most) - number_of(tokens) or math.huge
 end
 
 local function is_at_cap(t)
-  return exceeds_cap(t, 1)
+  return left_under_cap(t) < 1
 end
 
 local function block(t, class)

@@ -1,16 +1,23 @@
 -- Where a request is: in line, at a worker, parked, ended. It is in exactly one of these places.
+local WARM_TOKENS_PER_SECOND = 10000  -- where its worker does not say how fast it is
+local WARM_MS_MAX = { interactive = 300, standard = 2000, bulk = 2000 }
 
+-- Large requests have a lane of their own: one that does not fit holds up no smaller one.
 local function enter_line(t, id, class, order)
-  call('ZADD', P .. 'ids:' .. class .. ':' .. t, order, id)
+  local lane = call('HGET', key('req', t, id), 'lane') == 'large' and 'big:' or 'ids:'
+  call('ZADD', P .. lane .. class .. ':' .. t, order, id)
   call('ZADD', P .. 'age:' .. class, order, member_of(t, id))
   stand(t, class)
 end
 
 local function leave_line(t, id, class)
-  local ids = P .. 'ids:' .. class .. ':' .. t
-  call('ZREM', ids, id)
+  local line = class .. ':' .. t
+  local ids, big = P .. 'ids:' .. line, P .. 'big:' .. line
+  if call('ZREM', ids, id) == 0 then
+    call('ZREM', big, id)
+  end
   call('ZREM', P .. 'age:' .. class, member_of(t, id))
-  if call('EXISTS', ids) == 0 then
+  if call('EXISTS', ids, big) == 0 then
     call('ZREM', P .. 'act:' .. class, t)
     call('SREM', P .. 'blocked:' .. class, t)
   end
@@ -19,17 +26,35 @@ end
 local function leave_worker(t, id, worker)
   call('SREM', P .. 'run:' .. t, id)
   call('SREM', P .. 'claims:' .. worker, member_of(t, id))
+  call('SREM', P .. 'bigs:' .. worker, member_of(t, id))
   let_go(t, id)
+end
+
+-- The worker that had it has its tokens in its cache: the others leave it alone for a moment, never longer than what
+-- the prefill takes that this saves.
+local function keep_warm(t, id, worker)
+  local req, rate = key('req', t, id), WARM_TOKENS_PER_SECOND
+  local info = call('HGET', P .. 'worker:' .. worker, 'info')
+  if not info then
+    return
+  end
+  rate = tonumber(cjson.decode(info).prefill_tokens_per_second) or rate
+  local class, prompt, n = unpack(call('HMGET', req, 'class', 'prompt', 'n'))
+  local saved = math.floor((prompt + n) * 1000 / rate)
+  call('HSET', req, 'warm', worker, 'warm_until', int(NOW + math.min(saved, WARM_MS_MAX[class])))
 end
 
 -- Takes a request from its worker: the claim token dies, epoch and place in line stay. `rck` lets a retried release
 -- see that it was done.
-local function take_back(t, id, status)
+local function take_back(t, id, status, why)
   local req = key('req', t, id)
   local ck, worker, control = unpack(call('HMGET', req, 'ck', 'worker', 'control'))
   leave_worker(t, id, worker)
   local kept = bit.band(number_of(control), CANCEL)
-  call('HSET', req, 'status', status, 'ck', '', 'rck', ck, 'worker', '', 'control', int(kept))
+  call('HSET', req, 'status', status, 'ck', '', 'rck', ck, 'worker', '', 'control', int(kept), 'warm', '')
+  if why == 'preempt' then
+    keep_warm(t, id, worker)
+  end
   if kept ~= 0 then
     doom(member_of(t, id))
   end
@@ -38,7 +63,7 @@ end
 -- `died`: the engine died while it ran, which counts against the request until it logs a token.
 local function requeue(t, id, why, died, deaths_max)
   local req = key('req', t, id)
-  take_back(t, id, 'queued')
+  take_back(t, id, 'queued', why)
   if died and call('HINCRBY', req, 'deaths', 1) >= deaths_max then
     doom(member_of(t, id))
   end

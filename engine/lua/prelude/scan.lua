@@ -1,14 +1,15 @@
 -- What one claim call reads of the line, bounded: tenants of a class by counter, in pages, and the first few requests
 -- of each. A verdict that a request cannot be taken holds for the whole call, because room only shrinks in it.
-local PAGE, TENANTS_MAX, IDS_MAX = 16, 64, 4
-local WAITING = { 'status', 'fingerprint', 'prompt', 'n', 'granted', 'deadline', 'control', 'deaths', 'order', 'cn' }
+local PAGE, TENANTS_MAX, IDS_MAX, IDS_READ_MAX, HEADS_WANTED = 16, 64, 4, 64, 16
+local WAITING = { 'status', 'fingerprint', 'prompt', 'n', 'granted', 'deadline', 'control', 'deaths', 'order', 'cn', 'lane',
+  'warm', 'warm_until' }
 
--- `judge(candidate)` says why a candidate cannot be taken ('cap', 'room' or 'other'), nil where it can; `fits` whether
+-- `judge(candidate, left under its tenant's cap)` says why a candidate cannot be taken ('cap', 'room' or 'other'), nil where it can; `fits` whether
 -- there is still room for it.
 local function open_line(class, start, judge, fits)
   local from, depth = unpack(start or { 0, 0 })
   return { class = class, from = from, depth = depth, judge = judge, fits = fits, tenants = {}, known = {}, read = 0,
-    taken = 0, last = 0, more = true, deeper = false }
+    taken = 0, ids_read = 0, last = 0, more = true, deeper = false }
 end
 
 local function candidate_of(line, t, id)
@@ -20,32 +21,44 @@ local function candidate_of(line, t, id)
   local prompt, n = tonumber(values[3]), tonumber(values[4])
   return { t = t, id = id, class = line.class, fingerprint = values[2], prompt = prompt, n = n,
     need = prompt + math.max(n, tonumber(values[5])), deadline = tonumber(values[6]), control = tonumber(values[7]),
-    deaths = tonumber(values[8]), order = tonumber(values[9]), cn = tonumber(values[10]) }
+    deaths = tonumber(values[8]), order = tonumber(values[9]), cn = tonumber(values[10]),
+    large = values[11] == 'large', warm = values[12], warm_until = number_of(values[13]) }
 end
 
--- The tenant's first request that can be taken now. A tenant whose next requests all exceed its cap is blocked.
-local function look_at(line, tenant)
-  local t, capped = tenant.t, 0
-  local ids = call('ZRANGE', P .. 'ids:' .. line.class .. ':' .. t, line.depth, line.depth + IDS_MAX)
-  local most = math.min(#ids, IDS_MAX)
-  tenant.head, tenant.seen = nil, true
+-- The first request of one of the tenant's lanes that can be taken now; how many were read, how many exceed its cap, and
+-- whether there are more.
+local function first_in(line, tenant, lane, left)
+  local ids = call('ZRANGE', P .. lane .. line.class .. ':' .. tenant.t, line.depth, line.depth + IDS_MAX)
+  local most, capped = math.min(#ids, IDS_MAX), 0
   for at = 1, most do
     local why = tenant.refused[ids[at]]
     if not why then
-      local found = candidate_of(line, t, ids[at])
-      why = found and line.judge(found) or not found and 'other'
-      if found and not why then
-        tenant.head = found
-        return
+      local found = candidate_of(line, tenant.t, ids[at])
+      line.ids_read = line.ids_read + 1
+      why = found and line.judge(found, left) or not found and 'other'
+      if not why then
+        return found
       end
       tenant.refused[ids[at]] = why
     end
     capped = capped + (why == 'cap' and 1 or 0)
   end
-  if line.depth == 0 and most > 0 and capped == most then
-    block(t, line.class)
-  else
-    line.deeper = line.deeper or #ids > IDS_MAX
+  return nil, most, capped, #ids > IDS_MAX
+end
+
+-- The first of both lanes. A tenant whose next requests all exceed its cap is blocked.
+local function look_at(line, tenant)
+  local left = left_under_cap(tenant.t)
+  local small, read, capped, deeper = first_in(line, tenant, 'ids:', left)
+  local large, read_large, capped_large, deeper_large = first_in(line, tenant, 'big:', left)
+  tenant.seen, tenant.head = true, small or large
+  if small and large and large.order < small.order then
+    tenant.head = large
+  elseif not tenant.head and line.depth == 0 and read + read_large > 0
+    and capped + capped_large == read + read_large then
+    block(tenant.t, line.class)
+  elseif not tenant.head then
+    line.deeper = line.deeper or deeper or deeper_large
   end
 end
 
@@ -75,8 +88,9 @@ local function was_served(line, t, counter)
   end
 end
 
+-- The least counter of those that can be served now, and how many those are.
 local function least_counter(line)
-  local least
+  local least, heads = nil, 0
   for _, tenant in ipairs(line.tenants) do
     if tenant.head and not line.fits(tenant.head) then
       tenant.refused[tenant.head.id], tenant.seen = 'room', false
@@ -84,19 +98,25 @@ local function least_counter(line)
     if not tenant.seen then
       look_at(line, tenant)
     end
-    if tenant.head and (not least or tenant.counter < least) then
-      least = tenant.counter
+    if tenant.head then
+      heads = heads + 1
+      least = math.min(tenant.counter, least or tenant.counter)
     end
   end
-  return least
+  return least, heads
 end
 
--- The next to serve: of the tenants within `delta` of the least counter, who came first.
+local function may_read_on(line)
+  return line.more and line.read < TENANTS_MAX and line.ids_read < IDS_READ_MAX
+end
+
+-- The next to serve: of the tenants read that are within `delta` of the least counter, who came first.
 local function first_of(line, delta)
-  local least = least_counter(line)
-  while line.more and line.read < TENANTS_MAX and (not least or line.last <= least + delta) do
+  local least, heads = least_counter(line)
+  while may_read_on(line)
+    and (not least or line.last < least or (heads < HEADS_WANTED and line.last <= least + delta)) do
     read_page(line)
-    least = least_counter(line)
+    least, heads = least_counter(line)
   end
   if not least or (line.more and least > line.last) then
     return nil
@@ -112,8 +132,8 @@ end
 
 -- Where the next call begins when this one found nothing: behind the tenants it read, then deeper in their lines.
 local function next_start(line)
-  if line.more and line.read >= TENANTS_MAX then
-    return { line.from + TENANTS_MAX, line.depth }
+  if line.more then
+    return { line.from + line.read, line.depth }
   elseif line.deeper then
     return { 0, line.depth + IDS_MAX }
   end

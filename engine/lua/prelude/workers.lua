@@ -1,21 +1,5 @@
 -- Taking a worker out of the pool.
 
--- Its fingerprint's largest size, from those that stay.
-local function measure(fingerprint)
-  local largest = 0
-  for _, name in ipairs(call('ZRANGE', P .. 'workers', 0, -1)) do
-    local theirs, size = unpack(call('HMGET', P .. 'worker:' .. name, 'fingerprint', 'size'))
-    if theirs == fingerprint then
-      largest = math.max(largest, number_of(size))
-    end
-  end
-  if largest > 0 then
-    call('HSET', KEYS[1], 'size:' .. fingerprint, int(largest))
-  else
-    call('HDEL', KEYS[1], 'size:' .. fingerprint)
-  end
-end
-
 -- Requeues at most `budget` of its requests; the worker goes when none is left. Replies how many.
 local function dismiss(name, why, budget, deaths_max)
   local requeued = 0
@@ -31,7 +15,7 @@ local function dismiss(name, why, budget, deaths_max)
   end
   local fingerprint = call('HGET', P .. 'worker:' .. name, 'fingerprint')
   call('ZREM', P .. 'workers', name)
-  call('DEL', P .. 'worker:' .. name, P .. 'claims:' .. name)
+  call('DEL', P .. 'worker:' .. name, P .. 'claims:' .. name, P .. 'bigs:' .. name)
   if fingerprint then
     measure(fingerprint)
   end
