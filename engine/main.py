@@ -23,6 +23,7 @@ from core.service import run
 from core.settings import Settings
 from core.tasks import end_tasks
 from core.telemetry import logger
+from engine import selftest
 from engine.answer import Answer
 from engine.backends.base import Engine, EngineDeadError
 from engine.backends.environment import engine_environment
@@ -35,6 +36,7 @@ from engine.queue import PoolQueue
 from engine.queue_types import Claim
 from engine.scheduling.capacity import capacity_of
 from engine.slot import ENGINE_DEAD
+from engine.startup import Phases
 from engine.supervisor import Supervisor
 from engine.worker import Worker
 from engine.workload import Workload
@@ -45,6 +47,7 @@ ORDER_WAIT_SECONDS = 1.0
 TEST_BACKEND = "PARLEY_TEST_BACKEND"
 TEST_STEP_MS = "PARLEY_TEST_STEP_MS"
 TEST_SEED = "PARLEY_TEST_SEED"
+TEST_UNSOUND = "PARLEY_TEST_UNSOUND"
 SCRIPTED_VOCABULARY = 256
 
 
@@ -88,16 +91,21 @@ def supervisor_command(workers: int) -> None:
 
 async def _work(settings: Settings, stop: asyncio.Event, name: str, scripted: bool) -> int:
     """The exit code of one worker. Connections come after the engine's start, which forks."""
+    phases = Phases()
+    phases.ended("python")
     record = await _model(settings)
     await _announce(settings, record)
     tokenizer = load_tokenizer(record.folder)
+    phases.ended("model")
     length = min(record.max_model_len, settings.worker_max_model_len or record.max_model_len)
     limits = ModelLimits(stop_ids(record.folder, tokenizer), length)
     engine = _scripted(tokenizer) if scripted else _vllm(settings, record, length)
-    await engine.start()
+    phases.ended("imports")
+    phases.ended("load", await engine.start())
+    await _prove(engine, settings, tokenizer, phases)
     gc.collect()
     gc.freeze()  # what the libraries made stays; collecting it again and again would stop the decode path
-    log.info("engine started", worker=name, model=record.name, kv_tokens=engine.kv_tokens)
+    phases.log(name, record.name, engine.kv_tokens)
 
     def open_answer(claim: Claim) -> Answer:
         return Answer(claim, tokenizer, limits, settings.entry_bytes_max)
@@ -119,6 +127,15 @@ async def _work(settings: Settings, stop: asyncio.Event, name: str, scripted: bo
     finally:
         await end_tasks([obeying])
         await redis.aclose()
+
+
+async def _prove(engine: Engine, settings: Settings, tokenizer: Tokenizer, phases: Phases) -> None:
+    """Before anything is claimed. Raises StartupError where the engine is not sound."""
+    text = tokenizer.encode(selftest.TEXT, add_special_tokens=False).ids or [0]
+    await selftest.warm_up(engine, text, settings.worker_batched_tokens)
+    phases.ended("warm_up")
+    await selftest.check(engine, text, tokenizer.get_vocab_size())
+    phases.ended("self_test")
 
 
 async def _obey(fleet: Fleet, name: str, stop: asyncio.Event) -> None:
@@ -167,6 +184,8 @@ def _scripted(tokenizer: Tokenizer) -> Engine:
     """For load and chaos: ids of plain text, chosen by a seed, at a set pace."""
     plain = (id for id in range(tokenizer.get_vocab_size()) if _is_plain(tokenizer.decode([id])))
     vocabulary = list(islice(plain, SCRIPTED_VOCABULARY))
+    if os.environ.get(TEST_UNSOUND):
+        return ScriptedEngine(lambda _: secrets.choice(vocabulary), 0.001)
     seed, step_ms = int(os.environ.get(TEST_SEED, "1")), float(os.environ.get(TEST_STEP_MS, "10"))
     return ScriptedEngine(seeded(seed, vocabulary), step_ms / 1000)
 

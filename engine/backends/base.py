@@ -4,7 +4,7 @@ An engine knows no text: detokenizing, stop strings and safety are the worker's,
 after a continuation.
 """
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncGenerator, Collection
 from enum import StrEnum
 from typing import Protocol
 
@@ -23,7 +23,8 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     """One generation. `prompt` includes what a continued answer has so far: its last `tail_tokens` ids, which
     count as output where penalties are concerned. `stop_ids` end it.
 
-    `salt` keeps one tenant's cached prefixes from another's; `max_tokens` >= 1 counts what is still to come.
+    `salt` keeps one tenant's cached prefixes from another's; `max_tokens` >= 1 counts what is still to come;
+    `checked` asks for each token's log-probability.
     """
 
     id: str
@@ -42,15 +43,18 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     repetition_penalty: float = 1.0
     response_format: str | None = None
     salt: str = ""
+    checked: bool = False
 
 
 class StepOutput(msgspec.Struct, frozen=True):
-    """What one step brought for one generation. `cached`: prompt tokens found in the prefix cache."""
+    """What one step brought for one generation. `cached`: prompt tokens found in the prefix cache;
+    `logprobs`: of each token, where the generation is `checked`."""
 
     id: str
     tokens: list[int]
     finish: Finish | None
     cached: int
+    logprobs: list[float] = []
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -96,15 +100,16 @@ class Engine(Protocol):
     max_model_len: int
     kv_tokens: int
 
-    async def start(self) -> None:
-        """Load the model and warm it up. Raises StartupError where it cannot run."""
+    async def start(self) -> dict[str, float]:
+        """Load the model. Answers what parts of it took, by name, in seconds. Raises StartupError where it
+        cannot run."""
         ...
 
     async def submit(self, generation: Generation) -> None:
         """Start a generation. Raises GenerationRefusedError or EngineDeadError."""
         ...
 
-    def steps(self) -> AsyncIterator[list[StepOutput]]:
+    def steps(self) -> AsyncGenerator[list[StepOutput]]:
         """Batches as they come, never empty, at most one entry an id. Raises EngineDeadError when it dies."""
         ...
 

@@ -9,7 +9,7 @@ import asyncio
 import time
 import zlib
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from engine.backends.base import (
@@ -62,8 +62,9 @@ class ScriptedEngine:
         self._measured: deque[Measured] = deque(maxlen=STEPS_MEASURED_MAX)
         self._progress = time.monotonic()
 
-    async def start(self) -> None:
+    async def start(self) -> dict[str, float]:
         """Nothing to load."""
+        return {}
 
     async def submit(self, generation: Generation) -> None:
         """Takes everything."""
@@ -74,7 +75,7 @@ class ScriptedEngine:
         self._running[generation.id] = _Running(generation, list(generation.prompt))
         self._work.set()
 
-    async def steps(self) -> AsyncIterator[list[StepOutput]]:
+    async def steps(self) -> AsyncGenerator[list[StepOutput]]:
         """One batch every `step_seconds` while there is work."""
         while True:
             await self._work.wait()
@@ -145,7 +146,7 @@ class ScriptedEngine:
         finish = self._finish(running, token)
         if finish:
             del self._running[generation.id]
-        return StepOutput(generation.id, [token], finish, 0)
+        return StepOutput(generation.id, [token], finish, 0, [0.0] if generation.checked else [])
 
     def _finish(self, running: _Running, token: int) -> Finish | None:
         if token in running.generation.stop_ids:

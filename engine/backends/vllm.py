@@ -2,16 +2,18 @@
 
 Deliberately not its per-request generators: outputs are taken from vLLM's collectors once a step, so a step
 with 32 sequences wakes one task and not 33. Written for vLLM 0.32; what is not a stable interface there is
-used in `_Progress`, `_collect` and `unfinished` only. Import this only in a worker, with
+used in `_Progress`, `_collect`, `_timed_profile` and `unfinished` only. Import this only in a worker, with
 `engine_environment` applied.
 """
 
 import asyncio
 import contextlib
+import mmap
 import os
+import struct
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncGenerator, Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from vllm.inputs.engine import tokens_input
 from vllm.platforms import current_platform
 from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 from vllm.v1.engine.async_llm import AsyncLLM
+from vllm.v1.engine.core import EngineCore
 from vllm.v1.engine.exceptions import EngineDeadError as VllmDeadError
 from vllm.v1.engine.output_processor import RequestOutputCollector
 from vllm.v1.metrics.loggers import StatLoggerBase
@@ -43,7 +46,6 @@ from engine.backends.vllm_penalties import TailPenalties, penalties
 logger = structlog.get_logger(__name__)
 
 WATCH_SECONDS = 0.25
-WARM_UP_TOKENS = 8
 STEP_SMOOTHING = 0.1
 
 
@@ -85,8 +87,9 @@ class VllmEngine:
         self._measured: deque[Measured] = deque(maxlen=STEPS_MEASURED_MAX)
         self._progress = time.monotonic()
 
-    async def start(self) -> None:
-        """Load the model and run one prompt. Blocks the loop for seconds: nothing else is served yet."""
+    async def start(self) -> dict[str, float]:
+        """Load the model. Blocks the loop for seconds: nothing else is served yet. Answers what laying out
+        the memory took (`profile`), where the engine core is forked from here."""
         try:
             config = self._arguments().create_engine_config()
         except (ValueError, OSError) as error:
@@ -95,6 +98,7 @@ class VllmEngine:
             # vLLM asks for spawn here, for the worker processes of its multiprocess executor. There are none,
             # and forking the engine core spares it the 5 s of importing all of this again.
             os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "fork"
+        profile = _timed_profile()
         try:
             self._llm = AsyncLLM.from_vllm_config(
                 config, stat_loggers=[self._progress_of], disable_log_stats=True
@@ -102,7 +106,8 @@ class VllmEngine:
         except (RuntimeError, ValueError, OSError) as error:
             raise StartupError(f"vLLM did not start with the model in {self._folder}: {error}") from error
         self.kv_tokens = (config.cache_config.num_gpu_blocks or 0) * config.cache_config.block_size
-        await self._warm_up()
+        (seconds,) = struct.unpack("d", profile)
+        return {"profile": seconds} if seconds else {}
 
     async def submit(self, generation: Generation) -> None:
         """Hand the ids to vLLM's scheduler."""
@@ -120,7 +125,7 @@ class VllmEngine:
         self._collectors[generation.id] = collector
         self._stepped.set()
 
-    async def steps(self) -> AsyncIterator[list[StepOutput]]:
+    async def steps(self) -> AsyncGenerator[list[StepOutput]]:
         """One batch a step. While nothing comes, looks whether the engine core still lives."""
         while True:
             with contextlib.suppress(TimeoutError):
@@ -197,17 +202,6 @@ class VllmEngine:
         }
         return AsyncEngineArgs(**arguments)
 
-    async def _warm_up(self) -> None:
-        """The first steps load code and touch memory; no request should wait for that."""
-        length = min(self._settings.worker_batched_tokens, self.max_model_len - WARM_UP_TOKENS)
-        vocabulary = self._running().model_config.get_vocab_size()
-        prompt = [index % vocabulary for index in range(length)]
-        generation = Generation(id="warm-up", prompt=prompt, max_tokens=WARM_UP_TOKENS, stop_ids=())
-        await self.submit(generation)
-        async for batch in self.steps():
-            if batch[-1].finish:
-                return
-
     def _progress_of(self, _config: VllmConfig, _index: int = 0) -> StatLoggerBase:
         return _Progress(self._on_step)
 
@@ -236,7 +230,13 @@ class VllmEngine:
                 completion = output.outputs[0]
                 finish = _finish(completion.finish_reason) if output.finished else None
                 batch.append(
-                    StepOutput(id, list(completion.token_ids), finish, output.num_cached_tokens or 0)
+                    StepOutput(
+                        id,
+                        list(completion.token_ids),
+                        finish,
+                        output.num_cached_tokens or 0,
+                        _logprobs(completion),
+                    )
                 )
         for output in batch:
             if output.finish:
@@ -246,6 +246,31 @@ class VllmEngine:
     def _running(self) -> AsyncLLM:
         assert self._llm is not None, "start() comes first"
         return self._llm
+
+
+def _timed_profile() -> mmap.mmap:
+    """A double in memory that a forked engine core shares: the seconds that it takes to profile its model and
+    to lay out the KV memory. Stays 0 where the core is started in another way."""
+    shared = mmap.mmap(-1, struct.calcsize("d"))
+    core: Any = EngineCore
+    original = core._initialize_kv_caches
+
+    def timed(*arguments: Any) -> Any:
+        began = time.monotonic()
+        try:
+            return original(*arguments)
+        finally:
+            shared[:] = struct.pack("d", time.monotonic() - began)
+
+    core._initialize_kv_caches = timed
+    return shared
+
+
+def _logprobs(completion: Any) -> list[float]:
+    """Of each token that came, where they were asked for."""
+    if completion.logprobs is None:
+        return []
+    return [by_id[id].logprob for id, by_id in zip(completion.token_ids, completion.logprobs, strict=True)]
 
 
 def _finish(reason: str | None) -> Finish:
@@ -263,6 +288,7 @@ def _parameters(generation: Generation, tail_counts: bool) -> SamplingParams:
         top_k=generation.top_k,
         min_p=generation.min_p,
         seed=generation.seed,
+        logprobs=0 if generation.checked else None,
         stop_token_ids=list(generation.stop_ids),
         structured_outputs=StructuredOutputsParams(json=schema) if schema else None,
         detokenize=False,

@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -214,6 +216,24 @@ async def test_a_worker_that_does_not_get_ready_is_ended(crew: Crew):
     finally:
         stop.set()
         await asyncio.wait_for(task, 20)
+
+
+async def test_a_worker_that_fails_its_self_test_never_claims(crew: Crew, monkeypatch: pytest.MonkeyPatch):
+    """It ends with one line and code 1 before the pool has seen it; what waits, waits for another."""
+    monkeypatch.setenv("PARLEY_TEST_UNSOUND", "1")
+    id = await crew.send(max_tokens=5)
+    argv = [sys.executable, "-m", "engine.main", "worker", "--name", "unsound"]
+    run = await asyncio.to_thread(subprocess.run, argv, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 1
+    line = "parley worker: self-test failed: the engine gives different answers to the same greedy prompt"
+    assert run.stderr.splitlines()[-1] == line
+    assert await crew.kinds(id) == ["queued"]
+    monkeypatch.delenv("PARLEY_TEST_UNSOUND")
+    async with supervised(crew, crew.settings, workers=1):
+        await crew.ended(id)
+    started = (crew.settings.home / "logs" / "worker-0.log").read_text()
+    for phase in ("python", "model", "imports", "load", "warm_up", "self_test", "total"):
+        assert f"{phase}_ms=" in started
 
 
 async def test_a_second_supervisor_is_refused(crew: Crew):

@@ -1,0 +1,32 @@
+"""What a worker's start takes, by phase, for its log."""
+
+import time
+
+import psutil
+
+from core.telemetry import logger
+
+log = logger(__name__)
+
+
+class Phases:
+    """Milliseconds of each phase, in order. The first begins with the process itself."""
+
+    def __init__(self) -> None:
+        self._at = self._began = psutil.Process().create_time()
+        self._ms: dict[str, int] = {}
+
+    def ended(self, name: str, inner: dict[str, float] | None = None) -> None:
+        """The phase up to now. `inner`: seconds of named parts of it, told apart from the rest of it."""
+        now = time.time()
+        parts = {f"{part}_ms": round(seconds * 1000) for part, seconds in (inner or {}).items()}
+        took = round((now - self._at) * 1000) - sum(parts.values())
+        self._ms |= {f"{name}_ms": max(0, took), **parts}
+        self._at = now
+
+    def log(self, worker: str, model: str, kv_tokens: int) -> None:
+        """One line, when the worker is about to claim."""
+        total = round((self._at - self._began) * 1000)
+        log.info(
+            "engine started", worker=worker, model=model, kv_tokens=kv_tokens, **self._ms, total_ms=total
+        )
