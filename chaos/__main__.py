@@ -2,6 +2,8 @@
 
 import click
 
+from chaos.bench.fairness import fairness
+from chaos.bench.queue import queue
 from chaos.bench.session.cancel import cancel
 from chaos.bench.session.capacity import sessions
 from chaos.bench.session.drain import drain
@@ -24,6 +26,8 @@ def bench() -> None:
 
 
 bench.add_command(stream)
+bench.add_command(queue)
+bench.add_command(fairness)
 bench.add_command(relay)
 bench.add_command(sessions)
 bench.add_command(wire)
