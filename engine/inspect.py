@@ -21,6 +21,7 @@ PAGE = 500
 SCANNED_MAX = 50_000
 ENDED_SCANNED_MAX = 5_000
 TENANTS_PER_CLASS = 64
+COUNTER_UNIT = 1000  # thousandths, as in engine/lua/prelude/fair.lua
 FIELDS = (
     *("status", "class", "lane", "worker", "warm", "model", "fingerprint", "epoch", "cn", "n", "o", "prompt"),
     *("visible", "granted", "cached", "covered", "recomputed", "deaths", "preempts", "control"),
@@ -109,12 +110,16 @@ class ClassRow(msgspec.Struct, frozen=True):
 
 
 class TenantRow(msgspec.Struct, frozen=True):
-    """One tenant. `blocked`: at one of its caps in some class."""
+    """One tenant. `blocked`: at one of its caps in some class; `tokens`: KV tokens in flight; `served`: its
+    counter, in tokens at weight 1, by which tenants take turns."""
 
     tenant: str
     waiting: int
     running: int
     blocked: bool
+    weight: float
+    tokens: int
+    served: int
 
 
 class PoolSnapshot(msgspec.Struct, frozen=True):
@@ -241,7 +246,15 @@ class Inspection:
             for tenant in {name.decode() for name in eligible} | stopped:
                 waiting[tenant] += await self._redis.zcard(self._key(f"ids:{priority}:{tenant}"))
         names = sorted({*waiting, *running}, key=lambda name: (-waiting[name] - running.get(name, 0), name))
-        return [TenantRow(name, waiting[name], running.get(name, 0), name in blocked) for name in names]
+        return [
+            await self._tenant(name, waiting[name], running.get(name, 0), name in blocked) for name in names
+        ]
+
+    async def _tenant(self, name: str, waiting: int, running: int, blocked: bool) -> TenantRow:
+        terms = await self._redis.hmget(self._key(f"ten:{name}"), "weight", "tokens", "counter")
+        weight, tokens, counter = (float(each or 0) for each in terms)
+        served = int(counter) // COUNTER_UNIT
+        return TenantRow(name, waiting, running, blocked, weight or 1.0, int(tokens), served)
 
     async def _ended(self, tenant: str | None, limit: int) -> list[RequestRow]:
         """From the stream of ended requests, as far back as it reaches."""

@@ -83,11 +83,13 @@ def _classes(seen: PoolSnapshot) -> Table:
 def _tenants(seen: PoolSnapshot) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("tenant")
-    for name in ("waiting", "running"):
+    for name in ("waiting", "running", "tokens in flight", "weight", "served"):
         table.add_column(name, justify="right")
     table.add_column("")
     for each in seen.tenants[:TENANTS_SHOWN]:
-        table.add_row(each.tenant, str(each.waiting), str(each.running), "at a cap" if each.blocked else "")
+        numbers = (f"{each.tokens:,}", f"{each.weight:g}", f"{each.served:,}")
+        capped = "at a cap" if each.blocked else ""
+        table.add_row(each.tenant, str(each.waiting), str(each.running), *numbers, capped)
     if len(seen.tenants) > TENANTS_SHOWN:
-        table.add_row(f"and {len(seen.tenants) - TENANTS_SHOWN} more", "", "", "")
+        table.add_row(f"and {len(seen.tenants) - TENANTS_SHOWN} more")
     return table

@@ -11,6 +11,7 @@ from core.redis import Client, connect_url
 from engine.api import Control, Status
 from engine.fleet import Fleet, NodeReport, OrderKind, SlotReport, SlotState
 from engine.inspect import Inspection
+from engine.queue_types import TenantTerms
 from tests.engine.builders import START_MS, TENANT, Pool, append_to, end_entry, request, usage_event
 from tests.helpers.cluster import running_cluster
 from tests.helpers.home import short_folder
@@ -129,6 +130,17 @@ async def test_a_snapshot_counts_classes_tenants_and_workers(pool: Pool):
     }
     (worker,) = seen.workers
     assert (worker.worker, worker.state, worker.claims, worker.kv_usage) == ("w1", "ready", 1, 0.25)
+
+
+async def test_a_snapshot_shows_how_tenants_share_the_pool(pool: Pool):
+    """Weight, what is in flight, what was served, and who is stopped by a cap."""
+    await pool.queue.set_tenant("t2", TenantTerms(weight=2.5, slots_max=1))
+    await pool.running(tenant="t2", prompt_tokens=10)
+    await pool.queue.enqueue(request(tenant="t2"))
+    (row,) = (await Inspection(pool.queue).snapshot()).tenants
+    assert (row.tenant, row.waiting, row.running, row.blocked) == ("t2", 1, 1, True)
+    assert (row.weight, row.served) == (2.5, 4)
+    assert row.tokens > 10
 
 
 async def test_workers_are_what_the_pool_and_their_supervisors_say(pool: Pool):
