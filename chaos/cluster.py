@@ -140,7 +140,7 @@ async def running_cluster(plan: Plan) -> AsyncGenerator[Cluster]:
     """A fresh installation, ready to answer; it is removed at the end."""
     changed: dict[str, Any] = {"log_keep_seconds": 300, **plan.settings, **_engine_settings(plan)}
     async with AsyncExitStack() as stack:
-        site = await stack.enter_async_context(ground())
+        site = await stack.enter_async_context(ground(**plan.settings))  # ours obeys them like the others
         database = Database(site.settings.database_endpoint)
         stack.push_async_callback(database.close)
         if plan.engine is Engine.VLLM:

@@ -46,6 +46,13 @@ def test_cut_connections_lose_nothing():
     assert figure(report, "clients: resumed") > 0
 
 
+def test_a_quiet_tenant_is_compared_in_one_run():
+    """Idle, beside a full worker, and under a flood; everybody's answers are judged. No timing is."""
+    report = attacked("noisy-neighbour", "--asks", "3", "--flood", "32")
+    assert figure(report, "answers") > 9
+    assert figure(report, "p95 under flood, of full") > 0
+
+
 def test_an_engine_core_needs_vllm():
     """A scenario that does not apply says so."""
     command = [sys.executable, "-m", "chaos", "run", "kill-engine-core", "--engine", "scripted"]
