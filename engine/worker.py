@@ -38,6 +38,7 @@ RENEW_SECONDS = 1.0
 RECONCILE_SECONDS = 5.0
 IDLE_WAIT_SECONDS = 0.05
 BUSY_WAIT_SECONDS = 0.2  # something put in line wakes the wait; this only bounds what a lost wake costs
+FULL_ASK_SECONDS = 0.1
 REDIS_RETRY_SECONDS = 0.1
 DRAIN_SECONDS_MAX = 10.0
 STEP_AGE_MS_ALIVE = 3_000
@@ -73,7 +74,7 @@ class Worker:
         }
         # Steps faster than this share a flush; slower ones flush at once.
         self._flush_gap = settings.worker_flush_ms / 2000
-        self._last_flush = 0.0
+        self._last_flush = self._asked = 0.0
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
         self._grants: list[tuple[str, int, bool]] = []
@@ -170,8 +171,7 @@ class Worker:
         while True:
             self._room.clear()
             offer = self._workload.offer(self._engine.stats().waiting)
-            if not offer.slots or not offer.kv_tokens or not offer.prefill_tokens:
-                await self._room.wait()
+            if (not offer.slots or not offer.kv_tokens or not offer.prefill_tokens) and await self._wait():
                 continue
             try:
                 call += 1
@@ -181,13 +181,25 @@ class Worker:
                         instruments.claimed_requests.add(1, {"continued": claim.cn > 1})
                     await self._do(self._workload.claimed(claims.claims, now_ms()))
                     self._changed.set()
-                else:
+                elif offer.slots:
                     patient = len(self._workload) and not claims.retry_ms
                     await self._queue.wait_for_work(BUSY_WAIT_SECONDS if patient else IDLE_WAIT_SECONDS)
             except (RedisError, OSError) as error:
                 log.warning("claim failed", error=type(error).__name__)
                 call -= 1  # the same number gets the answer that was lost
                 await asyncio.sleep(REDIS_RETRY_SECONDS)
+
+    async def _wait(self) -> bool:
+        """Until there may be room. False where a full worker is to ask all the same, with nothing to offer:
+        the pool may want lower work to leave for what waits."""
+        ask_in = max(0.0, self._asked + FULL_ASK_SECONDS - time.monotonic())
+        try:
+            async with asyncio.timeout(ask_in if self._workload.full else None):
+                await self._room.wait()
+        except TimeoutError:
+            self._asked = time.monotonic()
+            return False
+        return True
 
     async def _listen(self) -> None:
         async for tenant, id, control in self._wakes:

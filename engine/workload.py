@@ -61,6 +61,7 @@ class Workload:
         self._pool = pool
         self._fingerprint = fingerprint
         self._admission = Admission(capacity)
+        self.full = False  # by the last offer: nothing is claimed until something leaves
         self._open = open_answer
         self._tokenizer = tokenizer
         self._limits = limits
@@ -82,6 +83,7 @@ class Workload:
     def offer(self, waiting: int) -> Offer:
         """What may be claimed now. `waiting`: generations in the engine's own queue."""
         room = self._admission.room(map(_held, self._answers.values()), waiting)
+        self.full = room.full
         return Offer(self._fingerprint, room.slots, room.kv_tokens, room.prefill_tokens)
 
     def measured(self, steps: Sequence[Measured], waiting: int, preemptions: int) -> None:

@@ -65,11 +65,15 @@ class Held:
 
 @dataclass(frozen=True)
 class Room:
-    """What may be claimed now; nothing where any is 0. The last prompt may exceed `prefill_tokens`."""
+    """What may be claimed now; nothing where any is 0. The last prompt may exceed `prefill_tokens`.
+
+    `full`: no step will change that, only something that leaves.
+    """
 
     slots: int
     kv_tokens: int
     prefill_tokens: int
+    full: bool = False
 
 
 NO_ROOM = Room(0, 0, 0)
@@ -96,13 +100,15 @@ class Admission:
             # Whatever the model believes: an idle worker takes what its engine can hold at all.
             return Room(slots, self.capacity.kv_tokens, self.capacity.step_tokens)
         kv = int(self.capacity.kv_tokens * KV_WATERMARK * self.margin) - sum(map(self.kv_need, held))
+        if slots <= 0 or kv <= 0:
+            return Room(0, max(0, kv), self.capacity.step_tokens, full=True)
         prefilling = [answer.prompt_tokens + answer.tokens for answer in held if answer.prefilling]
         load = self._decoding(held)
         in_step, queued = self._next_step(prefilling, int(load.sequences))
         queued = max(queued, waiting)
         prefill = min(self._until_first_token(load) - sum(prefilling), self._beside(load, prefilling))
         slots = min(slots, self._sequences(load), self._fitting(kv))
-        if slots <= 0 or kv <= 0 or prefill <= 0 or queued >= WAITING_MAX:
+        if slots <= 0 or prefill <= 0 or queued >= WAITING_MAX:
             return NO_ROOM
         if in_step > 0:
             return Room(slots, kv, min(prefill, in_step))

@@ -53,7 +53,8 @@ def test_an_idle_worker_takes_what_it_can_hold_at_all():
 
 def test_a_full_worker_takes_nothing():
     """All slots in use."""
-    assert an_admission().room([decoding()] * 32, 0) == NO_ROOM
+    room = an_admission().room([decoding()] * 32, 0)
+    assert (room.slots, room.full) == (0, True)
 
 
 def test_kv_counts_what_running_answers_will_grow_by():
@@ -63,7 +64,7 @@ def test_kv_counts_what_running_answers_will_grow_by():
     for _ in range(10):
         admission.ended(decoding(tokens=50))
     assert admission.room(held, 0).kv_tokens == 20_000 * KV_WATERMARK - 4 * 150
-    assert admission.room([decoding(tokens=20_000, most=20_000)], 0) == NO_ROOM
+    assert admission.room([decoding(tokens=20_000, most=20_000)], 0) == Room(0, 0, 256, full=True)
 
 
 def test_no_more_are_claimed_than_will_fit_when_they_have_grown():

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 
 from billing import usage
 from core.settings import Settings
-from engine.api import Control, EntryKind, Offer
+from engine.api import Control, EntryKind, Offer, PriorityClass
 from engine.backends.base import EngineDeadError
 from engine.backends.scripted import ScriptedEngine
 from tests.engine.builders import FINGERPRINT, TENANT, append_to
@@ -281,6 +281,21 @@ async def test_a_worker_says_what_a_step_takes(crew: Crew):
 
         await wait_until(learned)
         await crew.ended(id)
+
+
+async def test_bulk_work_leaves_a_full_worker_for_interactive_work(crew: Crew):
+    """It goes on behind it, with nothing lost: a worker without a free slot asks whether something shall
+    leave."""
+    crew.settings = crew.settings.model_copy(update={"worker_slots": 1})
+    async with crew.worker(ScriptedEngine(saying("x" * 250), step_seconds=0.02)):
+        bulk = await crew.send(priority=PriorityClass.BULK)
+        await crew.reaches(bulk, 3)
+        urgent = await crew.send(max_tokens=5)
+        await crew.ended(urgent)
+        assert EntryKind.END not in [entry.k for entry in await crew.entries(bulk)]
+        await crew.ended(bulk)
+    assert await crew.text(bulk) == "x" * 250
+    assert await crew.kinds(bulk) == ["queued", "running", "moved:preempt", "end"]
 
 
 async def test_a_hung_engine_loses_its_work(crew: Crew):

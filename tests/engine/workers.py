@@ -16,7 +16,18 @@ from core.ids import uuid7
 from core.settings import Settings
 from core.tasks import end_tasks
 from engine.answer import Answer
-from engine.api import Claim, Enqueued, Entry, EntryKind, LogReader, PoolQueue, Sampling, Status, visible_text
+from engine.api import (
+    Claim,
+    Enqueued,
+    Entry,
+    EntryKind,
+    LogReader,
+    PoolQueue,
+    PriorityClass,
+    Sampling,
+    Status,
+    visible_text,
+)
 from engine.backends.scripted import NextToken, ScriptedEngine
 from engine.continuation import ModelLimits
 from engine.models.registry import ModelRecord
@@ -79,6 +90,7 @@ class Crew:
     ) -> str:
         """Enqueue a request; its id."""
         now = int(time.time() * 1000)
+        priority = sampling.pop("priority", PriorityClass.INTERACTIVE)
         deadline = now + sampling.pop("deadline_ms", 600_000)
         options: dict[str, Any] = {"max_tokens": 256, **sampling}
         sampled = Sampling(**options)
@@ -97,6 +109,7 @@ class Crew:
             max_tokens=sampled.max_tokens,
             accepted_ms=now,
             deadline_ms=deadline,
+            priority=priority,
         )
         assert isinstance(await self.queue.enqueue(asked), Enqueued)
         return asked.id
