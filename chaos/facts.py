@@ -80,7 +80,8 @@ class Posted:
 class Facts:
     """All of one round. `logs`: the entries of each request's log by id; `events`: usage events as the pool
     published them; `leftovers`: what the queue still held when everything had ended;
-    `counters`: what the clients counted."""
+    `counters`: what the clients counted;
+    `memory_mib`: the most that a gateway held, where that was looked at."""
 
     seed: int
     answers: list[Answered] = field(default_factory=list[Answered])
@@ -92,6 +93,7 @@ class Facts:
     settled: Mapping[str, "Sums"] = field(default_factory=dict[str, "Sums"])
     leftovers: list[str] = field(default_factory=list[str])
     counters: Mapping[str, int] = field(default_factory=dict[str, int])
+    memory_mib: float = 0.0
     seconds: float = 0.0
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from billing.api import UsageEvent
 from chaos.facts import Answered, Facts, Posted, Question
 from engine.api import Entry, EntryKind, visible_text
 
@@ -67,14 +66,13 @@ def expected(question: Question, seed: int) -> Expected:
 def judge(facts: Facts, scripted: bool = True) -> list[Finding]:
     """All that is wrong. `scripted`: what answers must say is known beforehand."""
     events = Counter((event.tenant, event.request) for event in facts.events)
-    usage = {(event.tenant, event.request): event for event in facts.events}
     posted = {(row.tenant, row.request): row for row in facts.posted}
     found: list[Finding] = []
     for answer in (answer for answer in facts.answers if not answer.refused):
         key = (answer.tenant, answer.id)
         found += judge_text(answer, expected(answer.question, facts.seed) if scripted else None)
         found += judge_log(answer, facts.logs.get(answer.id))
-        found += judge_billing(answer, events[key], usage.get(key), posted.get(key))
+        found += judge_billing(answer, events[key], posted.get(key))
     if wrong := facts.counters.get("mismatched", 0):
         found.append(Finding(Wrong.DOUBLED, "", f"{wrong} answers did not have their hash at first reading"))
     found += judge_strangers(facts)
@@ -128,12 +126,12 @@ def judge_log(answer: Answered, entries: Sequence[Entry] | None) -> Iterable[Fin
         yield Finding(Wrong.DOUBLED, answer.id, "the client's text is not the log's")
 
 
-def judge_billing(
-    answer: Answered, events: int, event: UsageEvent | None, row: Posted | None
-) -> Iterable[Finding]:
-    """One usage event, one row, and both say what the client was told (INV-6, INV-9, INV-10)."""
-    if event is None or row is None:
-        missing = "no usage event" if event is None else "its usage event was not posted"
+def judge_billing(answer: Answered, events: int, row: Posted | None) -> Iterable[Finding]:
+    """One usage event, one row, and it says what the client was told (INV-6, INV-9, INV-10).
+
+    An event that was posted and trimmed before it was read here is no finding."""
+    if row is None:
+        missing = "its usage event was not posted" if events else "no usage event"
         yield Finding(Wrong.UNBILLED, answer.id, missing)
         return
     if events > 1:

@@ -38,6 +38,7 @@ class Tally(msgspec.Struct):
     wrong: dict[str, int] = msgspec.field(default_factory=dict[str, int])
     findings: list[str] = msgspec.field(default_factory=list[str])
     counters: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    memory_mib: float = 0.0
     first_ms: list[float] = msgspec.field(default_factory=list[float])
 
     def add(self, facts: Facts, findings: Sequence[Finding]) -> None:
@@ -53,6 +54,7 @@ class Tally(msgspec.Struct):
         self.pauses_ms += [round(1000 * pause, 1) for pause in pauses(facts.answers, facts.strikes)]
         for name, value in facts.counters.items():
             self.counters[name] = self.counters.get(name, 0) + value
+        self.memory_mib = max(self.memory_mib, facts.memory_mib)
         self.first_ms += [1000 * (a.first_text_at - a.sent_at) for a in facts.answers if a.first_text_at]
         # A request counts once for each kind of wrong, however often the oracle stumbles over it.
         counted = Counter(what for what, _ in {(each.what, each.request or each.detail) for each in findings})
@@ -85,6 +87,8 @@ class Tally(msgspec.Struct):
             ]
         if self.refused:
             rows.append(Figure("refused with a code", self.refused, ""))
+        if self.memory_mib:
+            rows.append(Figure("a gateway's memory, at most", self.memory_mib, "MiB"))
         rows += [
             Figure("asked to first text, p50", percentile(self.first_ms, 0.5), "ms"),
             Figure("asked to first text, p99", percentile(self.first_ms, 0.99), "ms"),

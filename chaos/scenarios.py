@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from chaos.cluster import Engine, Plan, running_cluster
 from chaos.evidence import gather, witnessed
 from chaos.facts import Facts, Strike
-from chaos.faults import disconnect, kill_engine_core, kill_worker, reload, stop_worker
+from chaos.faults import disconnect, kill_engine_core, kill_worker, oversize, reload, stop_worker
 from chaos.scene import Scene
 from chaos.workload import Crowd, Kind, questions
 
@@ -105,6 +105,16 @@ ALL = (
         strikes=6,
         settings=SPREAD,
     ),
+    Scenario(
+        "oom",
+        "Bursts of requests that are far too large or as large as fits, beside ordinary ones.",
+        oversize.strike,
+        per_second=0.7,
+        vllm_per_second=0.2,
+        strikes=8,
+        settings=SPREAD | {"worker_max_model_len": oversize.CONTEXT, "redis_maxmemory_mib": 64},
+        engines=frozenset({Engine.SCRIPTED}),
+    ),
 )
 
 
@@ -123,7 +133,8 @@ async def run_round(scenario: Scenario, plan: Plan, strikes: int, per_second: fl
             seconds = time.monotonic() - began
             stop.set()
         answers = crowd.answers + scene.answers
-        return await gather(cluster, answers, events, strikes=done, seconds=seconds, counters=crowd.counters)
+        known = {"strikes": done, "seconds": seconds, "memory_mib": scene.memory_mib}
+        return await gather(cluster, answers, events, counters=crowd.counters, **known)
 
 
 async def _strike(

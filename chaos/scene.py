@@ -11,11 +11,12 @@ from chaos.workload import Crowd
 @dataclass
 class Scene:
     """One round. `group` keeps what a fault starts and does not wait for; `answers` are those of readers
-    that a fault brought."""
+    that a fault brought, `memory_mib` the most that a gateway was seen to hold."""
 
     cluster: Cluster
     crowd: Crowd
     group: asyncio.TaskGroup
     answers: list[Answered] = field(default_factory=list[Answered])
+    memory_mib: float = 0.0
     struck: set[str] = field(default_factory=set[str])
     """Workers that were killed: their pids may be others' by now."""

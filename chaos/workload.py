@@ -17,6 +17,7 @@ from server.client import Answer, Client
 from server.client_answer import Ended, Event, ProtocolError, Status, Text
 
 ANSWER_SECONDS_MAX = 120.0
+REFUSED_SECONDS = 0.5
 LETTERS = "abcdefghijklmnopqrstuvwxyz     ?!<>|é€"
 STOP_SHARE = 0.25
 STOP_LENGTHS = (1, 2, 2, 3)
@@ -143,8 +144,11 @@ class Crowd:
         while not stop.is_set():
             question, id = next(asks), client.new_id()
             self.open[id] = question
-            self.answers.append(await ask(client, self.tenant, question, id))
+            answer = await ask(client, self.tenant, question, id)
+            self.answers.append(answer)
             del self.open[id]
+            if answer.refused:
+                await asyncio.sleep(REFUSED_SECONDS)
 
 
 def _options(question: Question) -> dict[str, Any]:
