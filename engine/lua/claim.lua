@@ -153,7 +153,8 @@ local function take(found)
   local t, id = found.t, found.id
   local req, ck = key('req', t, id), nonce .. '-' .. (#picks + 1)
   leave_line(t, id, found.class)
-  call('HSET', req, 'status', 'running', 'ck', ck, 'worker', name, 'taken', int(NOW))
+  call('HSET', req, 'status', 'running', 'ck', ck, 'worker', name, 'taken', int(NOW),
+    'inc', incarnation())
   call('SADD', P .. 'run:' .. t, id)
   call('SADD', P .. 'claims:' .. name, member_of(t, id))
   if call('HINCRBY', req, 'cn', 1) == 1 then
@@ -216,9 +217,13 @@ local function pick_all()
   end
 end
 
--- Where nothing was found among those read, the next call reads on; after a pick it begins anew.
+-- Where nothing was found among those read, the next call reads on; after a pick it begins anew. A call without slots
+-- takes nothing, so it says nothing about where to begin.
 local function remember_starts()
   local found, unread = {}, false
+  if picks_max == 0 then
+    return false
+  end
   for class, line in pairs(lines) do
     found[class] = #picks == 0 and next_start(line) or { 0, 0 }
     unread = unread or found[class][1] + found[class][2] > 0

@@ -28,6 +28,7 @@ local function expire(t, id, reason, code)
   end
 end
 
+notice_restart()
 for _, name in ipairs(due('workers', NOW)) do
   if requeued < budget then
     requeued = requeued + dismiss(name, 'lost', budget - requeued, deaths_max)

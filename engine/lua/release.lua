@@ -9,6 +9,7 @@ if not status or ck == '' then
 elseif current ~= ck then
   return released == ck and 1 or 0
 end
+notice_restart()
 if why == 'park' and bit.band(number_of(control), PARK) ~= 0 then
   take_back(t, id, 'parked')
   park_waiting(t, id)

@@ -150,6 +150,10 @@ class Pool:
         await self.queue.enqueue(request(**changes))
         return (await self.claim(worker, slots=1))[0]
 
+    async def restart(self) -> None:
+        """As if Redis had started anew, with all its data."""
+        await self.client.hset(self.key("sys"), "run_id", "of another server")
+
     def key(self, name: str) -> str:
         """A key of this pool."""
         return f"{{p:{self.name}}}{name}"

@@ -106,11 +106,11 @@ class Room:
 
 @dataclass
 class Scan:
-    """One claim call: the room there is, how deep each line is read, and which were."""
+    """One claim call: the room there is, how deep each line is read, and which hide more behind that."""
 
     room: Room
     depths: dict[PriorityClass, int]
-    looked: set[PriorityClass] = field(default_factory=set[PriorityClass])
+    deeper: set[PriorityClass] = field(default_factory=set[PriorityClass])
 
 
 class FairModel:
@@ -193,6 +193,7 @@ class FairModel:
         victims: list[Item] | None = None
         if room.slots == 0:
             victims, _ = self._make_room(scan, 0, int(any(self._choices([Interactive], scan))))
+            return [], victims
         while room.slots > 0:
             choice = next(self._choices(list(PriorityClass), scan), None)
             if victims is None and (choice is None or choice.class_ is not Interactive):
@@ -206,10 +207,8 @@ class FairModel:
             self._take(aged or choice, room)
             picks.append(aged or choice)
         for class_ in PriorityClass:
-            names = self.eligible(class_) if class_ in scan.looked and not picks else {}
-            lanes = [lane for name in names for lane in self._lanes(class_, name)]
-            deeper = any(len(lane) > scan.depths[class_] + IDS_MAX for lane in lanes)
-            self.depths[room.worker, class_] = scan.depths[class_] + IDS_MAX if deeper else 0
+            on = class_ in scan.deeper and not picks
+            self.depths[room.worker, class_] = scan.depths[class_] + IDS_MAX if on else 0
         return picks, victims or []
 
     def _make_room(self, scan: Scan, tokens: float, slots: int) -> tuple[list[Item], bool]:
@@ -239,7 +238,6 @@ class FairModel:
     def _choices(self, classes: list[PriorityClass], scan: Scan) -> Iterator[Item]:
         """The next of each class that has one."""
         for class_ in classes:
-            scan.looked.add(class_)
             if item := self._next_in(class_, scan):
                 yield item
 
@@ -268,6 +266,8 @@ class FairModel:
             heads += [(counter, min(able, key=lambda item: item.order))] if able else []
             if depth == 0 and set(verdicts.values()) == {"cap"}:
                 self.blocked[class_].add(name)
+            elif not able and any(len(lane) > depth + IDS_MAX for lane in self._lanes(class_, name)):
+                scan.deeper.add(class_)
         least = min((counter for counter, _ in heads), default=0) + self.weights.delta_tokens * UNIT
         return min((item for counter, item in heads if counter <= least), key=lambda i: i.order, default=None)
 

@@ -4,7 +4,6 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import hypothesis.strategies as st
@@ -21,10 +20,9 @@ from hypothesis.stateful import (
 )
 
 from core.errors import Refusal
-from core.settings import Settings
 from engine.api import AppendCode, Control, Enqueued, Offer, PriorityClass, Status, TenantTerms
 from engine.queue_types import Append, ReleaseWhy
-from tests.engine.builders import FINGERPRINT, Pool, append_to, end_entry, request, text, tokens, usage_event
+from tests.engine.builders import FINGERPRINT, append_to, end_entry, pool, request, text, tokens, usage_event
 from tests.engine.fair_model import FairModel, Item, Room, Weights
 from tests.engine.pool_state import pool_state
 from tests.engine.tracked import Tracked
@@ -52,20 +50,18 @@ class QueueMachine(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.redis = redis.asyncio.Redis.from_url(redis_url)
         self.run(self.redis.flushall())
-        limits = Settings.model_validate(
-            {
-                "home": Path("/nonexistent"),
-                "no_worker_seconds_max": 1_000_000,
-                "fair_delta_tokens": WEIGHTS.delta_tokens,
-                "age_standard_ms": WEIGHTS.ages_ms[PriorityClass.STANDARD],
-                "age_bulk_ms": WEIGHTS.ages_ms[PriorityClass.BULK],
-            }
+        self.pool = pool(
+            self.redis,
+            no_worker_seconds_max=1_000_000,
+            fair_delta_tokens=WEIGHTS.delta_tokens,
+            age_standard_ms=WEIGHTS.ages_ms[PriorityClass.STANDARD],
+            age_bulk_ms=WEIGHTS.ages_ms[PriorityClass.BULK],
         )
-        self.pool = Pool(self.redis, limits)
         self.queue = self.pool.queue
         self.requests: list[Tracked] = []
         self.leases: dict[str, int] = {}
         self.events = 0
+        self.incarnation = 0
         self.fair = FairModel(WEIGHTS)
 
     def run(self, call: Awaitable[T]) -> T:
@@ -134,6 +130,13 @@ class QueueMachine(RuleBasedStateMachine):
             self.run(self.queue.set_tenant(tenant, terms))
         self.fair.set_terms(tenant, terms)
 
+    @rule()
+    def redis_restarts(self) -> None:
+        self.reap(1)
+        self.run(self.pool.restart())
+        self.incarnation += 1
+        self.reap(1)
+
     @rule(class_=st.sampled_from(PriorityClass), reserve=st.sampled_from((0, 100)))
     def set_reserve(self, class_: PriorityClass, reserve: int) -> None:
         self.run(self.queue.set_reserve(class_, reserve))
@@ -178,7 +181,8 @@ class QueueMachine(RuleBasedStateMachine):
             m = next(m for m in self.requests if m.item is item)
             m.o += item.claims == 1
             m.status, m.worker, m.claim = Status.RUNNING, worker, claim
-            assert (claim.cn, claim.epoch, claim.n, claim.o) == (item.claims, 1, item.n, m.o)
+            m.incarnation = self.incarnation
+            assert (claim.cn, claim.epoch, claim.n, claim.o) == (item.claims, m.epoch, item.n, m.o)
             assert (claim.tokens, claim.visible, claim.deaths) == (tokens(*m.ids), len(m.text), m.deaths)
 
     @rule(worker=st.sampled_from(WORKERS), behind=st.integers(1, 3))
@@ -215,6 +219,7 @@ class QueueMachine(RuleBasedStateMachine):
         repeated = AppendCode.ENDED if item.end else AppendCode.DUP
         assert codes == [done, repeated][: 1 + retries]
         m.made.append(item)
+        m.incarnation = self.incarnation
 
     @precondition(lambda self: any(m.made for m in self.requests))
     @rule(data=st.data())
@@ -226,6 +231,7 @@ class QueueMachine(RuleBasedStateMachine):
         else:
             owned = m.claim is not None and m.claim.ck == item.ck
             assert answer.code is (AppendCode.DUP if owned else AppendCode.FENCED)
+            m.incarnation = self.incarnation if owned else m.incarnation
 
     @precondition(some(Status.RUNNING))
     @rule(data=st.data(), retries=st.integers(0, 1))
@@ -278,6 +284,7 @@ class QueueMachine(RuleBasedStateMachine):
             most = 300 if m.item.class_ is PriorityClass.INTERACTIVE else 2_000
             m.item.warm_until = self.pool.clock.ms + min(saved, most)
         m.item.warm = m.worker if warm else ""
+        m.epoch += m.incarnation != self.incarnation
         m.lose_owner(died)
         self.fair.let_go(m.item)
         m.status = Status.PARKED if parks else Status.QUEUED
@@ -369,7 +376,7 @@ class QueueMachine(RuleBasedStateMachine):
         found["ended"] = self.events
         for m in self.requests:
             at = f"{m.tenant}:{m.id}"
-            found[f"req:{at}"] = [m.status.value, str(m.o), str(m.item.n), m.worker, "1"]
+            found[f"req:{at}"] = [m.status.value, str(m.o), str(m.item.n), m.worker, str(m.epoch)]
             found[f"log:{at}"] = (list(range(1, m.o + 1)), m.text)
             found[f"tok:{at}"] = b"" if m.status is Status.ENDED else tokens(*m.ids)
         return found

@@ -292,6 +292,23 @@ async def test_without_any_worker_for_two_minutes_a_request_ends(redis: redis.as
     ]
 
 
+async def test_after_a_restart_of_redis_an_unconfirmed_request_gets_another_epoch(redis: redis.asyncio.Redis):
+    """Its last second may be lost: only a worker that appends to it says that nothing is."""
+    p = pool(redis)
+    lost, confirmed = await p.running(), await p.running()
+    await p.queue.reap()
+    await p.restart()
+    await p.queue.reap()
+    assert (await p.queue.append("w1", [append_to(confirmed, ids=(1,))]))[0].code is AppendCode.OK
+    await p.queue.deregister("w1", "lost")
+    await p.worker("w2")
+    epochs = {claim.id: claim.epoch for claim in await p.claim("w2")}
+    assert epochs == {lost.id: 2, confirmed.id: 1}
+    await p.queue.deregister("w2", "lost")
+    await p.worker("w3")
+    assert {claim.id: claim.epoch for claim in await p.claim("w3")} == epochs
+
+
 async def test_a_dead_gateways_readers_are_dropped(redis: redis.asyncio.Redis):
     """Its lease lapsed: nothing is published to it any more, and it is told when it comes back."""
     p = pool(redis)

@@ -22,6 +22,8 @@ class Tracked:
     deaths: int = 0
     cancelled: bool = False
     refunded: bool = False
+    epoch: int = 1
+    incarnation: int = 0
     asked_to_park: bool = False
     claim: Claim | None = None
     dead: list[Claim] = field(default_factory=list[Claim])

@@ -1,6 +1,6 @@
 -- One owner's commit to one request: {t, id, ck, n0, o0, entries, raw, visible, cached}, its tokens and its end event.
 -- `cached` is -1 and the event '' where absent. Token bytes are not in the item: msgpack in Lua takes text only.
-local FIELDS = { 'status', 'ck', 'n', 'o', 'control', 'granted', 'first', 'deaths', 'cn', 'cached', 'prompt', 'lane', 'worker' }
+local FIELDS = { 'status', 'ck', 'n', 'o', 'control', 'granted', 'first', 'deaths', 'cn', 'cached', 'prompt', 'lane', 'worker', 'inc' }
 
 -- A commit that was made before, exactly so: the reply to it was lost.
 local function was_made(item, tokens, n, o)
@@ -83,6 +83,14 @@ local function store(item, tokens, record, weights)
   return n, o
 end
 
+-- The owner has what the log has: a restart of the server lost nothing of this request.
+local function confirm(item, record)
+  local now = incarnation()
+  if (record[14] or '0') ~= now then
+    call('HSET', key('req', item[1], item[2]), 'inc', now)
+  end
+end
+
 local function answer_of(code, n, o, record)
   return { code, n, o, number_of(record[5]), number_of(record[6]) }
 end
@@ -92,6 +100,9 @@ end
 local function commit(item, tokens, event, keep, weights, before)
   local record = call('HMGET', key('req', item[1], item[2]), unpack(FIELDS))
   local code = verdict(item, tokens, record)
+  if code == 'OK' or code == 'DUP' then
+    confirm(item, record)
+  end
   if code ~= 'OK' then
     return answer_of(code, number_of(record[3]), number_of(record[4]), record)
   end
