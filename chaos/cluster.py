@@ -47,7 +47,7 @@ class Plan:
     gateways: int = 1
     forked: bool = True
     seed: int = 1
-    step_ms: float = 30.0
+    step_ms: float = 10.0
     settings: dict[str, object] = field(default_factory=dict[str, object])
 
 

@@ -29,7 +29,7 @@ class Kind:
     """What questions are like: lengths are uniform between the two bounds."""
 
     characters: tuple[int, int] = (20, 400)
-    tokens: tuple[int, int] = (40, 160)
+    tokens: tuple[int, int] = (80, 320)
     stops: bool = True
 
 
