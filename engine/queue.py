@@ -82,8 +82,8 @@ class PoolQueue:
         room = (offer.slots, offer.kv_tokens, offer.prefill_tokens)
         limits = (s.claim_picks_max, s.deaths_max)
         turns = (s.fair_prompt_weight, s.fair_delta_tokens, s.age_standard_ms, s.age_bulk_ms)
-        nonce = secrets.token_hex(8)
-        reply = await self._run(scripts.CLAIM, worker, call, nonce, offer.fingerprint, *room, *limits, *turns)
+        who = (worker, call, secrets.token_hex(8), offer.fingerprint)
+        reply = await self._run(scripts.CLAIM, *who, *room, *limits, *turns, offer.lowest.value)
         return replies.claims(reply)
 
     async def append(self, worker: str, items: Sequence[Append]) -> list[Appended]:

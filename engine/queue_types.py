@@ -52,12 +52,14 @@ class Enqueued(msgspec.Struct, frozen=True):
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """What a worker can take now: free sequences, free KV tokens, prompt tokens it may prefill."""
+    """What a worker can take now: free sequences, free KV tokens, prompt tokens it may prefill; nothing of
+    a class below `lowest`."""
 
     fingerprint: str
     slots: int
     kv_tokens: int
     prefill_tokens: int
+    lowest: PriorityClass = PriorityClass.BULK
 
 
 class TenantTerms(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,6 +27,7 @@ from engine.hints import WorkerWakes
 from engine.models.registry import ModelRecord
 from engine.queue import PoolQueue
 from engine.queue_types import Append, ReleaseWhy
+from engine.request import PriorityClass
 from engine.workload import Work, Workload
 
 T = TypeVar("T")
@@ -170,7 +171,7 @@ class Worker:
         call = 0
         while True:
             self._room.clear()
-            offer = self._workload.offer(self._engine.stats().waiting)
+            offer = self._workload.offer(self._engine.stats().waiting, now_ms())
             if (not offer.slots or not offer.kv_tokens or not offer.prefill_tokens) and await self._wait():
                 continue
             try:
@@ -179,10 +180,12 @@ class Worker:
                 if claims.claims:
                     for claim in claims.claims:
                         instruments.claimed_requests.add(1, {"continued": claim.cn > 1})
+                    self._workload.answered(offer, now_ms())
                     await self._do(self._workload.claimed(claims.claims, now_ms()))
                     self._changed.set()
                 elif offer.slots:
-                    patient = len(self._workload) and not claims.retry_ms
+                    everything = offer.lowest is PriorityClass.BULK
+                    patient = len(self._workload) and everything and not claims.retry_ms
                     await self._queue.wait_for_work(BUSY_WAIT_SECONDS if patient else IDLE_WAIT_SECONDS)
             except (RedisError, OSError) as error:
                 log.warning("claim failed", error=type(error).__name__)

@@ -17,7 +17,7 @@ from engine.continuation import ModelLimits, generation
 from engine.ended import EndedAnswers
 from engine.queue_types import Append, AppendCode, Appended, Claim, Offer, ReleaseWhy
 from engine.request import Control, EndReason
-from engine.scheduling.capacity import Admission, Capacity, Held
+from engine.scheduling.capacity import Admission, Capacity, Held, Packing
 from engine.scheduling.cost import StepLoad
 
 EXTEND_AHEAD_TOKENS = 64
@@ -61,6 +61,7 @@ class Workload:
         self._pool = pool
         self._fingerprint = fingerprint
         self._admission = Admission(capacity)
+        self._packing = Packing()
         self.full = False  # by the last offer: nothing is claimed until something leaves
         self._open = open_answer
         self._tokenizer = tokenizer
@@ -80,11 +81,16 @@ class Workload:
         """Names of the answers that the engine works on."""
         return {key for key, answer in self._answers.items() if answer.phase is Phase.RUNNING}
 
-    def offer(self, waiting: int) -> Offer:
+    def offer(self, waiting: int, now_ms: int) -> Offer:
         """What may be claimed now. `waiting`: generations in the engine's own queue."""
         room = self._admission.room(map(_held, self._answers.values()), waiting)
         self.full = room.full
-        return Offer(self._fingerprint, room.slots, room.kv_tokens, room.prefill_tokens)
+        lowest = self._packing.lowest(now_ms, 1 - len(self) / self._admission.capacity.slots)
+        return Offer(self._fingerprint, room.slots, room.kv_tokens, room.prefill_tokens, lowest)
+
+    def answered(self, offer: Offer, now_ms: int) -> None:
+        """Something was claimed with this offer: the next packs of its classes gather from now on."""
+        self._packing.claimed(offer.lowest, now_ms)
 
     def measured(self, steps: Sequence[Measured], waiting: int, preemptions: int) -> None:
         """What the engine's last steps took, its queue now and its own preemptions so far."""

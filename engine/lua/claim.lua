@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- claim(now, worker, call number, nonce, fingerprint, slots, KV tokens, prefill tokens, picks max, deaths max,
--- prompt weight, delta, age of standard ms, age of bulk ms): classes in order, in a class the tenant whose turn it is.
+-- prompt weight, delta, age of standard ms, age of bulk ms, lowest class): classes in order, in a class the tenant whose
+-- turn it is; nothing of a class below the lowest.
 -- Replies {retry ms, rows, victims}: rows to run, and {t, id} of what the worker shall give back for interactive work.
 -- The picks of a call are stored and repeated for the same call number, so a lost reply strands nothing. Claim tokens
 -- derive from the caller's nonce: Lua's own random numbers are the same in every script.
@@ -9,6 +10,7 @@ local slots, kv, prefill = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8
 local picks_max, deaths_max = math.min(slots, tonumber(ARGV[9])), tonumber(ARGV[10])
 local prompt_weight, delta = tonumber(ARGV[11]), tonumber(ARGV[12]) * UNIT
 local AGES = { standard = tonumber(ARGV[13]), bulk = tonumber(ARGV[14]) }
+local LOWEST = ARGV[15] or 'bulk'
 local NOT_FITTING_RETRY_MS, AGED_EVERY, LARGE_PREFILLS_MAX = 50, 8, 2
 local worker = P .. 'worker:' .. name
 local picks, victims, unfit, retry, wanted, large_left = {}, {}, false, math.huge, math.huge, 0
@@ -116,6 +118,8 @@ local function in_class_order()
     local tenant = next_in(class)
     if tenant then
       return tenant, at
+    elseif class == LOWEST then
+      return nil
     end
   end
 end
@@ -123,7 +127,7 @@ end
 -- Of the classes below one that has work, the most overdue; at most one pick of eight.
 local function out_of_class_order(above)
   local best, most = nil, 1
-  for at = above + 1, #CLASSES do
+  for at = above + 1, LOWEST == 'bulk' and #CLASSES or above do
     local class = CLASSES[at]
     local head = call('ZRANGE', P .. 'age:' .. class, 0, 0, 'WITHSCORES')
     local overdue = head[2] and (NOW - tonumber(head[2]) / 1000) / AGES[class] or 0

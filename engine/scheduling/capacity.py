@@ -213,12 +213,6 @@ class Packing:
             if priority is lowest:
                 break
 
-    def next_ms(self, lowest: PriorityClass) -> int | None:
-        """When the class below may be claimed, None where all may."""
-        order = list(PriorityClass)
-        below = order[order.index(lowest) + 1 :]
-        return self._let_through[below[0]] + WINDOW_MS[below[0]] if below else None
-
 
 def step_tokens_within(
     measured: Iterable[tuple[int, float]], seconds: float = FULL_STEP_SECONDS

@@ -186,12 +186,9 @@ def test_lower_classes_come_in_packs():
     assert packing.lowest(1000, free_share=0.1) is PriorityClass.BULK
     packing.claimed(PriorityClass.BULK, 1000)
     assert packing.lowest(1001, 0.1) is PriorityClass.INTERACTIVE
-    assert packing.next_ms(PriorityClass.INTERACTIVE) == 1050
     assert packing.lowest(1050, 0.1) is PriorityClass.STANDARD
     packing.claimed(PriorityClass.STANDARD, 1050)
-    assert packing.next_ms(PriorityClass.STANDARD) == 1500
     assert packing.lowest(1500, 0.1) is PriorityClass.BULK
-    assert packing.next_ms(PriorityClass.BULK) is None
     assert packing.lowest(1051, free_share=0.5) is PriorityClass.BULK
 
 
