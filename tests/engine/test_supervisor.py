@@ -201,8 +201,9 @@ async def test_a_model_that_does_not_load_is_an_alarm(crew: Crew, monkeypatch: p
         await asyncio.wait_for(task, 20)
 
 
-async def test_a_worker_that_does_not_get_ready_is_ended(crew: Crew):
+async def test_a_worker_that_does_not_get_ready_is_ended(crew: Crew, monkeypatch: pytest.MonkeyPatch):
     """The wait for a start has an end."""
+    monkeypatch.setenv("PARLEY_TEST_STEP_MS", "60000")  # its self-test goes on and on
     hasty = crew.settings.model_copy(update={"worker_start_seconds_max": 0})
     stop = asyncio.Event()
     task = asyncio.create_task(Supervisor(hasty, crew.redis, 1).run(stop))
