@@ -333,11 +333,7 @@ class Intake:
 
 def _canceller(principal: Principal) -> Canceller:
     """Whose sends a cancel that comes before them may stop (the rule of access.owns)."""
-    if CANCEL_SCOPE in principal.scopes:
-        return Canceller()
-    if principal.fixed_user and principal.user:
-        return Canceller(principal.project, user=principal.user)
-    return Canceller(principal.project, key=principal.key)
+    return Canceller() if CANCEL_SCOPE in principal.scopes else Canceller(*owner_of(principal))
 
 
 @lru_cache(maxsize=64)

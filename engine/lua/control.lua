@@ -1,16 +1,11 @@
 #!lua flags=allow-oom
 -- control(now, t, id, flag): sets the flag and wakes the worker. Replies the status, nil for an unknown id.
 local t, id, flag = ARGV[2], ARGV[3], tonumber(ARGV[4])
-local req = key('req', t, id)
-local status, control, worker = unpack(call('HMGET', req, 'status', 'control', 'worker'))
+local status = call('HGET', key('req', t, id), 'status')
 if not status or status == 'ended' or status == 'moved' then
   return status
 end
-local flags = bit.bor(number_of(control), flag)
-call('HSET', req, 'control', int(flags))
-if status == 'running' then
-  call('SPUBLISH', P .. 'wk:' .. worker, cmsgpack.pack({ t, id, flags }))
-elseif bit.band(flags, CANCEL) ~= 0 then
+if bit.band(set_control(t, id, flag), CANCEL) ~= 0 and status ~= 'running' then
   -- The caller ends it next; if that caller dies, the reaper does.
   doom(member_of(t, id))
 end

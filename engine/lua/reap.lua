@@ -12,14 +12,6 @@ local function due(name, until_)
   return call('ZRANGE', P .. name, '-inf', int(until_), 'BYSCORE', 'LIMIT', 0, budget)
 end
 
-local function cancel_running(t, id)
-  local req = key('req', t, id)
-  local control, worker = unpack(call('HMGET', req, 'control', 'worker'))
-  local flags = bit.bor(number_of(control), CANCEL)
-  call('HSET', req, 'control', int(flags))
-  call('SPUBLISH', P .. 'wk:' .. worker, cmsgpack.pack({ t, id, flags }))
-end
-
 local function expire(t, id, reason, code)
   local member = member_of(t, id)
   if not named[member] then
@@ -97,7 +89,7 @@ for _, member in ipairs(due('unread', NOW)) do
     call('ZREM', P .. 'unread', member)
   elseif status == 'running' then
     call('ZREM', P .. 'unread', member)
-    cancel_running(t, id)
+    set_control(t, id, CANCEL)
   else
     expire(t, id, readers > 0 and 'slow_reader' or 'cancelled', '')
   end

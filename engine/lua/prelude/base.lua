@@ -41,3 +41,15 @@ end
 local function doom(member)
   call('ZADD', P .. 'deadlines', 'LT', int(NOW), member)
 end
+
+-- Sets a control flag, which is the truth, and wakes the worker that has the request. Replies all flags.
+local function set_control(t, id, flag)
+  local req = key('req', t, id)
+  local status, control, worker = unpack(call('HMGET', req, 'status', 'control', 'worker'))
+  local flags = bit.bor(number_of(control), flag)
+  call('HSET', req, 'control', int(flags))
+  if status == 'running' then
+    call('SPUBLISH', P .. 'wk:' .. worker, cmsgpack.pack({ t, id, flags }))
+  end
+  return flags
+end

@@ -82,11 +82,9 @@ end
 -- Parks one in line, asks the worker of a running one. What is parked or over stays as it is.
 local function park(t, id)
   local req = key('req', t, id)
-  local status, class, worker, control = unpack(call('HMGET', req, 'status', 'class', 'worker', 'control'))
+  local status, class = unpack(call('HMGET', req, 'status', 'class'))
   if status == 'running' then
-    local flags = bit.bor(number_of(control), PARK)
-    call('HSET', req, 'control', int(flags))
-    call('SPUBLISH', P .. 'wk:' .. worker, cmsgpack.pack({ t, id, flags }))
+    set_control(t, id, PARK)
   elseif status == 'queued' then
     leave_line(t, id, class)
     park_waiting(t, id)

@@ -44,8 +44,7 @@ local function make_room(name, tokens, slots)
     return {}, false
   end
   for _, victim in ipairs(victims) do
-    call('HSET', key('req', victim[1], victim[2]), 'control', PREEMPT)
-    call('SPUBLISH', P .. 'wk:' .. name, cmsgpack.pack({ victim[1], victim[2], PREEMPT }))
+    set_control(victim[1], victim[2], PREEMPT)
   end
   return victims, true
 end
