@@ -5,7 +5,7 @@ from billing.money import to_display, to_text
 from billing.price_book import pinned_prices
 from billing.prices import Counts, Line, Meter, counts_of, rate
 from billing.quota import Admission, AdmissionState, Admitted, Canceller, Directory, Extension, Quota, Settled
-from billing.tables import ApiKey, Project, Tenant
+from billing.tables import ApiKey, PoolTerms, Project, Tenant
 from billing.tenancy import (
     CONTROL_CHANNEL,
     DEFAULT_PROJECT,
@@ -26,6 +26,7 @@ from billing.tenancy import (
     revoke_key,
     rotate_key,
 )
+from billing.terms import TERMS_CHANGED, list_terms, set_terms
 from billing.usage import PinnedPrices, UsageEvent, UsageOwner
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "DEFAULT_SCOPES",
     "PRIORITIES",
     "SCOPES",
+    "TERMS_CHANGED",
     "Admission",
     "AdmissionState",
     "Admitted",
@@ -46,6 +48,7 @@ __all__ = [
     "Line",
     "Meter",
     "PinnedPrices",
+    "PoolTerms",
     "Principal",
     "Project",
     "Quota",
@@ -62,11 +65,13 @@ __all__ = [
     "find_tenant",
     "list_keys",
     "list_tenants",
+    "list_terms",
     "pinned_prices",
     "principal_of_key",
     "rate",
     "revoke_key",
     "rotate_key",
+    "set_terms",
     "to_display",
     "to_text",
 ]

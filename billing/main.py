@@ -10,7 +10,8 @@ import click
 from redis.exceptions import RedisError
 
 from billing import biller, tenancy
-from billing.tables import ApiKey, Tenant
+from billing.tables import ApiKey, PoolTerms, Tenant
+from billing.terms import find_terms, set_terms
 from core import service
 from core.clock import now_ms
 from core.database import Database, migrate, require_schema
@@ -20,6 +21,7 @@ from core.settings import Settings
 
 T = TypeVar("T")
 DAY_MS = 86_400_000
+NO_CAP = "none"
 
 
 @click.command("biller")
@@ -76,6 +78,47 @@ def list_tenants_command(as_json: bool) -> None:
     """List all tenants, oldest first."""
     for tenant in _run(tenancy.list_tenants):
         _show_row(_tenant_facts(tenant), as_json)
+
+
+class _Cap(click.ParamType[int | str]):
+    """A number, or `none` for no cap."""
+
+    name = "number|none"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """The number, or NO_CAP."""
+        return NO_CAP if value == NO_CAP else click.INT.convert(value, param, ctx)
+
+
+@tenants_command.command("terms")
+@click.argument("tenant")
+@click.option("--weight", type=float, help="Share against other tenants with waiting work; 1 by default.")
+@click.option("--slots-max", type=_Cap(), help="Running requests at once.")
+@click.option("--tokens-max", type=_Cap(), help="Tokens of its requests in the workers' memory at once.")
+@click.option("--reserve-tokens", type=int, help="Tokens of each pool that others leave free for it.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def terms_command(tenant: str, as_json: bool, **changes: float | str | None) -> None:
+    """Show what TENANT (name or id) may take of the pools, or change it.
+
+    Changes hold within a second, for requests that wait too. A share counts only while others wait: an idle
+    pool is anybody's. Example: `parley tenants terms acme --weight 4 --slots-max 16 --tokens-max none`.
+    """
+    settings = Settings()
+    wanted = {name: value for name, value in changes.items() if value is not None}
+
+    async def change(db: Database) -> PoolTerms:
+        terms = await find_terms(db, (await _find_tenant(db, tenant)).tenant_id)
+        for name, value in wanted.items():
+            setattr(terms, name, None if value == NO_CAP else value)
+        if wanted:
+            redis = connect(settings)
+            try:
+                await set_terms(db, redis, terms)
+            finally:
+                await redis.aclose()
+        return terms
+
+    _show(_terms_facts(_run(change, settings)), as_json)
 
 
 @click.group("keys")
@@ -218,6 +261,16 @@ def _tenant_facts(tenant: Tenant) -> dict[str, Any]:
     }
 
 
+def _terms_facts(terms: PoolTerms) -> dict[str, Any]:
+    return {
+        "tenant": terms.tenant_id,
+        "weight": terms.weight,
+        "slots_max": terms.slots_max,
+        "tokens_max": terms.tokens_max,
+        "reserve_tokens": terms.reserve_tokens,
+    }
+
+
 def _key_facts(key: ApiKey) -> dict[str, Any]:
     return {
         "key": key.id,
@@ -245,7 +298,7 @@ def _show(facts: dict[str, Any], as_json: bool) -> None:
         return
     for name, value in facts.items():
         if value not in (None, ""):
-            click.echo(f"{name:13}{_text(value)}")
+            click.echo(f"{name:15}{_text(value)}")
 
 
 def _show_row(facts: dict[str, Any], as_json: bool) -> None:

@@ -29,6 +29,25 @@ class Tenant(Record, table=True):
     closed_ms: int | None = Field(default=None, sa_type=BigInteger)
 
 
+class PoolTerms(Record, table=True):
+    """A tenant's place in every pool. `weight`: its share against other tenants with waiting work; caps on
+    running requests and on KV tokens in flight, None: no cap; `reserve_tokens`: KV tokens that others leave
+    free for it."""
+
+    __table_args__ = (
+        CheckConstraint("weight > 0", name="ck_pool_terms_weight"),
+        CheckConstraint("reserve_tokens >= 0", name="ck_pool_terms_reserve"),
+        ForeignKeyConstraint(["tenant_id"], ["tenant.tenant_id"], name="fk_pool_terms_tenant"),
+    )
+
+    tenant_id: str = Field(primary_key=True)
+    weight: float = 1.0
+    slots_max: int | None = Field(default=None, sa_type=BigInteger)
+    tokens_max: int | None = Field(default=None, sa_type=BigInteger)
+    reserve_tokens: int = Field(default=0, sa_type=BigInteger)
+    updated_ms: int = Field(default=0, sa_type=BigInteger)
+
+
 class Project(Record, table=True):
     """A tenant's unit of charging and of ownership."""
 

@@ -91,6 +91,9 @@ class Settings(BaseSettings):
     age_standard_ms: int = 30_000
     age_bulk_ms: int = 120_000
     tenant_reserves_max: int = 64
+    reserve_interactive_tokens: int = 0
+    reserve_standard_tokens: int = 0
+    terms_seconds: float = 10.0
 
     # Worker
     worker_slots: int = 32

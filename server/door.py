@@ -11,7 +11,7 @@ import msgspec
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
-from billing.api import CONTROL_CHANNEL, ControlNews, Principal
+from billing.api import CONTROL_CHANNEL, TERMS_CHANGED, ControlNews, Principal
 from core.clock import now_ms
 from core.errors import Refused
 from core.telemetry import logger
@@ -278,6 +278,8 @@ class Door:
                 who = connection.principal
                 if who is not None and (who.tenant, who.key) == (news.tenant, news.key):
                     _revoked(connection)
+        elif news.kind == TERMS_CHANGED:
+            self.edge.terms.changed()
 
     async def _supersede(self, tenant: str, connection: str) -> None:
         found = self._sockets.get(connection)  # its hello may still be under way

@@ -13,6 +13,7 @@ from server.catalogue import Catalogue
 from server.conversations import Conversations
 from server.prompts import Prompts
 from server.recorder import Recorder
+from server.terms import Terms
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,14 @@ class Edge:
     queues: Mapping[str, PoolQueue]
     logs: Mapping[str, LogReader]
     recorders: Mapping[str, Recorder]
+    terms: Terms
 
 
 def make_edge(settings: Settings, gateway: str, db: Database, redis: Client) -> Edge:
     """Wire a gateway for the configured pool."""
     pools = [settings.pool]
     conversations = Conversations(db)
+    queues = {pool: PoolQueue(redis, pool, settings) for pool in pools}
     return Edge(
         settings=settings,
         gateway=gateway,
@@ -50,7 +53,8 @@ def make_edge(settings: Settings, gateway: str, db: Database, redis: Client) -> 
         prompts=Prompts(),
         catalogue=Catalogue(db, settings),
         conversations=conversations,
-        queues={pool: PoolQueue(redis, pool, settings) for pool in pools},
+        queues=queues,
         logs={pool: LogReader(redis, pool) for pool in pools},
         recorders={pool: Recorder(redis, pool, settings, conversations, gateway) for pool in pools},
+        terms=Terms(db, redis, queues, settings),
     )

@@ -71,7 +71,12 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
 
 async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Event) -> None:
     door, health = Door(edge, hub), Health(edge)
-    background = [hub.run(), door.run(), *(recorder.run() for recorder in edge.recorders.values())]
+    background = [
+        hub.run(),
+        door.run(),
+        edge.terms.run(),
+        *(recorder.run() for recorder in edge.recorders.values()),
+    ]
     # Supervisors reap too, and faster; but while none lives, what was accepted still ends in time.
     interval_ms = edge.settings.reap_interval_ms * REAP_SLOWER
     background += [Reaper(queue, edge.quota, interval_ms).run() for queue in edge.queues.values()]

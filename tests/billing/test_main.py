@@ -138,3 +138,21 @@ def test_the_biller_process_stops_on_sigterm(parley: Command, home: Path, redis_
         process.send_signal(signal.SIGTERM)
         assert process.wait(10) == 0
         assert "Traceback" not in process.stderr.read()
+
+
+def test_an_operator_shows_and_changes_what_a_tenant_may_take(parley: Command, home: Path) -> None:
+    """What is not named stays; `none` takes a cap away; nonsense is one line."""
+    assert parley("db", "migrate").exit_code == 0
+    parley("tenants", "create", "acme")
+    shown = facts(parley("tenants", "terms", "acme", "--json"))
+    assert (shown["weight"], shown["slots_max"], shown["reserve_tokens"]) == (1.0, None, 0)
+    facts(parley("tenants", "terms", "acme", "--weight", "4", "--slots-max", "16", "--json"))
+    changed = facts(
+        parley("tenants", "terms", "acme", "--slots-max", "none", "--tokens-max", "900", "--json")
+    )
+    assert (changed["weight"], changed["slots_max"], changed["tokens_max"]) == (4.0, None, 900)
+    assert facts(parley("tenants", "terms", "acme", "--json")) == changed
+    for bad in (("--weight", "0"), ("--slots-max", "-1"), ("--slots-max", "many")):
+        refused = parley("tenants", "terms", "acme", *bad)
+        assert refused.exit_code != 0
+    assert facts(parley("tenants", "terms", "acme", "--json")) == changed
