@@ -87,7 +87,7 @@ class Settings(BaseSettings):
     deaths_max: int = 4
     fair_prompt_weight: float = 1.0
     fair_output_weight: float = 2.0
-    fair_delta_tokens: int = 256
+    fair_delta_tokens: int = 0
     age_standard_ms: int = 30_000
     age_bulk_ms: int = 120_000
     tenant_reserves_max: int = 64

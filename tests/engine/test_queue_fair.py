@@ -96,6 +96,16 @@ async def test_being_idle_earns_nothing(redis: redis.asyncio.Redis):
     assert abs(found["busy"] - found["back"]) <= 1
 
 
+async def test_who_comes_to_a_flooded_pool_is_next(redis: redis.asyncio.Redis):
+    """As the settings are by default: none of the flood's older requests goes before it."""
+    p = pool(redis)
+    await p.worker()
+    await backlog(p, "flood", 60)
+    await served(p, 20)
+    await backlog(p, "quiet", 1)
+    assert await served(p, 1) == Counter(quiet=1)
+
+
 async def test_a_share_is_over_all_classes(redis: redis.asyncio.Redis):
     """Two classes do not give a double share: what was served as interactive counts as standard."""
     p = pool(redis, fair_delta_tokens=0)
