@@ -108,6 +108,8 @@ def _unstorable(event: UsageEvent) -> str:
                 return f"{name} is out of range"
             if isinstance(value, str) and "\x00" in value:
                 return f"{name} holds a zero byte"
+    if not event.prices.book and counts_of(event).requests:
+        return "nobody knows its prices"
     if max(event.claims, event.prices.version) >= SMALL_INTEGER_MAX:
         return "claims or the price version is out of range"
     return ""

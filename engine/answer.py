@@ -8,6 +8,7 @@ has lost can be appended again.
 from collections.abc import Sequence
 from enum import Enum, auto
 
+import msgspec
 from tokenizers import Tokenizer
 
 from billing import usage
@@ -15,8 +16,13 @@ from billing.usage import UsageEvent
 from engine.continuation import ModelLimits, completed, ids_from, packed
 from engine.ending import EndFacts, end_payload
 from engine.queue_types import Append, Appended, Claim, ReleaseWhy
-from engine.request import EndReason, Entry, EntryKind, input_decoder
+from engine.request import EndReason, Entry, EntryKind, RequestInput, input_decoder
 from engine.transcript import Transcript
+
+
+class UnreadableClaimError(Exception):
+    """What the pool keeps of this request is no request: no worker could go on with it. The message holds
+    nothing of what was said."""
 
 
 class Phase(Enum):
@@ -30,13 +36,12 @@ class Phase(Enum):
 
 class Answer:
     """One claim's state. `key` is its name in the engine, `ids` every sampled id of the answer from its
-    first."""
+    first. Raises UnreadableClaimError."""
 
     def __init__(self, claim: Claim, tokenizer: Tokenizer, limits: ModelLimits, entry_bytes_max: int) -> None:
         self.claim = claim
         self.key = claim.ck
-        self.request = input_decoder.decode(claim.input)
-        self.prompt = ids_from(self.request.prompt)
+        self.request, self.prompt, logged = _read(claim)
         self.ids: list[int] = []
         self.phase = Phase.RUNNING
         self.why: ReleaseWhy = "drain"
@@ -54,7 +59,7 @@ class Answer:
         self._replayed = claim.visible  # text up to here had its entries before the transcript was fed
         self._logged_n, self._logged_o = claim.n, claim.o
         self._end: tuple[EndReason, str] | None = None
-        self._feed(ids_from(claim.tokens))
+        self._feed(logged)
 
     def completed(self) -> EndReason | None:
         """Why the answer is complete as it stands, None where the engine is to go on."""
@@ -196,6 +201,18 @@ class Answer:
             recomputed_tokens=claim.recomputed_tokens,
             code=code,
         )
+
+
+def _read(claim: Claim) -> tuple[RequestInput, list[int], list[int]]:
+    """What was asked for, its prompt, and the ids that are logged."""
+    try:
+        request = input_decoder.decode(claim.input)
+        prompt, logged = ids_from(request.prompt), ids_from(claim.tokens)
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
+        raise UnreadableClaimError(f"{type(error).__name__}: {error}") from error
+    if len(logged) != claim.n:
+        raise UnreadableClaimError(f"{len(logged)} token ids where {claim.n} are logged")
+    return request, prompt, logged
 
 
 def _pieces(text: str, bytes_max: int) -> list[str]:

@@ -2,7 +2,7 @@
 
 from engine.ending import EndFacts, Ending, end_payload, end_unclaimed, text_hash
 from engine.hints import Hints, WorkerWakes
-from engine.log import LogReader, visible_text
+from engine.log import DamagedLogError, LogReader, visible_text
 from engine.models.provision import prepare as prepare_model
 from engine.models.provision import register as register_model
 from engine.models.registry import ModelRecord, list_models
@@ -47,6 +47,7 @@ __all__ = [
     "Claim",
     "Claims",
     "Control",
+    "DamagedLogError",
     "EndFacts",
     "EndReason",
     "Ending",

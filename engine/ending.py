@@ -1,5 +1,5 @@
 """How a request ends: its `end` entry and its usage event, from one set of facts. Pure, but for
-`end_unclaimed`.
+`end_unclaimed` and `end_claimed`.
 
 What is billed (docs/architecture.md, from log to ledger): an error bills no output, and input only where
 text was shown; a blocked answer bills the tokens whose text was shown; everything else bills what was
@@ -12,11 +12,14 @@ from dataclasses import dataclass
 import msgspec
 
 from billing import usage
-from billing.api import Counts, Quota, UsageEvent, rate
-from engine.log import LogReader
+from billing.api import Counts, PinnedPrices, Quota, UsageEvent, UsageOwner, rate
+from core.telemetry import logger
+from engine.log import DamagedLogError, LogReader
 from engine.queue import PoolQueue
-from engine.queue_types import Unowned
-from engine.request import EndReason, Entry, EntryKind, RequestInput, input_decoder
+from engine.queue_types import Append, AppendCode, Claim, Unowned
+from engine.request import EndReason, Entry, EntryKind, RequestInput, Sampling, input_decoder
+
+log = logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -127,14 +130,72 @@ async def end_unclaimed(
     found = await queue.unowned(tenant, id)
     if found is None:
         return False
-    text = await LogReader(queue.redis, queue.pool).text_through(tenant, id, found.head)
-    facts = _facts(queue.pool, tenant, id, found, text, EndReason(reason), code or "", await queue.now_ms())
-    ending = end_payload(facts, input_decoder.decode(found.input))
-    end = Entry(o=found.head + 1, k=EntryKind.END, i=found.n, v=ending.payload)
+    ending, end = await _ending(queue, quota, (tenant, id), found, (EndReason(reason), code or ""))
     if not await queue.finish(tenant, id, found.head, [end], usage.encode(ending.event)):
         return False
     await quota.settle(ending.event)
     return True
+
+
+async def end_claimed(queue: PoolQueue, quota: Quota, worker: str, claim: Claim) -> UsageEvent | None:
+    """End a claim that its worker cannot read, `error internal`: no other worker could either. None: it is
+    not this worker's any more. The caller settles the event."""
+    at = (claim.tenant, claim.id)
+    while (found := await queue.recorded(*at)) is not None:
+        ending, end = await _ending(queue, quota, at, found, (EndReason.ERROR, "internal"))
+        append = Append(
+            tenant=claim.tenant,
+            id=claim.id,
+            ck=claim.ck,
+            n0=found.n,
+            o0=found.head,
+            raw=claim.raw,
+            visible=found.visible,
+            entries=[end],
+            end=usage.encode(ending.event),
+        )
+        (answer,) = await queue.append(worker, [append])
+        if answer.code is not AppendCode.GAP:
+            return ending.event if answer.code is AppendCode.ENDED else None
+    return None
+
+
+async def _ending(
+    queue: PoolQueue, quota: Quota, at: tuple[str, str], found: Unowned, why: tuple[EndReason, str]
+) -> tuple[Ending, Entry]:
+    request = await _request_of(quota, *at, found)
+    text = await _text_of(queue, *at, found.head)
+    ending = end_payload(_facts(queue.pool, *at, found, text, *why, await queue.now_ms()), request)
+    return ending, Entry(o=found.head + 1, k=EntryKind.END, i=found.n, v=ending.payload)
+
+
+async def _text_of(queue: PoolQueue, tenant: str, id: str, head: int) -> str:
+    """The visible text; none where the log is damaged, which its readers are told as `log_lost`."""
+    try:
+        return await LogReader(queue.redis, queue.pool).text_through(tenant, id, head)
+    except DamagedLogError as error:
+        log.error("log cannot be read", tenant=tenant, id=id, error=str(error))
+        return ""
+
+
+async def _request_of(quota: Quota, tenant: str, id: str, found: Unowned) -> RequestInput:
+    """What was asked for; where that cannot be read, what its admission says of owner and prices. Without
+    that either, the biller finds no price and holds what is to be paid."""
+    try:
+        return input_decoder.decode(found.input)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        log.error("input cannot be read", tenant=tenant, id=id, error=type(error).__name__)
+    admitted = await quota.directory(tenant, id)
+    return RequestInput(
+        prompt=b"",
+        sampling=Sampling(max_tokens=0),
+        owner=UsageOwner(admitted.project, admitted.key, admitted.user) if admitted else UsageOwner("", ""),
+        prices=admitted.prices if admitted else PinnedPrices("", 0, 0, 0, 0),
+        model=found.model,
+        fingerprint=found.fingerprint,
+        accepted_ms=found.accepted_ms,
+        deadline_ms=0,
+    )
 
 
 def _facts(

@@ -259,7 +259,7 @@ class Inspection:
     async def _ended(self, tenant: str | None, limit: int) -> list[RequestRow]:
         """From the stream of ended requests, as far back as it reaches."""
         raw = await self._redis.xrevrange(usage.ended_stream(self._pool), count=ENDED_SCANNED_MAX)
-        events = [usage.decode(fields[usage.ENDED_FIELD.encode()]) for _, fields in raw]
+        events = [event for _, fields in raw if (event := _event(fields)) is not None]
         events = [event for event in events if tenant in (None, event.tenant)][:limit]
         records = await self._records([(event.tenant, event.request) for event in events])
         return [_ended_row(event, fields) for event, fields in zip(events, records, strict=True)]
@@ -368,6 +368,14 @@ def _ended_row(event: usage.UsageEvent, fields: Mapping[str, str]) -> RequestRow
         prompt_tokens=max(known.prompt_tokens, event.input_uncached + event.input_cached),
         reason=event.code or event.reason,
     )
+
+
+def _event(fields: Mapping[bytes, bytes]) -> usage.UsageEvent | None:
+    """What the stream holds, None where it is none: the biller says so."""
+    try:
+        return usage.decode(fields.get(usage.ENDED_FIELD.encode(), b""))
+    except msgspec.MsgspecError:
+        return None
 
 
 def _number(value: str) -> int:

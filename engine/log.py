@@ -11,6 +11,10 @@ TEXT_PAGE_ENTRIES = 500
 END_ENTRY_BYTES = 64
 
 
+class DamagedLogError(Exception):
+    """An entry of a log is none. The message names its offset, nothing of what it holds."""
+
+
 class LogReader:
     """Reads the logs of one pool."""
 
@@ -22,13 +26,13 @@ class LogReader:
         self, tenant: str, id: str, after: int, entries_max: int, bytes_max: int | None = None
     ) -> list[Entry]:
         """The entries after offset `after`, in order: at most `entries_max`, and only as many as keep their
-        text within `bytes_max` (a first one larger than that comes alone)."""
+        text within `bytes_max` (a first one larger than that comes alone). Raises DamagedLogError."""
         key = keys.log(self._pool, tenant, id)
         raw = await self._redis.xrange(key, min=f"{after + 1}-0", max="+", count=entries_max)
         return list(_within(bytes_max, (entry_of(*item) for item in raw)))
 
     async def text_through(self, tenant: str, id: str, o: int) -> str:
-        """The visible text of offsets 1 through `o`, retractions obeyed."""
+        """The visible text of offsets 1 through `o`, retractions obeyed. Raises DamagedLogError."""
         text, after = "", 0
         while after < o:
             entries = await self.read(tenant, id, after, min(TEXT_PAGE_ENTRIES, o - after))
@@ -51,16 +55,20 @@ def visible_text(entries: list[Entry], before: str = "") -> str:
 
 
 def entry_of(stream_id: bytes, fields: Mapping[bytes, bytes]) -> Entry:
-    """One stream entry; absent fields have their defaults."""
-    return Entry(
-        o=int(stream_id.partition(b"-")[0]),
-        k=EntryKind(fields[b"k"].decode()) if b"k" in fields else EntryKind.TEXT,
-        x=fields.get(b"x", b"").decode(),
-        p=int(fields.get(b"p", 0)),
-        r=int(fields.get(b"r", 0)),
-        i=int(fields.get(b"i", 0)),
-        v=fields.get(b"v", b""),
-    )
+    """One stream entry; absent fields have their defaults. Raises DamagedLogError."""
+    offset = int(stream_id.partition(b"-")[0])
+    try:
+        return Entry(
+            o=offset,
+            k=EntryKind(fields[b"k"].decode()) if b"k" in fields else EntryKind.TEXT,
+            x=fields.get(b"x", b"").decode(),
+            p=int(fields.get(b"p", 0)),
+            r=int(fields.get(b"r", 0)),
+            i=int(fields.get(b"i", 0)),
+            v=fields.get(b"v", b""),
+        )
+    except ValueError as error:
+        raise DamagedLogError(f"the entry at offset {offset} cannot be read") from error
 
 
 def pack_entry(entry: Entry) -> list[Any]:

@@ -11,6 +11,7 @@ import msgspec
 from redis.exceptions import OutOfMemoryError
 
 from core.errors import Refusal
+from core.pools import announce_pool
 from core.redis import Argument, Client
 from core.settings import Settings
 from engine import keys, replies, scripts
@@ -21,6 +22,7 @@ from engine.queue_types import (
     Claims,
     Enqueue,
     Enqueued,
+    Moved,
     Offer,
     ReaderState,
     Reaped,
@@ -105,7 +107,7 @@ class PoolQueue:
             await self._run(scripts.REWRITE, *self._commit_terms, position, packed, *binary)
         )
 
-    async def control(self, tenant: str, id: str, flag: Control) -> Status | None:
+    async def control(self, tenant: str, id: str, flag: Control) -> Status | Moved | None:
         """Set a flag; the owner of a running request is woken. None: the pool does not know the id. After a
         CANCEL of a queued or parked request call engine.ending.end_unclaimed."""
         return replies.status(await self._run(scripts.CONTROL, tenant, id, int(flag)))
@@ -124,11 +126,11 @@ class PoolQueue:
         deaths_max = self._settings.deaths_max
         return bool(await self._run(scripts.RELEASE, worker, tenant, id, ck, why, deaths_max))
 
-    async def park(self, tenant: str, id: str) -> Status | None:
+    async def park(self, tenant: str, id: str) -> Status | Moved | None:
         """Park a waiting request, ask the worker of a running one to. Answers the status it had."""
         return replies.status(await self._run(scripts.PARK, tenant, id))
 
-    async def unpark(self, tenant: str, id: str) -> Status | None:
+    async def unpark(self, tenant: str, id: str) -> Status | Moved | None:
         """Put a parked request back in line. Answers the status it had."""
         return replies.status(await self._run(scripts.UNPARK, tenant, id))
 
@@ -144,6 +146,7 @@ class PoolQueue:
 
     async def register(self, worker: str, fingerprint: str, info: Mapping[str, Any]) -> None:
         """A worker starts taking work. `worker` is new for each process; `info["kv_tokens"]` is its size."""
+        await announce_pool(self.redis, self.pool)
         lease, size = self._settings.worker_lease_ms, int(info.get("kv_tokens", 0))
         await self._run(scripts.REGISTER, worker, fingerprint, size, msgspec.json.encode(info), lease)
 
@@ -179,7 +182,8 @@ class PoolQueue:
         return bool(await self._run(scripts.GATEWAY, gateway, self._settings.gateway_lease_ms))
 
     async def reap(self) -> Reaped:
-        """Requeue what dead workers held, drop dead gateways' readers. The caller ends `expired`."""
+        """Requeue what dead workers held, drop dead gateways' readers. The caller ends `expired` and finishes
+        `moves`."""
         s = self._settings
         limits = (s.deaths_max, s.no_worker_seconds_max * 1000, s.park_seconds_max * 1000)
         return replies.reaped(await self._run(scripts.REAP, REAP_BUDGET, *limits))
@@ -215,11 +219,17 @@ class PoolQueue:
 
     async def unowned(self, tenant: str, id: str) -> Unowned | None:
         """All that ending a queued or parked request takes; None where it is neither."""
+        found = await self.recorded(tenant, id)
+        return found if found and found.status in (Status.QUEUED, Status.PARKED) else None
+
+    async def recorded(self, tenant: str, id: str) -> Unowned | None:
+        """The same of a request wherever it is, None where the pool does not know it. Its input is empty
+        where it is gone."""
         fields = await self._redis.hgetall(keys.record(self.pool, tenant, id))
-        if fields.get(b"status") not in (b"queued", b"parked"):
+        if not fields:
             return None
         packed = await self._redis.get(keys.input_(self.pool, tenant, id))
-        return replies.unowned(fields, packed) if packed is not None else None
+        return replies.unowned(fields, packed or b"")
 
     async def now_ms(self) -> int:
         """The time that the scripts go by."""

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from billing.api import Quota
 from core.telemetry import logger
@@ -42,6 +42,11 @@ class Reaper:
 
     async def _end(self, expired: Expired) -> None:
         tenant, id, reason, code = expired.tenant, expired.id, expired.reason, expired.code
-        if await end_unclaimed(self._queue, self._quota, tenant, id, reason, code or None):
+        try:
+            ended = await end_unclaimed(self._queue, self._quota, tenant, id, reason, code or None)
+        except ResponseError as error:  # its keys are not what they should be: the others must not suffer
+            log.error("request not ended", tenant=tenant, id=id, error=str(error))
+            return
+        if ended:
             instruments.orphan_ends.add(1, {"reason": reason})
             log.info("request ended", tenant=tenant, id=id, reason=reason, code=code)

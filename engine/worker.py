@@ -23,10 +23,11 @@ from core.telemetry import logger
 from engine import instruments
 from engine.answer import Answer
 from engine.backends.base import Engine, EngineDeadError, Generation, GenerationRefusedError
+from engine.ending import end_claimed
 from engine.hints import WorkerWakes
 from engine.models.registry import ModelRecord
 from engine.queue import PoolQueue
-from engine.queue_types import Append, ReleaseWhy
+from engine.queue_types import Append, Claim, ReleaseWhy
 from engine.request import PriorityClass
 from engine.workload import Work, Workload
 
@@ -303,6 +304,8 @@ class Worker:
             self._aside(self._release(tenant, id, ck, why))
         for event in work.settle:
             self._aside(self._settle(event))
+        for claim, why in work.unreadable:
+            self._aside(self._end_unreadable(claim, why))
         for key, tenant, id, tokens in work.extend:
             self._aside(self._extend(key, tenant, id, tokens))
 
@@ -324,6 +327,17 @@ class Worker:
             return
         instruments.released_requests.add(1, {"why": why})
         log.info("request released", tenant=tenant, id=id, why=why, released=released)
+
+    async def _end_unreadable(self, claim: Claim, why: str) -> None:
+        """Here and now: given back, it would go from worker to worker."""
+        log.error("claim cannot be read", tenant=claim.tenant, id=claim.id, error=why)
+        try:
+            event = await self._insist(lambda: end_claimed(self._queue, self._quota, self.name, claim))
+        except ResponseError as error:
+            log.error("not ended", tenant=claim.tenant, id=claim.id, error=str(error))
+            return
+        if event is not None:
+            await self._settle(event)
 
     async def _settle(self, event: UsageEvent) -> None:
         instruments.ended_requests.add(1, {"reason": event.reason})

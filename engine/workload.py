@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from tokenizers import Tokenizer
 
 from billing.usage import UsageEvent
-from engine.answer import Answer, Phase
+from engine.answer import Answer, Phase, UnreadableClaimError
 from engine.backends.base import Finish, Generation, Measured, StepOutput
 from engine.continuation import ModelLimits, generation
 from engine.ended import EndedAnswers
@@ -34,7 +34,8 @@ ENDS = {Finish.STOP: EndReason.STOP, Finish.LENGTH: EndReason.LENGTH}
 @dataclass
 class Work:
     """What is to be done now: generations to start, engine ids to abort, requests to give back (tenant, id,
-    ck, why), usage to settle, grants to ask for (key, tenant, id, tokens in all)."""
+    ck, why), usage to settle, grants to ask for (key, tenant, id, tokens in all), and claims that nobody can
+    work on, with the reason, to be ended."""
 
     submit: list[Generation] = field(default_factory=list[Generation])
     abort: list[str] = field(default_factory=list[str])
@@ -43,6 +44,7 @@ class Work:
     )
     settle: list[UsageEvent] = field(default_factory=list[UsageEvent])
     extend: list[tuple[str, str, str, int]] = field(default_factory=list[tuple[str, str, str, int]])
+    unreadable: list[tuple[Claim, str]] = field(default_factory=list[tuple[Claim, str]])
 
 
 class Workload:
@@ -114,7 +116,11 @@ class Workload:
         """New work, or work to continue from its log."""
         work = Work()
         for claim in claims:
-            answer = self._open(claim)
+            try:
+                answer = self._open(claim)
+            except UnreadableClaimError as error:
+                work.unreadable.append((claim, str(error)))
+                continue
             self._answers[answer.key] = answer
             self._keys[claim.tenant, claim.id] = answer.key
             self._admission.claimed(_held(answer))

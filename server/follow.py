@@ -11,7 +11,8 @@ import msgspec
 
 from billing.api import Principal
 from core.errors import Refusal, Refused
-from engine.api import Entry, EntryKind, LogReader, PriorityClass, View, text_hash
+from core.telemetry import logger
+from engine.api import DamagedLogError, Entry, EntryKind, LogReader, PriorityClass, View, text_hash
 from server.access import owns, read_refusal
 from server.edge import Edge
 from server.hub import Followed, Hub, Listener, Name
@@ -22,6 +23,8 @@ from server.session.limits import DELTA_BYTES_MAX
 from server.tables import Message, MessageStatus
 
 CURRENCY = "usd"
+
+log = logger(__name__)
 
 
 class Source(Protocol):
@@ -55,8 +58,13 @@ class LiveSource:
         self._followed: Followed = hub.join(name, self)
 
     async def read(self, after: int, entries_max: int, bytes_max: int) -> list[Entry]:
-        """See Source."""
-        return await self._log.read(self._name.tenant, self._name.id, after, entries_max, bytes_max)
+        """See Source. Raises Refused: log_lost, where an entry is damaged."""
+        try:
+            return await self._log.read(self._name.tenant, self._name.id, after, entries_max, bytes_max)
+        except DamagedLogError as error:
+            log.error("log cannot be read", tenant=self._name.tenant, id=self._name.id, error=str(error))
+            problem = "the platform lost a part of this answer"
+            raise Refused(refusal(ErrorCode.LOG_LOST, problem)) from error
 
     def listen(self, listener: Listener) -> None:
         """See Source."""

@@ -18,7 +18,7 @@ from core.clock import now_ms
 from core.redis import Client
 from core.settings import Settings
 from core.telemetry import logger
-from engine.api import EntryKind, LogReader, PoolQueue
+from engine.api import DamagedLogError, EntryKind, LogReader, PoolQueue
 from server.conversations import Answer, Conversations
 from server.tables import Message
 
@@ -34,10 +34,10 @@ log = logger(__name__)
 
 @dataclass(frozen=True)
 class Ended:
-    """One unacknowledged event of the stream."""
+    """One unacknowledged event of the stream, None where it cannot be read: the biller holds that one."""
 
     stream_id: bytes
-    event: UsageEvent
+    event: UsageEvent | None
 
 
 class Recorder:
@@ -92,7 +92,8 @@ class Recorder:
 
     async def _step(self) -> None:
         for ended in await self._taken_over() + await self._new():
-            await self._record_event(ended.event)
+            if ended.event is not None:
+                await self._record_event(ended.event)
             await self._redis.xack(self._stream, ENDED_GROUP_RECORDER, ended.stream_id)
 
     async def _new(self) -> list[Ended]:
@@ -115,6 +116,7 @@ class Recorder:
                 events.append(Ended(stream_id, decode(fields[ENDED_FIELD.encode()])))
             except (KeyError, TypeError, msgspec.MsgspecError):
                 log.error("ended event cannot be read", stream_id=stream_id.decode())
+                events.append(Ended(stream_id, None))  # left there, it would stop the stream's trimming
         return events
 
     async def _record_event(self, event: UsageEvent) -> None:
@@ -126,11 +128,22 @@ class Recorder:
         await self._queue.expire_log(event.tenant, event.request, self._settings.log_keep_seconds)
 
     async def _record(self, tenant: str, request: str, epoch: int, head: int) -> None:
+        try:
+            answer = await self._answer(tenant, request, epoch, head)
+        except (DamagedLogError, ValueError, KeyError) as error:
+            log.error("log cannot be read", tenant=tenant, id=request, error=type(error).__name__)
+            found = await self._conversations.answer_row(tenant, request)
+            answer = _lost(found[0]) if found else None
+        if answer is not None:
+            await self._conversations.record(tenant, request, answer)
+
+    async def _answer(self, tenant: str, request: str, epoch: int, head: int) -> Answer | None:
+        """What the log says, None where it does not end there."""
         tail = await self._reader.read(tenant, request, head - 1, TAIL_ENTRIES)
         if not tail or tail[0].k is not EntryKind.END:
-            return
+            return None
         end = json.loads(tail[0].v)
-        answer = Answer(
+        return Answer(
             text=await self._reader.text_through(tenant, request, head),
             reason=end["reason"],
             code=end.get("code", ""),
@@ -141,7 +154,6 @@ class Recorder:
             head=head,
             ended_ms=now_ms(),
         )
-        await self._conversations.record(tenant, request, answer)
 
 
 def _streams(reply: Any) -> list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]]]]]:

@@ -115,8 +115,8 @@ class VllmEngine:
             self._progress = time.monotonic()
         llm = self._running()
         prompt = tokens_input(generation.prompt, cache_salt=generation.salt or None)
-        parameters = _parameters(generation, tail_counts=current_platform.is_cpu())
         try:
+            parameters = _parameters(generation, tail_counts=current_platform.is_cpu())
             collector = await llm.add_request(generation.id, prompt, parameters)
         except VllmDeadError as error:
             raise EngineDeadError("vLLM's engine core died") from error
