@@ -11,7 +11,6 @@ import msgspec
 from redis.exceptions import OutOfMemoryError
 
 from core.errors import Refusal
-from core.pools import announce_pool
 from core.redis import Argument, Client
 from core.settings import Settings
 from engine import keys, replies, scripts
@@ -22,7 +21,6 @@ from engine.queue_types import (
     Claims,
     Enqueue,
     Enqueued,
-    Moved,
     Offer,
     ReaderState,
     Reaped,
@@ -107,7 +105,7 @@ class PoolQueue:
             await self._run(scripts.REWRITE, *self._commit_terms, position, packed, *binary)
         )
 
-    async def control(self, tenant: str, id: str, flag: Control) -> Status | Moved | None:
+    async def control(self, tenant: str, id: str, flag: Control) -> Status | None:
         """Set a flag; the owner of a running request is woken. None: the pool does not know the id. After a
         CANCEL of a queued or parked request call engine.ending.end_unclaimed."""
         return replies.status(await self._run(scripts.CONTROL, tenant, id, int(flag)))
@@ -126,11 +124,11 @@ class PoolQueue:
         deaths_max = self._settings.deaths_max
         return bool(await self._run(scripts.RELEASE, worker, tenant, id, ck, why, deaths_max))
 
-    async def park(self, tenant: str, id: str) -> Status | Moved | None:
+    async def park(self, tenant: str, id: str) -> Status | None:
         """Park a waiting request, ask the worker of a running one to. Answers the status it had."""
         return replies.status(await self._run(scripts.PARK, tenant, id))
 
-    async def unpark(self, tenant: str, id: str) -> Status | Moved | None:
+    async def unpark(self, tenant: str, id: str) -> Status | None:
         """Put a parked request back in line. Answers the status it had."""
         return replies.status(await self._run(scripts.UNPARK, tenant, id))
 
@@ -146,7 +144,6 @@ class PoolQueue:
 
     async def register(self, worker: str, fingerprint: str, info: Mapping[str, Any]) -> None:
         """A worker starts taking work. `worker` is new for each process; `info["kv_tokens"]` is its size."""
-        await announce_pool(self.redis, self.pool)
         lease, size = self._settings.worker_lease_ms, int(info.get("kv_tokens", 0))
         await self._run(scripts.REGISTER, worker, fingerprint, size, msgspec.json.encode(info), lease)
 
@@ -182,8 +179,7 @@ class PoolQueue:
         return bool(await self._run(scripts.GATEWAY, gateway, self._settings.gateway_lease_ms))
 
     async def reap(self) -> Reaped:
-        """Requeue what dead workers held, drop dead gateways' readers. The caller ends `expired` and finishes
-        `moves`."""
+        """Requeue what dead workers held, drop dead gateways' readers. The caller ends `expired`."""
         s = self._settings
         limits = (s.deaths_max, s.no_worker_seconds_max * 1000, s.park_seconds_max * 1000)
         return replies.reaped(await self._run(scripts.REAP, REAP_BUDGET, *limits))

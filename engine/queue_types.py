@@ -41,7 +41,7 @@ class Enqueue(msgspec.Struct, frozen=True, kw_only=True):
 
 class Enqueued(msgspec.Struct, frozen=True):
     """Where the request is now. `position`: requests before it; `wait_ms`: predicted. `created` False: it
-    was known. `dest`: the pool a moved request went to."""
+    was known."""
 
     created: bool
     status: Status
@@ -49,13 +49,6 @@ class Enqueued(msgspec.Struct, frozen=True):
     head: int
     position: int
     wait_ms: int
-    dest: str = ""
-
-
-class Moved(msgspec.Struct, frozen=True):
-    """The request lives in this pool now: ask there."""
-
-    pool: str
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -219,13 +212,11 @@ class Expired(msgspec.Struct, frozen=True):
 
 
 class Reaped(msgspec.Struct, frozen=True):
-    """What one reap did, and what its caller has to end. `moves`: tenant and id of what is on its way to
-    another pool and was left there (engine/mover.py)."""
+    """What one reap did, and what its caller has to end."""
 
     requeued: int
     expired: list[Expired]
     dead_readers: int
-    moves: list[tuple[str, str]] = []
 
 
 class Unowned(msgspec.Struct, frozen=True):
@@ -249,12 +240,10 @@ class Unowned(msgspec.Struct, frozen=True):
 
 
 class Hint(msgspec.Struct, frozen=True):
-    """News of one request's log: these entries were appended and led to `head`. Never the only source.
-    `dest`: it is read in that pool from now on."""
+    """News of one request's log: these entries were appended and led to `head`. Never the only source."""
 
     pool: str
     tenant: str
     id: str
     entries: list[Entry]
     head: int
-    dest: str = ""
