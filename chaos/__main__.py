@@ -3,6 +3,7 @@
 import click
 
 from chaos.bench.fairness import fairness
+from chaos.bench.interactive import interactive
 from chaos.bench.queue import queue
 from chaos.bench.session.cancel import cancel
 from chaos.bench.session.capacity import sessions
@@ -28,6 +29,7 @@ def bench() -> None:
 bench.add_command(stream)
 bench.add_command(queue)
 bench.add_command(fairness)
+bench.add_command(interactive)
 bench.add_command(relay)
 bench.add_command(sessions)
 bench.add_command(wire)

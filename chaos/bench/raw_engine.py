@@ -1,6 +1,6 @@
 """The baseline: AsyncLLM alone in a process, no network, no text. JSON lines: commands in, samples out.
 
-Run by `python -m chaos bench stream`; needs the engine packages (`requirements/cpu.txt`).
+Run by `python -m chaos bench stream` and others; needs the engine packages (`requirements/cpu.txt`).
 """
 
 import asyncio
@@ -9,13 +9,15 @@ import sys
 from collections.abc import AsyncIterator
 from dataclasses import astuple
 from pathlib import Path
+from typing import Any
 
 from vllm import SamplingParams
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.async_llm import AsyncLLM
 
-from chaos.bench import load
+from chaos.bench import beside, load
+from chaos.bench.samples import Sample
 from server.api import PromptRenderer
 
 
@@ -46,13 +48,24 @@ class RawEngine:
         self._engine.shutdown()
 
 
+async def obey(engine: RawEngine, command: str, **what: Any) -> list[Sample]:
+    """`load`: a round of it (load.run); `probed` and `beside_prefill`: as in beside.py."""
+    match command:
+        case "probed":
+            return await beside.probed(engine.ask, engine.ask, beside.Setting(**what))
+        case "beside_prefill":
+            return list(await beside.beside_prefill(engine.ask, **what))
+        case _:
+            return await load.run(engine.ask, **what)
+
+
 async def serve(folder: Path, arguments: dict[str, object]) -> None:
-    """Answer each command line {concurrency, requests, max_tokens, first} with one line of samples."""
+    """Answer each line {command, its arguments} with one line of samples."""
     engine = RawEngine(folder, arguments)
     print(json.dumps("ready"), flush=True)
     try:
         while line := await asyncio.to_thread(sys.stdin.readline):
-            samples = await load.run(engine.ask, **json.loads(line))
+            samples = await obey(engine, **json.loads(line))
             print(json.dumps([astuple(sample) for sample in samples]), flush=True)
     finally:
         engine.stop()

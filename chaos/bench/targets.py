@@ -11,13 +11,14 @@ import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import httpx
 
 from chaos.bench import load
+from chaos.bench.beside import Setting
 from chaos.bench.samples import Sample
 from chaos.bench.wire import Wire
 
@@ -48,6 +49,7 @@ class EngineArguments:
     kv_mib: int
     batched_tokens: int
     max_model_len: int
+    long_prefill_tokens: int = 0
 
     def as_vllm(self) -> dict[str, Any]:
         """Keyword arguments of AsyncEngineArgs."""
@@ -56,6 +58,9 @@ class EngineArguments:
             "kv_cache_memory_bytes": self.kv_mib << 20,
             "max_num_batched_tokens": self.batched_tokens,
             "max_model_len": self.max_model_len,
+            **(
+                {"long_prefill_token_threshold": self.long_prefill_tokens} if self.long_prefill_tokens else {}
+            ),
             "distributed_executor_backend": "uni",
             "enforce_eager": True,
         }
@@ -136,8 +141,16 @@ class Raw:
 
     async def run(self, concurrency: int, requests: int, max_tokens: int, first: int) -> list[Sample]:
         """One round inside the engine's process."""
-        command = {"concurrency": concurrency, "requests": requests, "max_tokens": max_tokens, "first": first}
-        self._process.stdin.write(json.dumps(command).encode() + b"\n")
+        what = {"concurrency": concurrency, "requests": requests, "max_tokens": max_tokens, "first": first}
+        return await self.obey("load", **what)
+
+    async def probed(self, setting: Setting) -> list[Sample]:
+        """Probes beside a crowd, inside the engine's process."""
+        return await self.obey("probed", **asdict(setting))
+
+    async def obey(self, command: str, **what: Any) -> list[Sample]:
+        """What chaos/bench/raw_engine.py makes of a command."""
+        self._process.stdin.write(json.dumps({"command": command, **what}).encode() + b"\n")
         return [
             Sample(started, tuple((at, count) for at, count in arrivals))
             for started, arrivals in await self._line()

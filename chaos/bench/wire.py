@@ -44,13 +44,30 @@ class Wire:
         """Requests without an end."""
         return self._asked
 
-    async def ask(self, prompt: str, max_tokens: int) -> AsyncIterator[int]:
-        """One answer of exactly `max_tokens` tokens; yields tokens per frame."""
+    async def ask(self, prompt: str, max_tokens: int, priority: str = "interactive") -> AsyncIterator[int]:
+        """One answer of exactly `max_tokens` tokens; yields tokens per frame. Who stops reading cancels."""
         id = uuid7(now_ms())
         frames = self._by_id[id] = asyncio.Queue()
         self._asked += 1
-        options = {"max_tokens": max_tokens, "min_tokens": max_tokens, "temperature": 1.0}
-        await self._tell({"t": "send", "id": id, "content": prompt, "options": options})
+        options = {
+            "max_tokens": max_tokens,
+            "min_tokens": max_tokens,
+            "temperature": 1.0,
+            "priority": priority,
+        }
+        try:
+            await self._tell({"t": "send", "id": id, "content": prompt, "options": options})
+            async for count in self._tokens(frames):
+                yield count
+        except asyncio.CancelledError:
+            await self._tell({"t": "cancel", "id": id})
+            raise
+        finally:
+            self._asked -= 1
+            del self._by_id[id]
+            self._by_g = {g: queue for g, queue in self._by_g.items() if queue is not frames}
+
+    async def _tokens(self, frames: "asyncio.Queue[Frame]") -> AsyncIterator[int]:
         seen, unacknowledged = 0, 0
         while True:
             frame = await frames.get()
@@ -65,8 +82,6 @@ class Wire:
                 case "end":
                     await self._tell({"t": "ack", "a": [[frame["g"], frame["o"]]]})
                     yield frame["usage"]["output"] - seen
-                    del self._by_id[id], self._by_g[frame["g"]]
-                    self._asked -= 1
                     return
                 case "error":
                     raise RuntimeError(f"refused: {frame}")
@@ -85,9 +100,12 @@ class Wire:
         async for data in self._socket:
             frame: Frame = msgspec.json.decode(data)
             if frame["t"] == "accepted":
-                self._by_g[frame["g"]] = self._by_id[frame["id"]]
+                if frame["id"] in self._by_id:
+                    self._by_g[frame["g"]] = self._by_id[frame["id"]]
             elif "g" in frame and frame["g"] in self._by_g:
                 self._by_g[frame["g"]].put_nowait(frame)
+            elif frame["t"] == "end":  # of one that nobody reads any more
+                await self._tell({"t": "ack", "a": [[frame["g"], frame["o"]]]})
             elif frame["t"] == "ping":
                 await self._tell({"t": "pong", "ts": frame["ts"]})
             elif frame["t"] == "error" and frame.get("id") in self._by_id:

@@ -91,6 +91,7 @@ class Ground:
     key: str
     fingerprint: str
     stack: AsyncExitStack
+    valkey: EmbeddedValkey
     _started: int = field(default=0, init=False)
 
     async def gateway(self, profile: tuple[str, Path] | None = None, **settings: object) -> Running:
@@ -129,9 +130,9 @@ class Ground:
         return own | {f"PARLEY_{name.upper()}": str(value) for name, value in given.items()}
 
 
-async def answers(running: Running, path: str) -> None:
+async def answers(running: Running, path: str, seconds_max: float = START_SECONDS_MAX) -> None:
     """Wait until the gateway answers 200 on this path. A RuntimeError shows why it ended."""
-    deadline = time.monotonic() + START_SECONDS_MAX
+    deadline = time.monotonic() + seconds_max
     async with httpx.AsyncClient() as client:
         while running.alive and time.monotonic() < deadline:
             try:
@@ -163,7 +164,7 @@ async def ground(**settings: object) -> AsyncGenerator[Ground]:
             _, key = await create_key(database, tenant.tenant_id, project.id)
         finally:
             await database.close()
-        made = Ground(own, tenant.tenant_id, key, record.fingerprint, stack)
+        made = Ground(own, tenant.tenant_id, key, record.fingerprint, stack, valkey)
         try:
             yield made
         except BaseException:
