@@ -28,6 +28,7 @@ _EXTEND = Script(_FOLDER / "extend.lua")
 _SETTLE = Script(_FOLDER / "settle.lua")
 _RELEASE = Script(_FOLDER / "release.lua")
 _CANCEL = Script(_FOLDER / "cancel.lua")
+_REBIND = Script(_FOLDER / "rebind.lua")
 
 
 class AdmissionState(StrEnum):
@@ -192,6 +193,11 @@ class Quota:
         """Undo an admission that the queue refused; True where there was an open one."""
         keys = [_rq(tenant, id), _open(tenant)]
         return bool(await _RELEASE(self._redis, keys, [id, SETTLED_KEEP_MS]))
+
+    async def rebind(self, tenant: str, id: str, pool: str, hop: int) -> str | None:
+        """The request's `hop`th move brought it to `pool`: bind it there, unless a later one has bound it
+        already. The pool that it is bound to; None where the directory does not know it."""
+        return (await _REBIND(self._redis, [_rq(tenant, id)], [pool, hop])).decode() or None
 
     async def directory(self, tenant: str, id: str) -> Directory | None:
         """What is known of a request, None for an id that this tenant never had admitted or long ago."""

@@ -7,6 +7,7 @@ from engine.models.provision import prepare as prepare_model
 from engine.models.provision import register as register_model
 from engine.models.registry import ModelRecord, list_models
 from engine.models.registry import resolve as resolve_model
+from engine.mover import Mover, MoveReason, MoveRefused
 from engine.queue import PoolQueue
 from engine.queue_types import (
     Append,
@@ -18,6 +19,7 @@ from engine.queue_types import (
     Enqueued,
     Expired,
     Hint,
+    Moved,
     Offer,
     ReaderState,
     Reaped,
@@ -60,6 +62,10 @@ __all__ = [
     "Hints",
     "LogReader",
     "ModelRecord",
+    "MoveReason",
+    "MoveRefused",
+    "Moved",
+    "Mover",
     "Offer",
     "PoolQueue",
     "PriorityClass",

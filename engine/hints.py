@@ -95,10 +95,10 @@ class Hints:
 
     async def _listen(self, pool: str, channel: ShardChannel) -> None:
         async for message in channel.messages():
-            for tenant, id, head, packed in msgspec.msgpack.decode(message):
+            for tenant, id, head, packed, *dest in msgspec.msgpack.decode(message):
                 if self._waiting.full():
                     self._waiting.get_nowait()
-                self._waiting.put_nowait(Hint(pool, tenant, id, unpack_entries(head, packed), head))
+                self._waiting.put_nowait(Hint(pool, tenant, id, unpack_entries(head, packed), head, *dest))
 
 
 class WorkerWakes:

@@ -11,6 +11,7 @@ import msgspec
 from redis.exceptions import OutOfMemoryError
 
 from core.errors import Refusal
+from core.pools import announce_pool
 from core.redis import Argument, Client
 from core.settings import Settings
 from engine import keys, replies, scripts
@@ -21,6 +22,7 @@ from engine.queue_types import (
     Claims,
     Enqueue,
     Enqueued,
+    Moved,
     Offer,
     ReaderState,
     Reaped,
@@ -51,12 +53,12 @@ class PoolQueue:
         self.redis = redis
         self._redis: Any = redis  # redis-py types replies as unions of its sync and async forms
         self.pool = pool
-        self._settings = settings
+        self.settings = settings
         self._clock = clock
 
     async def enqueue(self, e: Enqueue) -> Enqueued | Refusal:
         """Create the request, or return the one there is. The same id with another body: `id_conflict`."""
-        s = self._settings
+        s = self.settings
         what = (e.tenant, e.id, e.body_hash, e.input, e.priority.value, e.fingerprint, e.prompt_tokens)
         when = (
             e.max_tokens,
@@ -78,7 +80,7 @@ class PoolQueue:
 
     async def claim(self, worker: str, call: int, offer: Offer) -> Claims:
         """Work for a registered worker. `call` counts from 1; a repeated number repeats its answer."""
-        s = self._settings
+        s = self.settings
         room = (offer.slots, offer.kv_tokens, offer.prefill_tokens)
         limits = (s.claim_picks_max, s.deaths_max)
         turns = (s.fair_prompt_weight, s.fair_delta_tokens, s.age_standard_ms, s.age_bulk_ms)
@@ -105,7 +107,7 @@ class PoolQueue:
             await self._run(scripts.REWRITE, *self._commit_terms, position, packed, *binary)
         )
 
-    async def control(self, tenant: str, id: str, flag: Control) -> Status | None:
+    async def control(self, tenant: str, id: str, flag: Control) -> Status | Moved | None:
         """Set a flag; the owner of a running request is woken. None: the pool does not know the id. After a
         CANCEL of a queued or parked request call engine.ending.end_unclaimed."""
         return replies.status(await self._run(scripts.CONTROL, tenant, id, int(flag)))
@@ -115,26 +117,26 @@ class PoolQueue:
     ) -> bool:
         """End a request that nobody owns, if its log still ends at `expected_o`. True: this end is in the
         log."""
-        keep = self._settings.unrecorded_log_keep_seconds
+        keep = self.settings.unrecorded_log_keep_seconds
         packed = msgspec.msgpack.encode([pack_entry(entry) for entry in entries])
         return bool(await self._run(scripts.FINISH, keep, tenant, id, expected_o, packed, end))
 
     async def release(self, worker: str, tenant: str, id: str, ck: str, why: ReleaseWhy) -> bool:
         """Give a request back to its old place in line, or park it. False: it was not yours any more."""
-        deaths_max = self._settings.deaths_max
+        deaths_max = self.settings.deaths_max
         return bool(await self._run(scripts.RELEASE, worker, tenant, id, ck, why, deaths_max))
 
-    async def park(self, tenant: str, id: str) -> Status | None:
+    async def park(self, tenant: str, id: str) -> Status | Moved | None:
         """Park a waiting request, ask the worker of a running one to. Answers the status it had."""
         return replies.status(await self._run(scripts.PARK, tenant, id))
 
-    async def unpark(self, tenant: str, id: str) -> Status | None:
+    async def unpark(self, tenant: str, id: str) -> Status | Moved | None:
         """Put a parked request back in line. Answers the status it had."""
         return replies.status(await self._run(scripts.UNPARK, tenant, id))
 
     async def reader(self, tenant: str, id: str, gateway: str, state: ReaderState) -> View | None:
         """Say how this gateway's readers stand; all stuck parks the request. None: unknown id."""
-        s = self._settings
+        s = self.settings
         limits = (s.readers_per_request_max, s.gateway_lease_ms)
         return replies.view(await self._run(scripts.READER, tenant, id, gateway, state, *limits))
 
@@ -144,14 +146,15 @@ class PoolQueue:
 
     async def register(self, worker: str, fingerprint: str, info: Mapping[str, Any]) -> None:
         """A worker starts taking work. `worker` is new for each process; `info["kv_tokens"]` is its size."""
-        lease, size = self._settings.worker_lease_ms, int(info.get("kv_tokens", 0))
+        await announce_pool(self.redis, self.pool)
+        lease, size = self.settings.worker_lease_ms, int(info.get("kv_tokens", 0))
         await self._run(scripts.REGISTER, worker, fingerprint, size, msgspec.json.encode(info), lease)
 
     async def set_tenant(self, tenant: str, terms: TenantTerms) -> bool:
         """A tenant's share of the pool, its caps and its reserve, for what waits now too. False: too many
         tenants have a reserve."""
         caps = ("" if cap is None else cap for cap in (terms.slots_max, terms.tokens_max))
-        reserve = (terms.highest.value, terms.reserve_tokens, self._settings.tenant_reserves_max)
+        reserve = (terms.highest.value, terms.reserve_tokens, self.settings.tenant_reserves_max)
         return bool(await self._run(scripts.TENANT, tenant, terms.weight, *caps, *reserve))
 
     async def set_reserve(self, priority: PriorityClass, tokens: int) -> None:
@@ -166,21 +169,22 @@ class PoolQueue:
         """Keep the lease while the engine's step is young; `info["step_predicted_ms"]` stretches that."""
         predicted = int(info.get("step_predicted_ms", 0))
         age_max = min(STEP_AGE_MS_MAX, max(STEP_AGE_MS_MIN, 4 * predicted))
-        lease = self._settings.worker_lease_ms
+        lease = self.settings.worker_lease_ms
         ages = (step_age_ms, age_max, lease)
         return replies.renewed(await self._run(scripts.RENEW, worker, *ages, msgspec.json.encode(info)))
 
     async def deregister(self, worker: str, why: ReleaseWhy = "drain") -> int:
         """Take a worker out of the pool; what it held goes back in line. Answers how many that were."""
-        return await self._run(scripts.DEREGISTER, worker, why, self._settings.deaths_max)
+        return await self._run(scripts.DEREGISTER, worker, why, self.settings.deaths_max)
 
     async def renew_gateway(self, gateway: str) -> bool:
         """Keep a gateway's lease. False: it had lapsed, so register its readers again."""
-        return bool(await self._run(scripts.GATEWAY, gateway, self._settings.gateway_lease_ms))
+        return bool(await self._run(scripts.GATEWAY, gateway, self.settings.gateway_lease_ms))
 
     async def reap(self) -> Reaped:
-        """Requeue what dead workers held, drop dead gateways' readers. The caller ends `expired`."""
-        s = self._settings
+        """Requeue what dead workers held, drop dead gateways' readers. The caller ends `expired` and finishes
+        `moves`."""
+        s = self.settings
         limits = (s.deaths_max, s.no_worker_seconds_max * 1000, s.park_seconds_max * 1000)
         return replies.reaped(await self._run(scripts.REAP, REAP_BUDGET, *limits))
 
@@ -233,7 +237,7 @@ class PoolQueue:
 
     @property
     def _commit_terms(self) -> tuple[Argument, ...]:
-        s = self._settings
+        s = self.settings
         return s.unrecorded_log_keep_seconds, s.fair_prompt_weight, s.fair_output_weight
 
     async def _run(self, script: scripts.Script, *arguments: Argument) -> Any:

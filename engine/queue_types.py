@@ -41,7 +41,7 @@ class Enqueue(msgspec.Struct, frozen=True, kw_only=True):
 
 class Enqueued(msgspec.Struct, frozen=True):
     """Where the request is now. `position`: requests before it; `wait_ms`: predicted. `created` False: it
-    was known."""
+    was known. `dest`: the pool a moved request went to."""
 
     created: bool
     status: Status
@@ -49,6 +49,13 @@ class Enqueued(msgspec.Struct, frozen=True):
     head: int
     position: int
     wait_ms: int
+    dest: str = ""
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """The request lives in this pool now: ask there."""
+
+    pool: str
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -212,11 +219,13 @@ class Expired(msgspec.Struct, frozen=True):
 
 
 class Reaped(msgspec.Struct, frozen=True):
-    """What one reap did, and what its caller has to end."""
+    """What one reap did, and what its caller has to end. `moves`: tenant and id of what is on its way to
+    another pool and was left there (engine/mover.py)."""
 
     requeued: int
     expired: list[Expired]
     dead_readers: int
+    moves: list[tuple[str, str]] = []
 
 
 class Unowned(msgspec.Struct, frozen=True):
@@ -240,10 +249,12 @@ class Unowned(msgspec.Struct, frozen=True):
 
 
 class Hint(msgspec.Struct, frozen=True):
-    """News of one request's log: these entries were appended and led to `head`. Never the only source."""
+    """News of one request's log: these entries were appended and led to `head`. Never the only source.
+    `dest`: it is read in that pool from now on."""
 
     pool: str
     tenant: str
     id: str
     entries: list[Entry]
     head: int
+    dest: str = ""

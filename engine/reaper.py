@@ -1,4 +1,5 @@
-"""The reaper: requeues what dead workers held and ends what nobody can run. Any number may run, anywhere."""
+"""The reaper: requeues what dead workers held, ends what nobody can run and finishes moves to other pools
+that somebody left half done. Any number may run, anywhere."""
 
 import asyncio
 
@@ -8,6 +9,7 @@ from billing.api import Quota
 from core.telemetry import logger
 from engine import instruments
 from engine.ending import end_unclaimed
+from engine.mover import Mover
 from engine.queue import PoolQueue
 from engine.queue_types import Expired
 
@@ -20,6 +22,7 @@ class Reaper:
     def __init__(self, queue: PoolQueue, quota: Quota, interval_ms: int) -> None:
         self._queue = queue
         self._quota = quota
+        self._mover = Mover(queue.redis, queue.settings)
         self._interval_seconds = interval_ms / 1000
 
     async def run(self) -> None:
@@ -37,6 +40,8 @@ class Reaper:
         except (RedisError, OSError) as error:
             log.warning("reap failed", error=type(error).__name__)
             return
+        for tenant, id in reaped.moves:
+            await self._finish_move(tenant, id)
         if reaped.requeued or reaped.dead_readers:
             log.info("reaped", requeued=reaped.requeued, dead_readers=reaped.dead_readers)
 
@@ -50,3 +55,13 @@ class Reaper:
         if ended:
             instruments.orphan_ends.add(1, {"reason": reason})
             log.info("request ended", tenant=tenant, id=id, reason=reason, code=code)
+
+    async def _finish_move(self, tenant: str, id: str) -> None:
+        """The new pool may be on a node that does not answer: the others must not wait for it."""
+        try:
+            finished = await self._mover.finish(self._queue.pool, tenant, id)
+        except (RedisError, OSError) as error:
+            log.warning("move not finished", tenant=tenant, id=id, error=type(error).__name__)
+            return
+        if finished:
+            log.info("move finished", tenant=tenant, id=id)

@@ -13,6 +13,7 @@ from engine.queue_types import (
     Claims,
     Enqueued,
     Expired,
+    Moved,
     Reaped,
     Renewed,
     Unowned,
@@ -39,11 +40,12 @@ def refusal(reason: str, number: int) -> Refusal:
 
 
 def enqueued(reply: list[Any]) -> Enqueued | Refusal:
-    """{created, status, epoch, head, position, wait} or {reason, number}."""
+    """{created, status, epoch, head, position, wait, pool of a moved one} or {reason, number}."""
     if isinstance(reply[0], bytes):
         return refusal(reply[0].decode(), reply[1])
-    created, state, epoch, head, position, wait = reply
-    return Enqueued(bool(created), Status(state.decode()), epoch, head, position, wait)
+    created, state, epoch, head, position, wait, *dest = reply
+    where = dest[0].decode() if dest else ""
+    return Enqueued(bool(created), Status(state.decode()), epoch, head, position, wait, where)
 
 
 def claims(reply: list[Any]) -> Claims:
@@ -99,8 +101,10 @@ def appended(answer: list[Any]) -> Appended:
     return Appended(AppendCode(code.decode()), n, o, Control(control), granted)
 
 
-def status(reply: bytes | None) -> Status | None:
-    """A status, or None for an unknown id."""
+def status(reply: bytes | list[bytes] | None) -> Status | Moved | None:
+    """A status, {moved, pool}, or None for an unknown id."""
+    if isinstance(reply, list):
+        return Moved(reply[1].decode())
     return None if reply is None else Status(reply.decode())
 
 
@@ -132,9 +136,10 @@ def renewed(reply: list[Any]) -> Renewed:
 
 
 def reaped(reply: list[Any]) -> Reaped:
-    """{requeued, {{tenant, id, reason, code}...}, dropped readers}."""
-    requeued, expired, dropped = reply
-    return Reaped(requeued, [Expired(*(part.decode() for part in row)) for row in expired], dropped)
+    """{requeued, {{tenant, id, reason, code}...}, dropped readers, {{tenant, id}...}}."""
+    requeued, expired, dropped, moves = reply
+    ends = [Expired(*(part.decode() for part in row)) for row in expired]
+    return Reaped(requeued, ends, dropped, [(t.decode(), id.decode()) for t, id in moves])
 
 
 def worker(name: str, lease_ms: int, now_ms: int, held: int, fields: Mapping[bytes, bytes]) -> WorkerView:

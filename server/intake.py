@@ -32,6 +32,7 @@ from engine.api import (
     EndReason,
     Enqueue,
     ModelRecord,
+    Moved,
     PriorityClass,
     RequestInput,
     Sampling,
@@ -325,7 +326,8 @@ class Intake:
 
     async def _cancel_placed(self, pool: str, tenant: str, id: str) -> Status | None:
         queue = self._edge.queues[pool]
-        status = await queue.control(tenant, id, Control.CANCEL)
+        while isinstance(status := await queue.control(tenant, id, Control.CANCEL), Moved):
+            queue = self._edge.queues[status.pool]
         if status in (Status.QUEUED, Status.PARKED):
             await end_unclaimed(queue, self._edge.quota, tenant, id, EndReason.CANCELLED)
         return status

@@ -1,11 +1,16 @@
 #!lua flags=allow-oom
--- control(now, t, id, flag): sets the flag and wakes the worker. Replies the status, nil for an unknown id.
+-- control(now, t, id, flag): sets the flag and wakes the worker. Replies the status, nil for an unknown id; where it lives in
+-- another pool {'moved', pool}.
 local t, id, flag = ARGV[2], ARGV[3], tonumber(ARGV[4])
 local status = call('HGET', key('req', t, id), 'status')
-if not status or status == 'ended' or status == 'moved' then
+if not status or status == 'ended' then
   return status
+elseif status == 'moved' then
+  return redirect(t, id)
+elseif status == 'moving' and bit.band(flag, CANCEL) == 0 then
+  return status  -- it leaves its worker anyway
 end
-if bit.band(set_control(t, id, flag), CANCEL) ~= 0 and status ~= 'running' then
+if bit.band(set_control(t, id, flag), CANCEL) ~= 0 and status ~= 'running' and status ~= 'moving' then
   -- The caller ends it next; if that caller dies, the reaper does.
   doom(member_of(t, id))
 end

@@ -1,7 +1,7 @@
 #!lua
 -- enqueue(now, t, id, body hash, input, class, fingerprint, prompt tokens, max tokens, deadline, accepted, granted,
 -- model, gateway, no reader ms or '', control, then the limits): create or return. Replies {created, status, epoch, head, position, wait ms}, or
--- {refusal, number}.
+-- {refusal, number}; of a moved one also the pool.
 local t, id, body_hash, class, fingerprint = ARGV[2], ARGV[3], ARGV[4], ARGV[6], ARGV[7]
 local prompt, max_tokens, deadline = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
 local gateway = ARGV[14]
@@ -67,7 +67,7 @@ local function known()
   if status ~= 'ended' and status ~= 'moved' then
     follow()
   end
-  return { 0, status, tonumber(epoch), tonumber(head), ahead, wait_for(ahead) }
+  return { 0, status, tonumber(epoch), tonumber(head), ahead, wait_for(ahead), (redirect(t, id) or {})[2] }
 end
 
 local function memory_is_short()

@@ -2,11 +2,12 @@
 -- reap(now, budget, deaths max, no worker ms, park ms): requeues the work of expired workers, drops the readers of
 -- expired gateways, lets the long parked finish as bulk, cancels what
 -- nobody reads where its sender asked for that, and names the requests that somebody has to end.
--- Replies {requeued, {t, id, reason, code}..., dropped readers}. Anyone may run it, at any time.
+-- Replies {requeued, {t, id, reason, code}..., dropped readers, {t, id} of moves that nobody has finished...}. Anyone may run
+-- it, at any time.
 local budget, deaths_max = tonumber(ARGV[2]), tonumber(ARGV[3])
 local no_worker_ms, park_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
-local OVERDUE_MS, SCAN = 2000, 64
-local requeued, expired, named, dropped = 0, {}, {}, 0
+local OVERDUE_MS, SCAN, MOVE_RETRY_MS = 2000, 64, 1000
+local requeued, expired, named, dropped, moves = 0, {}, {}, 0, {}
 
 local function due(name, until_)
   return call('ZRANGE', P .. name, '-inf', int(until_), 'BYSCORE', 'LIMIT', 0, budget)
@@ -85,7 +86,8 @@ for _, member in ipairs(due('unread', NOW)) do
   local t, id = split(member)
   local status = call('HGET', key('req', t, id), 'status')
   local readers = call('HLEN', key('rd', t, id))
-  if not status or status == 'ended' or (readers > 0 and status ~= 'parked') then
+  local gone = not status or status == 'ended' or status == 'moving' or status == 'moved'
+  if gone or (readers > 0 and status ~= 'parked') then
     call('ZREM', P .. 'unread', member)
   elseif status == 'running' then
     call('ZREM', P .. 'unread', member)
@@ -94,5 +96,16 @@ for _, member in ipairs(due('unread', NOW)) do
     expire(t, id, readers > 0 and 'slow_reader' or 'cancelled', '')
   end
 end
+
+-- Who began to move these has had its time.
+for _, member in ipairs(due('moving', NOW)) do
+  local t, id = split(member)
+  if call('HGET', key('req', t, id), 'status') == 'moving' then
+    call('ZADD', P .. 'moving', int(NOW + MOVE_RETRY_MS), member)
+    moves[#moves + 1] = { t, id }
+  else
+    call('ZREM', P .. 'moving', member)
+  end
+end
 publish()
-return { requeued, expired, dropped }
+return { requeued, expired, dropped, moves }

@@ -3,7 +3,7 @@
 local call = redis.call
 local P = string.sub(KEYS[1], 1, -4)
 local CLASSES = { 'interactive', 'standard', 'bulk' }
-local CANCEL, PARK, PREEMPT = 1, 2, 4
+local CANCEL, PARK, PREEMPT, MIGRATE = 1, 2, 4, 8
 
 -- Lua's own tostring keeps 14 digits; times in microseconds have 16.
 local function int(number)
@@ -40,6 +40,12 @@ end
 -- A doomed request is found by the reaper at once, whatever its deadline was.
 local function doom(member)
   call('ZADD', P .. 'deadlines', 'LT', int(NOW), member)
+end
+
+-- {'moved', pool} of a request that lives in another pool now; nil of every other.
+local function redirect(t, id)
+  local status, dest = unpack(call('HMGET', key('req', t, id), 'status', 'dest'))
+  return status == 'moved' and { status, dest } or nil
 end
 
 -- Sets a control flag, which is the truth, and wakes the worker that has the request. Replies all flags.

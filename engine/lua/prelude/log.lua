@@ -17,15 +17,21 @@ local function write(log, o, entry)
   call(unpack(fields))
 end
 
--- Gathers what publish() sends: one message a gateway and call, however many requests it tells about.
-local function tell(t, id, head, entries)
+local function last_offset(log)
+  local last = call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
+  return last and tonumber(string.match(last[1], '^%d+')) or 0
+end
+
+-- Gathers what publish() sends: one message a gateway and call, however many requests it tells about. `dest`: the pool
+-- in which the request is read from now on.
+local function tell(t, id, head, entries, dest)
   for _, gateway in ipairs(call('HKEYS', key('rd', t, id))) do
     local list = news[gateway]
     if not list then
       list = {}
       news[gateway] = list
     end
-    list[#list + 1] = { t, id, head, entries }
+    list[#list + 1] = { t, id, head, entries, dest }
   end
 end
 

@@ -1,0 +1,31 @@
+#!lua flags=allow-oom
+-- move(now, t, id, destination, retry ms): takes a request out of its place here for another pool. Nobody can append to it
+-- any more, and its worker is told. Replies {status, destination, hop}: `moving` by this call or an earlier one, `moved`
+-- or `ended`; nil for an unknown id. Whoever asked copies it next; where that fails, the reaper names it after the retry.
+local t, id, destination, retry = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+local req, member = key('req', t, id), member_of(t, id)
+local status, class, dest, hop = unpack(call('HMGET', req, 'status', 'class', 'dest', 'hop'))
+if not status then
+  return nil
+elseif status ~= 'queued' and status ~= 'running' and status ~= 'parked' then
+  return { status, dest or '', number_of(hop) }
+end
+if status == 'running' then
+  notice_restart()
+  set_control(t, id, MIGRATE)
+  take_back(t, id, 'moving', 'pool')
+elseif status == 'queued' then
+  leave_line(t, id, class)
+else
+  call('ZREM', P .. 'parked', member)
+end
+hop = number_of(hop) + 1
+local due = call('ZSCORE', P .. 'deadlines', member) or call('HGET', req, 'deadline')
+call('HSET', req, 'status', 'moving', 'dest', destination, 'hop', int(hop), 'due', int(tonumber(due)),
+  'place', status == 'parked' and 'parked' or 'queued')
+call('ZREM', P .. 'deadlines', member)
+call('ZREM', P .. 'unread', member)
+call('ZADD', P .. 'moving', int(NOW + retry), member)
+log_event(t, id, 'moved', '{"why":"pool"}')
+publish()
+return { 'moving', destination, hop }

@@ -1,0 +1,355 @@
+"""Moving requests between two pools of a real Valkey, and finishing the moves that others began."""
+
+import itertools
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from billing.api import Admission, Quota
+from core.redis import Script
+from engine.api import (
+    AppendCode,
+    Claim,
+    Control,
+    Enqueue,
+    Enqueued,
+    LogReader,
+    Moved,
+    Mover,
+    MoveReason,
+    MoveRefused,
+    Status,
+)
+from tests.engine.builders import (
+    PRICES,
+    START_MS,
+    TENANT,
+    Pool,
+    append_to,
+    end_entry,
+    request,
+    text,
+    usage_event,
+)
+
+STEPS = ("move", "copy", "adopt", "rebind", "moved")
+
+
+class Pair:
+    """Two pools on one Redis with one clock, and the tenant's directory."""
+
+    def __init__(self, redis: Redis, a: str = "a", b: str = "b") -> None:
+        self.a, self.b = Pool(redis, name=a), Pool(redis, name=b)
+        self.b.clock = self.clock = self.a.clock
+        self.b.__post_init__()
+        self.quota = Quota(redis, self.a.settings)
+        self.mover = Mover(redis, self.a.settings, self.clock)
+
+    async def admit(self, e: Enqueue) -> None:
+        """Bind the request to the first pool."""
+        admission = Admission(
+            tenant=e.tenant,
+            id=e.id,
+            body_hash=e.body_hash,
+            owner_key="k1",
+            project="p1",
+            user="",
+            model=e.model,
+            pool=self.a.name,
+            fingerprint=e.fingerprint,
+            input_tokens=e.prompt_tokens,
+            chunk_tokens=256,
+            deadline_ms=e.deadline_ms,
+            prices=PRICES,
+            now_ms=START_MS,
+        )
+        await self.quota.admit(admission)
+
+    async def enqueue(self, **changes: Any) -> Enqueue:
+        """A request that waits in the first pool; the second one has a worker for it."""
+        await self.b.worker("wb")
+        e = request(**changes)
+        await self.admit(e)
+        assert isinstance(await self.a.queue.enqueue(e), Enqueued)
+        return e
+
+    async def running(self, **changes: Any) -> Claim:
+        """A request that runs in the first pool and has said `ab`."""
+        await self.a.worker("wa")
+        await self.enqueue(**changes)
+        (claim,) = await self.a.claim("wa")
+        await self.a.queue.append("wa", [append_to(claim, ids=(1, 2), x="ab")])
+        return claim
+
+    async def bound(self, id: str) -> str:
+        """Where the directory says the request is."""
+        found = await self.quota.directory(TENANT, id)
+        assert found is not None
+        return found.pool
+
+    async def reap(self) -> None:
+        """A round of the old pool's reaper, as far as moves go."""
+        for tenant, id in (await self.a.queue.reap()).moves:
+            await self.mover.finish(self.a.name, tenant, id)
+
+
+@pytest.fixture
+def pair(redis: Redis) -> Pair:
+    """Pools `a` and `b`."""
+    return Pair(redis)
+
+
+async def test_a_running_request_goes_on_in_the_other_pool(pair: Pair):
+    """Its worker is fenced; a worker there continues behind the last token, and only that one ends it."""
+    claim = await pair.running(gateway="g1")
+    assert await pair.mover.move("a", TENANT, claim.id, "b") == Moved("b")
+    assert await pair.a.places(TENANT, claim.id) == set()
+    (late,) = await pair.a.queue.append(
+        "wa", [append_to(claim, ids=(3,), n0=2, o0=claim.o + 1, x="!", visible=3)]
+    )
+    assert late.code is AppendCode.FENCED
+    (taken,) = await pair.b.claim("wb")
+    assert (taken.id, taken.cn, taken.n, taken.o, taken.epoch, taken.visible) == (claim.id, 2, 2, 4, 1, 2)
+    assert taken.tokens == (await pair.b.queue.tokens(TENANT, claim.id))
+    assert taken.input == claim.input
+    assert await pair.b.kinds(TENANT, claim.id) == ["queued", "running", "t", "moved"]
+    event = usage_event(TENANT, claim.id)
+    last = append_to(taken, ids=(3,), entries=[end_entry(5, 3)], end=event)
+    assert (await pair.b.queue.append("wb", [last]))[0].code is AppendCode.ENDED
+    assert [await p.client.xlen(p.key("ended")) for p in (pair.a, pair.b)] == [0, 1]
+    assert await pair.bound(claim.id) == "b"
+
+
+@pytest.mark.parametrize("parked", [False, True])
+async def test_what_waits_keeps_its_place(pair: Pair, parked: bool):
+    """A waiting request goes before what came to the other pool later; a parked one stays parked."""
+    first = await pair.enqueue()
+    if parked:
+        await pair.a.queue.park(TENANT, first.id)
+    pair.clock.advance(5)
+    later = request()
+    await pair.b.queue.enqueue(later)
+    await pair.mover.move("a", TENANT, first.id, "b")
+    if parked:
+        assert await pair.b.places(TENANT, first.id) == {"parked"}
+        await pair.b.queue.unpark(TENANT, first.id)
+    assert [claim.id for claim in await pair.b.claim("wb")] == [first.id, later.id]
+
+
+async def test_the_old_pool_answers_with_the_new_one(pair: Pair):
+    """Whoever asks there in the next 15 minutes is told where it is: readers, cancels, parks, sends."""
+    e = await pair.enqueue()
+    await pair.mover.move("a", TENANT, e.id, "b")
+    old = pair.a.queue
+    assert await old.control(TENANT, e.id, Control.CANCEL) == Moved("b")
+    assert await old.park(TENANT, e.id) == await old.unpark(TENANT, e.id) == Moved("b")
+    view = await old.reader(TENANT, e.id, "g1", "reading")
+    assert view is not None
+    assert (view.status, view.dest, view.following) == (Status.MOVED, "b", False)
+    again = await old.enqueue(e)
+    assert isinstance(again, Enqueued)
+    assert (again.status, again.dest) == (Status.MOVED, "b")
+    assert await old.unowned(TENANT, e.id) is None
+    record, log = (pair.a.key(f"{kind}:{TENANT}:{e.id}") for kind in ("req", "log"))
+    assert 0 < await pair.a.client.ttl(record) <= 15 * 60
+    assert 0 < await pair.a.client.ttl(log) <= 60
+
+
+async def test_moving_again_changes_nothing(pair: Pair):
+    """The same move twice is one move."""
+    e = await pair.enqueue()
+    for _ in range(2):
+        assert await pair.mover.move("a", TENANT, e.id, "b") == Moved("b")
+    view = await pair.b.queue.view(TENANT, e.id)
+    assert view is not None
+    assert view.head == 2
+
+
+async def test_a_request_comes_back(pair: Pair):
+    """There and back, its log one row of entries, its directory where it is; late calls of the first move are
+    not taken for the second's."""
+    claim = await pair.running()
+    await pair.mover.move("a", TENANT, claim.id, "b")
+    await pair.mover.move("b", TENANT, claim.id, "a")
+    assert await pair.quota.rebind(TENANT, claim.id, "b", 1) == "a"
+    assert not await pair.mover.finish("a", TENANT, claim.id)
+    (taken,) = await pair.a.claim("wa")
+    assert (taken.n, taken.o) == (2, 5)
+    assert await pair.a.kinds(TENANT, claim.id) == ["queued", "running", "t", "moved", "moved"]
+    assert await LogReader(pair.a.redis, "a").text_through(TENANT, claim.id, 5) == "ab"
+    assert await pair.b.queue.control(TENANT, claim.id, Control.CANCEL) == Moved("a")
+
+
+@pytest.mark.parametrize(
+    ("dest", "reason"),
+    [
+        ("a", MoveReason.SAME_POOL),
+        ("nowhere", MoveReason.UNKNOWN_POOL),
+        ("other", MoveReason.NO_WORKER),
+        ("small", MoveReason.TOO_LARGE),
+    ],
+)
+async def test_a_pool_that_cannot_go_on_is_refused(pair: Pair, dest: str, reason: MoveReason):
+    """The request stays in its line: its own pool, an unknown one, one of another model, one too small."""
+    e = await pair.enqueue()
+    await Pool(pair.a.redis, name="other").worker(fingerprint="another@1")
+    await Pool(pair.a.redis, name="small").worker(kv_tokens=50)
+    with pytest.raises(MoveRefused) as refused:
+        await pair.mover.move("a", TENANT, e.id, dest)
+    assert refused.value.reason is reason
+    assert await pair.a.places(TENANT, e.id) == {"line:interactive", "ids:interactive"}
+
+
+async def test_what_is_over_or_elsewhere_is_refused(pair: Pair):
+    """An unknown request, one that has ended, one that is in a third pool."""
+    e = await pair.enqueue()
+    await Pool(pair.a.redis, name="c").worker()
+    await pair.mover.move("a", TENANT, e.id, "b")
+    ended = await pair.enqueue()
+    assert await pair.a.queue.finish(TENANT, ended.id, 1, [end_entry(2, 0)], usage_event(TENANT, ended.id))
+    cases = [("unknown", "b", "unknown"), (ended.id, "b", "ended"), (e.id, "c", "already_moved")]
+    for id, dest, reason in cases:
+        with pytest.raises(MoveRefused) as refused:
+            await pair.mover.move("a", TENANT, id, dest)
+        assert refused.value.reason == reason
+
+
+async def test_a_cancel_on_the_way_is_not_lost(pair: Pair, monkeypatch: pytest.MonkeyPatch):
+    """One that comes between any two steps of a move ends the request in its new pool."""
+    for step in STEPS[1:]:
+        e = await pair.enqueue()
+        with monkeypatch.context() as patch:
+            before(patch, step, lambda id=e.id: pair.a.queue.control(TENANT, id, Control.CANCEL))
+            await pair.mover.move("a", TENANT, e.id, "b")
+        due = [expired for expired in (await pair.b.queue.reap()).expired if expired.id == e.id]
+        assert [expired.reason for expired in due] == ["cancelled"], step
+
+
+def before(patch: pytest.MonkeyPatch, step: str, action: Any) -> None:
+    """Do something right before a script of this name runs, once."""
+    original, done = Script.__call__, list[str]()
+
+    async def interrupted(self: Script, *arguments: Any) -> Any:
+        if self.name == step and not done:
+            done.append(step)
+            await action()
+        return await original(self, *arguments)
+
+    patch.setattr(Script, "__call__", interrupted)
+
+
+class Killed(Exception):  # noqa: N818
+    """The mover dies here."""
+
+
+@pytest.mark.parametrize("how", ["running", "waiting", "parked"])
+@pytest.mark.parametrize(("step", "reply_lost"), list(itertools.product(STEPS, (False, True))))
+async def test_the_reaper_finishes_what_a_dead_mover_began(
+    pair: Pair, how: str, step: str, reply_lost: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """Killed before or after any step: once the move has begun, the request ends up whole in the new pool."""
+    id = (await pair.running()).id if how == "running" else (await pair.enqueue()).id
+    if how == "parked":
+        await pair.a.queue.park(TENANT, id)
+    with monkeypatch.context() as patch:
+        kill_at(patch, step, reply_lost)
+        with pytest.raises(Killed):
+            await pair.mover.move("a", TENANT, id, "b")
+    await pair.reap()  # too early: the one who began may still be at it
+    pair.clock.advance(1_001)
+    for _ in range(2):
+        await pair.reap()
+    if (step, reply_lost) == ("move", False):
+        assert await pair.bound(id) == "a"
+        return
+    await is_whole_in_b(pair, id, how)
+
+
+def kill_at(patch: pytest.MonkeyPatch, step: str, reply_lost: bool) -> None:
+    """The mover dies at this step: before its call arrives, or before its reply does."""
+    original = Script.__call__
+
+    async def dying(self: Script, *arguments: Any) -> Any:
+        if self.name != step:
+            return await original(self, *arguments)
+        if reply_lost:
+            await original(self, *arguments)
+        raise Killed
+
+    patch.setattr(Script, "__call__", dying)
+
+
+async def is_whole_in_b(pair: Pair, id: str, how: str) -> None:
+    """Out of the first pool's sets, in one place of the second, its directory there, its log dense."""
+    assert await pair.a.places(TENANT, id) == set()
+    assert await pair.a.client.exists(pair.a.key("moving")) == 0
+    expected = {"parked"} if how == "parked" else {"line:interactive", "ids:interactive"}
+    assert await pair.b.places(TENANT, id) == expected
+    assert await pair.bound(id) == "b"
+    entries = await LogReader(pair.b.redis, "b").read(TENANT, id, 0, 100)
+    assert [entry.o for entry in entries] == list(range(1, len(entries) + 1))
+    assert [str(entry.k) for entry in entries].count("moved") == 1
+
+
+async def test_late_and_doubled_calls_of_a_move_change_nothing(pair: Pair, monkeypatch: pytest.MonkeyPatch):
+    """Every call of a move, made again in any order after the request ran on, ended or moved on."""
+    claim = await pair.running()
+    calls = list[tuple[Script, tuple[Any, ...]]]()
+    original = Script.__call__
+
+    async def recorded(self: Script, *arguments: Any) -> Any:
+        if self.name in STEPS:
+            calls.append((self, arguments))
+        return await original(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Script, "__call__", recorded)
+        await pair.mover.move("a", TENANT, claim.id, "b")
+    assert [script.name for script, _ in calls] == list(STEPS)
+    (taken,) = await pair.b.claim("wb")
+    await pair.b.queue.append("wb", [append_to(taken, ids=(3,), x="c")])
+    before_ = await state(pair, claim.id)
+    for order in itertools.permutations(calls):
+        for script, arguments in order:
+            await script(*arguments)
+        assert await state(pair, claim.id) == before_
+    await pair.mover.move("b", TENANT, claim.id, "a")
+    back = await state(pair, claim.id)
+    for script, arguments in calls[1:]:
+        await script(*arguments)
+        assert await state(pair, claim.id) == back, script.name
+
+
+async def state(pair: Pair, id: str) -> Any:
+    """All that both pools and the directory hold of a request."""
+    kept = list[Any]()
+    for p in (pair.a, pair.b):
+        keys = {kind: p.key(f"{kind}:{TENANT}:{id}") for kind in ("req", "in", "tok", "log")}
+        kept += [await p.client.hgetall(keys["req"]), await p.client.xrange(keys["log"])]
+        kept += [await p.client.get(keys["in"]), await p.client.get(keys["tok"]), await p.places(TENANT, id)]
+    return [*kept, await pair.bound(id)]
+
+
+async def test_a_long_log_moves_in_pages(pair: Pair, monkeypatch: pytest.MonkeyPatch):
+    """No call of a move copies more than a page; two that copy at once help each other."""
+    claim = await pair.running()
+    for at in range(700):
+        entry, shown = text(claim.o + 2 + at, "x", 2 + at, 2), 3 + at
+        item = append_to(claim, n0=2, o0=claim.o + 1 + at, entries=[entry], raw=shown, visible=shown)
+        assert (await pair.a.queue.append("wa", [item]))[0].code is AppendCode.OK
+    ran = list[str]()
+    original = Script.__call__
+
+    async def counted(self: Script, *arguments: Any) -> Any:
+        ran.append(self.name)
+        if self.name == "copy" and ran.count("copy") == 2:
+            monkeypatch.setattr(Script, "__call__", original)
+            await pair.mover.finish("a", TENANT, claim.id)
+            monkeypatch.setattr(Script, "__call__", counted)
+        return await original(self, *arguments)
+
+    monkeypatch.setattr(Script, "__call__", counted)
+    await pair.mover.move("a", TENANT, claim.id, "b")
+    assert ran.count("copy") >= 2
+    assert await LogReader(pair.b.redis, "b").text_through(TENANT, claim.id, 10_000) == "ab" + "x" * 700
