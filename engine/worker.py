@@ -72,6 +72,7 @@ class Worker:
             "node": settings.node,
             "pid": os.getpid(),
             "slots": settings.worker_slots,
+            "slots_interactive": workload.capacity.interactive_slots,
             "kv_tokens": engine.kv_tokens,
         }
         # Steps faster than this share a flush; slower ones flush at once.
@@ -240,7 +241,8 @@ class Worker:
             "steps": stats.steps,
             "step_age_ms": stats.step_age_ms,
             "step_predicted_ms": self._workload.step_predicted_ms,
-            "prefill_rate": self._workload.prefill_rate,
+            "prefill_tokens_per_second": self._workload.prefill_tokens_per_second,
+            "waiting_max": self._workload.waiting_max,
         }
         renewed = await self._queue.renew(self.name, stats.step_age_ms, info)
         for tenant, id, control in renewed.control:

@@ -62,6 +62,7 @@ class Workload:
     ) -> None:
         self._pool = pool
         self._fingerprint = fingerprint
+        self.capacity = capacity
         self._admission = Admission(capacity)
         self._packing = Packing()
         self.full = False  # by the last offer: nothing is claimed until something leaves
@@ -87,7 +88,8 @@ class Workload:
         """What may be claimed now. `waiting`: generations in the engine's own queue."""
         room = self._admission.room(map(_held, self._answers.values()), waiting)
         self.full = room.full
-        lowest = self._packing.lowest(now_ms, 1 - len(self) / self._admission.capacity.slots)
+        lowest = self._packing.lowest(now_ms, 1 - len(self) / self.capacity.slots)
+        room, lowest = self.capacity.kept_for_interactive(room, len(self), lowest)
         return Offer(self._fingerprint, room.slots, room.kv_tokens, room.prefill_tokens, lowest)
 
     def answered(self, offer: Offer, now_ms: int) -> None:
@@ -108,9 +110,14 @@ class Workload:
         return round(self._admission.predicted_step(map(_held, self._answers.values())) * 1000)
 
     @property
-    def prefill_rate(self) -> int:
-        """Prompt tokens a second that the engine computes beside nothing else."""
-        return round(self._admission.cost.prefill_rate(StepLoad(self._admission.capacity.step_tokens, 0, 0)))
+    def prefill_tokens_per_second(self) -> int:
+        """Of prompts, beside nothing else: by it the pool knows what a warm cache saves."""
+        return round(self._admission.cost.prefill_rate(StepLoad(self.capacity.step_tokens, 0, 0)))
+
+    @property
+    def waiting_max(self) -> int:
+        """The longest that the engine's own queue has been."""
+        return self._admission.waiting_max
 
     def claimed(self, claims: Sequence[Claim], now_ms: int) -> Work:
         """New work, or work to continue from its log."""

@@ -7,7 +7,7 @@ which knows no fairness. One claim is always allowed where nothing is in hand, s
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from core.settings import Settings
 from engine.request import PriorityClass
@@ -25,6 +25,7 @@ STEPS_BETWEEN_CUTS = 8
 NEED_SMOOTHING = 0.1
 
 WINDOW_MS = {PriorityClass.INTERACTIVE: 0, PriorityClass.STANDARD: 50, PriorityClass.BULK: 500}
+INTERACTIVE_SLOTS_FROM = 8
 PACK_SHARE = 0.25  # a pack is worth starting once so much of the worker is free
 
 
@@ -38,6 +39,25 @@ class Capacity:
     step_tokens: int
     first_token_seconds: float = 2.0
     step_seconds: float = 1.0
+
+    @property
+    def interactive_slots(self) -> int:
+        """What lower classes leave free, so that somebody who waits does not wait for a slot: one of 16, and
+        one of 8 to 15; none of so few that it would cost the others more than it saves."""
+        return self.slots // 16 or int(self.slots >= INTERACTIVE_SLOTS_FROM)
+
+    def kept_for_interactive(
+        self, room: "Room", held: int, lowest: PriorityClass
+    ) -> "tuple[Room, PriorityClass]":
+        """The room for classes down to `lowest` beside `held` answers, without what is interactive work's
+        alone; where nothing else is left, all of it, for interactive work."""
+        if lowest is PriorityClass.INTERACTIVE:
+            return room, lowest
+        slots = self.slots - held - self.interactive_slots
+        kv = room.kv_tokens - (self.kv_tokens * self.interactive_slots // self.slots if held else 0)
+        if slots <= 0 or kv <= 0:
+            return room, PriorityClass.INTERACTIVE
+        return replace(room, slots=min(room.slots, slots), kv_tokens=kv), lowest
 
 
 def capacity_of(settings: Settings, kv_tokens: int) -> Capacity:
@@ -87,6 +107,7 @@ class Admission:
         self.cost = StepCost(FULL_STEP_SECONDS / capacity.step_tokens)
         self.lengths = OutputLengths()
         self.margin = 1.0
+        self.waiting_max = 0
         self._crowded = 0
         self._since_cut = STEPS_BETWEEN_CUTS
         self._preemptions = 0
@@ -106,7 +127,10 @@ class Admission:
         load = self._decoding(held)
         in_step, queued = self._next_step(prefilling, int(load.sequences))
         queued = max(queued, waiting)
-        prefill = min(self._until_first_token(load) - sum(prefilling), self._beside(load, prefilling))
+        until = self._until_first_token(load)
+        # A longer one gets no more than half of each step, so it does not keep others from their first token.
+        before = sum(min(tokens, -(-until // 2)) for tokens in prefilling)
+        prefill = min(until - before, self._beside(load, prefilling))
         slots = min(slots, self._sequences(load), self._fitting(kv))
         if slots <= 0 or prefill <= 0 or queued >= WAITING_MAX:
             return NO_ROOM
@@ -132,6 +156,7 @@ class Admission:
 
     def stepped(self, waiting: int, preemptions: int) -> None:
         """One engine step: its queue and its preemptions so far move the margin, down fast and up slowly."""
+        self.waiting_max = max(self.waiting_max, waiting)
         self._crowded = self._crowded + 1 if waiting > WAITING_MAX else 0
         self._since_cut += 1
         preempted, self._preemptions = preemptions > self._preemptions, preemptions
@@ -164,7 +189,7 @@ class Admission:
         spare = max(0.0, self.capacity.step_seconds - self.cost.predict(load))
         if not load.sequences or spare >= per_token * most:
             return most
-        tokens = int(spare / per_token) - min(sum(prefilling), most)
+        tokens = int(spare / per_token) - min(sum(min(tokens, most // 2) for tokens in prefilling), most)
         return tokens if prefilling else max(1, tokens)
 
     def _sequences(self, load: StepLoad) -> int:

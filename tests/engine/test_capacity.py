@@ -20,6 +20,7 @@ from engine.scheduling.capacity import (
 from engine.scheduling.cost import StepLoad
 
 SIZE = Capacity(slots=32, kv_tokens=20_000, step_tokens=256)
+INTERACTIVE, STANDARD, BULK = PriorityClass
 QUICK = (0.01, 0.0005, 0.001, 0.0)
 
 
@@ -82,7 +83,27 @@ def test_prompts_in_prefill_are_bounded_by_the_first_tokens_target():
     admission = an_admission(target)
     assert admission.room([prefilling(128)], 0).prefill_tokens == 128
     assert admission.room([prefilling(800)], 0).prefill_tokens > 0
-    assert admission.room([prefilling(1000)], 0) == NO_ROOM
+    assert admission.room([prefilling(400), prefilling(400), prefilling(150)], 0) == NO_ROOM
+
+
+def test_a_long_prompt_does_not_keep_others_out():
+    """It gets half of each step at most, however long it is: what comes beside it starts at once. Two of them
+    fill the steps."""
+    admission = an_admission(Capacity(32, 20_000, 256, first_token_seconds=0.5))
+    assert admission.room([prefilling(6000)], 0).prefill_tokens == 128
+    assert admission.room([prefilling(6000), prefilling(6000)], 0) == NO_ROOM
+
+
+def test_lower_classes_leave_slots_and_memory_to_interactive_work():
+    """Two of 32 slots and as much of the memory; on a small worker, none."""
+    size = Capacity(slots=32, kv_tokens=32_000, step_tokens=256)
+    assert size.kept_for_interactive(Room(12, 9_000, 200), 20, BULK) == (Room(10, 7_000, 200), BULK)
+    assert size.kept_for_interactive(Room(3, 9_000, 200), 20, STANDARD) == (Room(3, 7_000, 200), STANDARD)
+    for room, held in ((Room(2, 9_000, 200), 30), (Room(12, 2_000, 200), 20)):
+        assert size.kept_for_interactive(room, held, BULK) == (room, INTERACTIVE)
+    assert size.kept_for_interactive(Room(32, 32_000, 256), 0, BULK)[0] == Room(30, 32_000, 256)
+    assert size.kept_for_interactive(Room(12, 9_000, 200), 20, INTERACTIVE)[0] == Room(12, 9_000, 200)
+    assert [Capacity(slots, 1, 1).interactive_slots for slots in (1, 7, 8, 16, 64)] == [0, 0, 1, 1, 4]
 
 
 def test_a_step_stays_under_the_time_between_tokens():
