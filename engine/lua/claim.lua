@@ -156,6 +156,12 @@ end
 local function take(found)
   local t, id = found.t, found.id
   local req, ck = key('req', t, id), nonce .. '-' .. (#picks + 1)
+  if #picks == 0 then
+    notice_restart()
+  end
+  if found.order <= number_of(call('HGET', KEYS[1], 'restart_order')) then
+    doubt(t, id)
+  end
   leave_line(t, id, found.class)
   call('HSET', req, 'status', 'running', 'ck', ck, 'worker', name, 'taken', int(NOW),
     'inc', incarnation())

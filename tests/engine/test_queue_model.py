@@ -111,7 +111,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert [isinstance(r, Enqueued) and r.created for r in replies] == [True, False][: 1 + retries]
         item = Item(tenant, e.id, class_, len(self.requests), now, prompt, prompt)
         item.large = bool(self.leases) and 2 * prompt > SIZE / 4
-        self.requests.append(Tracked(item))
+        self.requests.append(Tracked(item, incarnation=self.incarnation))
         self.fair.enter(item)
 
     @rule(
@@ -135,6 +135,8 @@ class QueueMachine(RuleBasedStateMachine):
         self.reap(1)
         self.run(self.pool.restart())
         self.incarnation += 1
+        grace = self.pool.clock.ms + LEASE_MS
+        self.leases = {worker: max(lease, grace) for worker, lease in self.leases.items()}
         self.reap(1)
 
     @rule(class_=st.sampled_from(PriorityClass), reserve=st.sampled_from((0, 100)))
@@ -181,7 +183,7 @@ class QueueMachine(RuleBasedStateMachine):
             m = next(m for m in self.requests if m.item is item)
             m.o += item.claims == 1
             m.status, m.worker, m.claim = Status.RUNNING, worker, claim
-            m.incarnation = self.incarnation
+            self.doubt(m)
             assert (claim.cn, claim.epoch, claim.n, claim.o) == (item.claims, m.epoch, item.n, m.o)
             assert (claim.tokens, claim.visible, claim.deaths) == (tokens(*m.ids), len(m.text), m.deaths)
 
@@ -284,13 +286,18 @@ class QueueMachine(RuleBasedStateMachine):
             most = 300 if m.item.class_ is PriorityClass.INTERACTIVE else 2_000
             m.item.warm_until = self.pool.clock.ms + min(saved, most)
         m.item.warm = m.worker if warm else ""
-        m.epoch += m.incarnation != self.incarnation
+        self.doubt(m)
         m.lose_owner(died)
         self.fair.let_go(m.item)
         m.status = Status.PARKED if parks else Status.QUEUED
         m.o += 1
         if not parks:
             self.fair.enter(m.item)
+
+    def doubt(self, m: Tracked) -> None:
+        """Nobody confirmed it since Redis started anew."""
+        m.epoch += m.incarnation != self.incarnation
+        m.incarnation = self.incarnation
 
     @precondition(some(Status.QUEUED, Status.RUNNING, Status.PARKED))
     @rule(data=st.data(), unpark=st.booleans())

@@ -309,6 +309,35 @@ async def test_after_a_restart_of_redis_an_unconfirmed_request_gets_another_epoc
     assert {claim.id: claim.epoch for claim in await p.claim("w3")} == epochs
 
 
+async def test_after_a_restart_of_redis_what_waited_gets_another_epoch(redis: redis.asyncio.Redis):
+    """A worker may have had it in the second that was lost, and readers its text. What came later is new."""
+    p = pool(redis)
+    await p.worker("w1")
+    await p.queue.reap()
+    waited, later = request(), request()
+    await p.queue.enqueue(waited)
+    await p.restart()
+    await p.queue.reap()
+    await p.queue.enqueue(later)
+    epochs = {claim.id: claim.epoch for claim in await p.claim("w1")}
+    assert epochs == {waited.id: 2, later.id: 1}
+
+
+async def test_nobody_can_renew_while_redis_is_away(redis: redis.asyncio.Redis):
+    """A worker whose lease ended meanwhile has one more to say that it lives, and keeps what it runs."""
+    p = pool(redis)
+    claim = await p.running()
+    await p.queue.reap()
+    p.clock.advance(10_000)
+    await p.restart()
+    assert (await p.queue.reap()).requeued == 0
+    p.clock.advance(2_999)
+    assert (await p.queue.reap()).requeued == 0
+    assert (await p.queue.append("w1", [append_to(claim, ids=(1,))]))[0].code is AppendCode.OK
+    p.clock.advance(1)
+    assert (await p.queue.reap()).requeued == 1
+
+
 async def test_a_dead_gateways_readers_are_dropped(redis: redis.asyncio.Redis):
     """Its lease lapsed: nothing is published to it any more, and it is told when it comes back."""
     p = pool(redis)
