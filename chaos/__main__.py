@@ -4,6 +4,7 @@ import click
 
 from chaos.bench.fairness import fairness
 from chaos.bench.interactive import interactive
+from chaos.bench.noisy import noisy
 from chaos.bench.queue import queue
 from chaos.bench.session.cancel import cancel
 from chaos.bench.session.capacity import sessions
@@ -30,6 +31,7 @@ bench.add_command(stream)
 bench.add_command(queue)
 bench.add_command(fairness)
 bench.add_command(interactive)
+bench.add_command(noisy)
 bench.add_command(relay)
 bench.add_command(sessions)
 bench.add_command(wire)
