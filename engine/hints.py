@@ -95,10 +95,11 @@ class Hints:
 
     async def _listen(self, pool: str, channel: ShardChannel) -> None:
         async for message in channel.messages():
-            for tenant, id, head, packed, *dest in msgspec.msgpack.decode(message):
+            for tenant, id, head, packed, epoch, *dest in msgspec.msgpack.decode(message):
                 if self._waiting.full():
                     self._waiting.get_nowait()
-                self._waiting.put_nowait(Hint(pool, tenant, id, unpack_entries(head, packed), head, *dest))
+                entries = unpack_entries(head, packed)
+                self._waiting.put_nowait(Hint(pool, tenant, id, entries, head, epoch, *dest))
 
 
 class WorkerWakes:

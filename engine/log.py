@@ -23,12 +23,25 @@ class LogReader:
         self._pool = pool
 
     async def read(
-        self, tenant: str, id: str, after: int, entries_max: int, bytes_max: int | None = None
+        self,
+        tenant: str,
+        id: str,
+        after: int,
+        entries_max: int,
+        bytes_max: int | None = None,
+        epoch: int | None = None,
     ) -> list[Entry]:
         """The entries after offset `after`, in order: at most `entries_max`, and only as many as keep their
-        text within `bytes_max` (a first one larger than that comes alone). Raises DamagedLogError."""
-        key = keys.log(self._pool, tenant, id)
-        raw = await self._redis.xrange(key, min=f"{after + 1}-0", max="+", count=entries_max)
+        text within `bytes_max` (a first one larger than that comes alone). Nothing where the log is not in this
+        `epoch` any more: it has begun again. Raises DamagedLogError."""
+        pipe = self._redis.pipeline(transaction=False)
+        pipe.xrange(keys.log(self._pool, tenant, id), min=f"{after + 1}-0", max="+", count=entries_max)
+        if epoch is not None:
+            # Asked after the entries: epochs only rise, so what it says held when they were read.
+            pipe.hget(keys.record(self._pool, tenant, id), "epoch")
+        raw, *current = await pipe.execute()
+        if any(found is not None and int(found) != epoch for found in current):
+            return []
         return list(_within(bytes_max, (entry_of(*item) for item in raw)))
 
     async def text_through(self, tenant: str, id: str, o: int) -> str:

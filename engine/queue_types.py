@@ -249,12 +249,13 @@ class Unowned(msgspec.Struct, frozen=True):
 
 
 class Hint(msgspec.Struct, frozen=True):
-    """News of one request's log: these entries were appended and led to `head`. Never the only source.
-    `dest`: it is read in that pool from now on."""
+    """News of one request's log: these entries were appended in this epoch and led to `head`. Never the only
+    source. `dest`: it is read in that pool from now on."""
 
     pool: str
     tenant: str
     id: str
     entries: list[Entry]
     head: int
+    epoch: int
     dest: str = ""

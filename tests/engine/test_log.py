@@ -45,6 +45,25 @@ async def test_an_append_commits_tokens_and_text(redis: redis.asyncio.Redis):
     assert found == b"3", "only the first claim's cache hits are billed as cached"
 
 
+async def test_a_log_that_began_again_is_not_read_as_the_one_before(redis: redis.asyncio.Redis):
+    """Its offsets are dense again, so only the epoch says that it is another; hints say it too."""
+    p = pool(redis)
+    hints = Hints(redis, "g1")
+    await hints.follow(p.name)
+    claim = await p.running(gateway="g1")
+    log = LogReader(redis, p.name)
+    await p.queue.append("w1", [append_to(claim, ids=(7,), x="a")])
+    assert await log.read(claim.tenant, claim.id, 2, 10, epoch=1) == [text(3, "a", 0, 1)]
+    await p.queue.reap()
+    await p.restart()
+    await p.queue.deregister("w1", "lost")
+    assert await log.read(claim.tenant, claim.id, 2, 10, epoch=1) == []
+    assert [entry.k for entry in await log.read(claim.tenant, claim.id, 3, 10, epoch=2)] == [EntryKind.MOVED]
+    heard = [await asyncio.wait_for(anext(aiter(hints)), 5) for _ in range(4)]
+    assert [hint.epoch for hint in heard] == [1, 1, 1, 2]
+    await hints.close()
+
+
 async def test_a_retried_append_is_a_duplicate(redis: redis.asyncio.Redis):
     """Whatever part of it there is: tokens only, text only, both; nothing is written twice."""
     p = pool(redis)

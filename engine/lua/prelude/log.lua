@@ -25,13 +25,15 @@ end
 -- Gathers what publish() sends: one message a gateway and call, however many requests it tells about. `dest`: the pool
 -- in which the request is read from now on.
 local function tell(t, id, head, entries, dest)
-  for _, gateway in ipairs(call('HKEYS', key('rd', t, id))) do
+  local gateways = call('HKEYS', key('rd', t, id))
+  local epoch = #gateways > 0 and number_of(call('HGET', key('req', t, id), 'epoch'))
+  for _, gateway in ipairs(gateways) do
     local list = news[gateway]
     if not list then
       list = {}
       news[gateway] = list
     end
-    list[#list + 1] = { t, id, head, entries, dest }
+    list[#list + 1] = { t, id, head, entries, epoch, dest }
   end
 end
 
