@@ -32,8 +32,8 @@ class LogReader:
         epoch: int | None = None,
     ) -> list[Entry]:
         """The entries after offset `after`, in order: at most `entries_max`, and only as many as keep their
-        text within `bytes_max` (a first one larger than that comes alone). Nothing where the log is not in this
-        `epoch` any more: it has begun again. Raises DamagedLogError."""
+        text within `bytes_max` (a first one larger than that comes alone). Nothing where the log is not in
+        this `epoch` any more: it has begun again. Raises DamagedLogError."""
         pipe = self._redis.pipeline(transaction=False)
         pipe.xrange(keys.log(self._pool, tenant, id), min=f"{after + 1}-0", max="+", count=entries_max)
         if epoch is not None:
