@@ -14,6 +14,7 @@ local LOWEST = ARGV[15] or 'bulk'
 local NOT_FITTING_RETRY_MS, AGED_EVERY, LARGE_PREFILLS_MAX = 50, 8, 2
 local worker = P .. 'worker:' .. name
 local picks, victims, unfit, retry, wanted, large_left = {}, {}, false, math.huge, math.huge, 0
+local fresh, trial = 0, math.huge  -- how many here have logged nothing yet, and how many may, because of suspects
 
 local ROW = { 'ck', 'cn', 'epoch', 'n', 'o', 'raw', 'visible', 'granted', 'control', 'deaths', 'claimed', 'first',
   'cached', 'recomputed', 'covered' }
@@ -80,6 +81,7 @@ local function fits(found)
     wanted = math.min(wanted, found.need + kept_from(found.t, found.class))
   end
   enough = enough and prefill > 0 and (not found.large or large_left > 0)
+    and fresh < share_of(found.deaths, found.crowd)
   unfit = unfit or not enough
   return enough
 end
@@ -96,7 +98,7 @@ local function is_kept_warm(found)
 end
 
 local function judge(found, left)
-  local doomed = bit.band(found.control, CANCEL) ~= 0 or found.deaths >= deaths_max
+  local doomed = bit.band(found.control, CANCEL) ~= 0 or is_poison(found.deaths, found.crowd, deaths_max)
   if found.fingerprint ~= fingerprint or found.deadline <= NOW or doomed or is_kept_warm(found) then
     return 'other'
   elseif found.need > left then
@@ -173,6 +175,8 @@ local function take(found)
   else
     call('HINCRBY', req, 'recomputed', found.prompt + found.n)
   end
+  try_out(t, id, name, found.deaths)
+  fresh, trial = fresh + 1, math.min(trial, share_of(found.deaths, found.crowd))
   if found.large then
     call('SADD', P .. 'bigs:' .. name, member_of(t, id))
     large_left = large_left - 1
@@ -187,6 +191,14 @@ local function serve(tenant)
   local counter = account(found, tenant.counter)
   for _, line in pairs(lines) do
     was_served(line, found.t, counter)
+  end
+end
+
+local function read_trial()
+  fresh = call('SCARD', P .. 'fresh:' .. name)
+  for _, member in ipairs(call('SMEMBERS', P .. 'suspects:' .. name)) do
+    local deaths, crowd = unpack(call('HMGET', key('req', split(member)), 'deaths', 'crowd'))
+    trial = math.min(trial, share_of(number_of(deaths), number_of(crowd)))
   end
 end
 
@@ -207,7 +219,7 @@ local function pick_all()
   if picks_max == 0 then
     room_is_coming()
   end
-  while #picks < picks_max do
+  while #picks < picks_max and fresh < trial do
     local tenant, at = in_class_order()
     if (at or 2) > 1 and not asked then
       asked = true
@@ -270,8 +282,12 @@ end
 starts = begin and cmsgpack.unpack(begin) or {}
 large_left = LARGE_PREFILLS_MAX - call('SCARD', P .. 'bigs:' .. name)
 read_reserves()
-pick_all()
-local unread = remember_starts()
+read_trial()
+local unread = fresh >= trial
+if not unread then
+  pick_all()
+  unread = remember_starts()
+end
 retry = (unfit or unread) and math.min(retry, NOT_FITTING_RETRY_MS) or retry
 retry = #picks == 0 and retry < math.huge and retry or 0
 call('HSET', worker, 'call', int(number), 'answer', cmsgpack.pack({ retry, picks, victims }))

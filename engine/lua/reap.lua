@@ -31,17 +31,17 @@ end
 -- A running request is its worker's to end; one that is overdue has a worker that does not.
 for _, member in ipairs(due('deadlines', NOW)) do
   local t, id = split(member)
-  local status, control, deaths, deadline =
-    unpack(call('HMGET', key('req', t, id), 'status', 'control', 'deaths', 'deadline'))
+  local status, control, deaths, deadline, crowd =
+    unpack(call('HMGET', key('req', t, id), 'status', 'control', 'deaths', 'deadline', 'crowd'))
   if not status or status == 'ended' then
     call('ZREM', P .. 'deadlines', member)
   elseif status == 'running' and NOW > tonumber(deadline) + OVERDUE_MS then
-    requeue(t, id, 'lost', false, deaths_max)
+    requeue(t, id, 'lost', nil, deaths_max)
     expire(t, id, 'deadline', '')
   elseif status == 'queued' or status == 'parked' then
     if bit.band(tonumber(control), CANCEL) ~= 0 then
       expire(t, id, 'cancelled', '')
-    elseif tonumber(deaths) >= deaths_max then
+    elseif is_poison(tonumber(deaths), number_of(crowd), deaths_max) then
       expire(t, id, 'error', 'engine_lost')
     else
       expire(t, id, 'deadline', '')

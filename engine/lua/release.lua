@@ -15,14 +15,14 @@ if why == 'park' and bit.band(number_of(control), PARK) ~= 0 then
   park_waiting(t, id)
 elseif why == 'park' then
   -- A reader caught up between the order to park and this release.
-  requeue(t, id, 'preempt', false, deaths_max)
+  requeue(t, id, 'preempt', nil, deaths_max)
 elseif why == 'error' then
-  requeue(t, id, 'lost', true, deaths_max)
+  requeue(t, id, 'lost', 1, deaths_max)
 else
   if why == 'preempt' then
     call('HINCRBY', req, 'preempts', 1)
   end
-  requeue(t, id, why, why == 'lost', deaths_max)
+  requeue(t, id, why, why == 'lost' and 1 or nil, deaths_max)
 end
 publish()
 return 1

@@ -15,6 +15,7 @@ AGED_EVERY = 8
 LARGE_PREFILLS_MAX = 2
 PREEMPTS_MAX = 3
 PREEMPT_AFTER_MS = 2_000
+SUSPECT_DEATHS = 2
 Interactive = PriorityClass.INTERACTIVE
 NONE = Control(0)
 
@@ -42,11 +43,19 @@ class Item:
     control: Control = NONE
     warm: str = ""
     warm_until: int = 0
+    deaths: int = 0
+    crowd: int = 0
 
     @property
     def need(self) -> int:
         """KV tokens that it takes."""
         return self.prompt + max(self.n, self.granted)
+
+    @property
+    def share(self) -> float:
+        """How many that have logged nothing yet may be at the worker that takes it: half of those that it
+        last died among, where it is a suspect."""
+        return math.inf if self.deaths < SUSPECT_DEATHS else max(1, math.ceil(self.crowd / 2))
 
 
 @dataclass
@@ -91,6 +100,8 @@ class Room:
     alive: frozenset[str] = frozenset()
     large: int = LARGE_PREFILLS_MAX
     wanted: float = math.inf
+    fresh: int = 0
+    trial: float = math.inf
 
     def keeps_warm(self, item: Item) -> bool:
         """Whether another worker, with its tokens cached, may still come for it."""
@@ -99,6 +110,8 @@ class Room:
     def take(self, item: Item) -> None:
         """It has been taken."""
         self.slots -= 1
+        self.fresh += 1
+        self.trial = min(self.trial, item.share)
         self.large -= item.large
         self.kv_tokens -= item.need
         self.prefill_tokens -= item.prompt + item.n
@@ -188,13 +201,17 @@ class FairModel:
     def claim(self, room: Room) -> tuple[list[Item], list[Item]]:
         """What a worker gets, in order, and what it is to give back."""
         picks: list[Item] = []
+        fresh = [item for item in self.running if item.worker == room.worker and item.fresh]
+        room.fresh, room.trial = len(fresh), min((item.share for item in fresh), default=math.inf)
+        if room.fresh >= room.trial:
+            return [], []
         scan = Scan(room, {c: self.depths.get((room.worker, c), 0) for c in PriorityClass})
         room.large -= sum(item.large and item.fresh for item in self.running if item.worker == room.worker)
         victims: list[Item] | None = None
         if room.slots == 0:
             victims, _ = self._make_room(scan, 0, int(any(self._choices([Interactive], scan))))
             return [], victims
-        while room.slots > 0:
+        while room.slots > 0 and room.fresh < room.trial:
             choice = next(self._choices(list(PriorityClass), scan), None)
             if victims is None and (choice is None or choice.class_ is not Interactive):
                 victims, coming = self._make_room(scan, room.wanted - room.kv_tokens, 0)
@@ -283,7 +300,8 @@ class FairModel:
             if item.class_ is Interactive:
                 room.wanted = min(room.wanted, item.need + kept)
             return "room"
-        return "room" if room.prefill_tokens <= 0 or (item.large and room.large <= 0) else ""
+        full = room.prefill_tokens <= 0 or (item.large and room.large <= 0) or room.fresh >= item.share
+        return "room" if full else ""
 
     def _kept_from(self, item: Item, share: float) -> float:
         """KV of this worker that higher classes, and other tenants, have reserved and do not use."""

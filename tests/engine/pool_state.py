@@ -29,6 +29,8 @@ async def pool_state(
         read(f"ten:{tenant}", _ints, redis.hmget, "counter", "credit", "tokens")
     for worker in workers:
         read(f"claims:{worker}", _set, redis.smembers)
+        read(f"fresh:{worker}", _set, redis.smembers)
+        read(f"suspects:{worker}", _set, redis.smembers)
     read("parked", _set, redis.zrange, 0, -1)
     read("ended", int, redis.xlen)
     for tenant, id in requests:

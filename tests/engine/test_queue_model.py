@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -25,7 +25,7 @@ from engine.queue_types import Append, ReleaseWhy
 from tests.engine.builders import FINGERPRINT, append_to, end_entry, pool, request, text, tokens, usage_event
 from tests.engine.fair_model import FairModel, Item, Room, Weights
 from tests.engine.pool_state import pool_state
-from tests.engine.tracked import Tracked
+from tests.engine.tracked import Tracked, crowd_at, held_at, some
 
 T = TypeVar("T")
 WORKERS = ("w1", "w2", "w3")
@@ -35,11 +35,6 @@ SIZE = 160
 INFO = {"kv_tokens": SIZE, "prefill_tokens_per_second": 20}
 CAPS = st.none() | st.integers(1, 3)
 LEASE_MS = 3_000
-
-
-def some(*statuses: Status) -> Callable[[Any], bool]:
-    """A precondition: a request is in one of these states."""
-    return lambda machine: any(m.status in statuses for m in machine.requests)
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -60,8 +55,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.queue = self.pool.queue
         self.requests: list[Tracked] = []
         self.leases: dict[str, int] = {}
-        self.events = 0
-        self.incarnation = 0
+        self.events = self.incarnation = 0
         self.fair = FairModel(WEIGHTS)
 
     def run(self, call: Awaitable[T]) -> T:
@@ -183,14 +177,13 @@ class QueueMachine(RuleBasedStateMachine):
             m = next(m for m in self.requests if m.item is item)
             m.o += item.claims == 1
             m.status, m.worker, m.claim = Status.RUNNING, worker, claim
-            self.doubt(m)
+            m.doubt(self.incarnation)
             assert (claim.cn, claim.epoch, claim.n, claim.o) == (item.claims, m.epoch, item.n, m.o)
-            assert (claim.tokens, claim.visible, claim.deaths) == (tokens(*m.ids), len(m.text), m.deaths)
+            assert (claim.tokens, claim.visible, claim.deaths) == (tokens(*m.ids), len(m.text), m.item.deaths)
 
     @rule(worker=st.sampled_from(WORKERS), behind=st.integers(1, 3))
     def a_late_claim_call_comes_in(self, worker: str, behind: int) -> None:
-        offer = Offer(FINGERPRINT, 5, 1_000_000, 1_000_000)
-        call = self.pool.calls.get(worker, 0) - behind
+        call, offer = self.pool.calls.get(worker, 0) - behind, Offer(FINGERPRINT, 5, 1_000_000, 1_000_000)
         assert self.run(self.queue.claim(worker, call, offer)).claims == []
 
     @precondition(some(Status.RUNNING))
@@ -210,7 +203,7 @@ class QueueMachine(RuleBasedStateMachine):
             m.refunded = True
             self.fair.refund(m.item, cached)
         if count:
-            m.deaths = 0
+            m.item.deaths = 0
         self.fair.append(m.item, count)
         m.text += x
         m.o += bool(x)
@@ -277,27 +270,22 @@ class QueueMachine(RuleBasedStateMachine):
             assert self.run(self.queue.release(m.worker, m.tenant, m.id, m.claim.ck, why))
         parks = why == "park" and m.asked_to_park
         m.item.preempts += why == "preempt"
-        self.back(m, why in ("lost", "error"), parks, warm=why in ("preempt", "park") and not parks)
+        self.back(m, int(why in ("lost", "error")), parks, warm=why in ("preempt", "park") and not parks)
 
-    def back(self, m: Tracked, died: bool = False, parks: bool = False, warm: bool = False) -> None:
+    def back(self, m: Tracked, crowd: int = 0, parks: bool = False, warm: bool = False) -> None:
         """From its worker to its old place in line, or parked."""
         if warm:
             saved = (m.item.prompt + m.item.n) * 1000 // INFO["prefill_tokens_per_second"]
             most = 300 if m.item.class_ is PriorityClass.INTERACTIVE else 2_000
             m.item.warm_until = self.pool.clock.ms + min(saved, most)
         m.item.warm = m.worker if warm else ""
-        self.doubt(m)
-        m.lose_owner(died)
+        m.doubt(self.incarnation)
+        m.lose_owner(crowd)
         self.fair.let_go(m.item)
         m.status = Status.PARKED if parks else Status.QUEUED
         m.o += 1
         if not parks:
             self.fair.enter(m.item)
-
-    def doubt(self, m: Tracked) -> None:
-        """Nobody confirmed it since Redis started anew."""
-        m.epoch += m.incarnation != self.incarnation
-        m.incarnation = self.incarnation
 
     @precondition(some(Status.QUEUED, Status.RUNNING, Status.PARKED))
     @rule(data=st.data(), unpark=st.booleans())
@@ -334,6 +322,16 @@ class QueueMachine(RuleBasedStateMachine):
         if ours:
             self.over(m)
 
+    @precondition(some(Status.RUNNING))
+    @rule(data=st.data())
+    def an_engine_dies(self, data: st.DataObject) -> None:
+        name = self.pick(data, Status.RUNNING).worker
+        held = [m for m in self.requests if m.worker == name and m.status is Status.RUNNING]
+        assert self.run(self.queue.deregister(name, "lost")) == len(held)
+        del self.leases[name]
+        for m, crowd in [(m, crowd_at(name, held)) for m in held]:
+            self.back(m, crowd)
+
     @rule(repeats=st.integers(1, 2))
     def reap(self, repeats: int) -> None:
         dead = [name for name, lease in self.leases.items() if lease <= self.pool.clock.ms]
@@ -342,19 +340,17 @@ class QueueMachine(RuleBasedStateMachine):
         assert reaped.requeued == len(held)
         for name in dead:  # in the order in which they went, each with its claims as the set has them
             del self.leases[name]
-        for m in held:
-            self.back(m, died=True)
+        for m, crowd in [(m, crowd_at(m.worker, held)) for m in held]:
+            self.back(m, crowd)
         if repeats > 1:
-            again = self.run(self.queue.reap())
-            assert again.requeued == 0
-            reaped = again
+            reaped = self.run(self.queue.reap())
+            assert reaped.requeued == 0
         due = {m.id for m in self.requests if m.item.doomed and m.status in (Status.QUEUED, Status.PARKED)}
         assert {expired.id for expired in reaped.expired} == due
 
     @invariant()
     def the_pool_is_what_the_model_says(self) -> None:
-        names = [(m.tenant, m.id) for m in self.requests]
-        found = self.run(pool_state(self.pool, TENANTS, WORKERS, names))
+        found = self.run(pool_state(self.pool, TENANTS, WORKERS, [(m.tenant, m.id) for m in self.requests]))
         expected = self.expected()
         assert found.keys() == expected.keys()
         for key, value in expected.items():
@@ -378,7 +374,7 @@ class QueueMachine(RuleBasedStateMachine):
             found[f"run:{name}"] = {m.id for m in mine}
             found[f"ten:{name}"] = [tenant.counter, tenant.credit, held]
         for worker in WORKERS:
-            found[f"claims:{worker}"] = {f"{m.tenant}:{m.id}" for m in running if m.worker == worker}
+            found |= held_at(worker, running)
         found["parked"] = {f"{m.tenant}:{m.id}" for m in self.requests if m.status is Status.PARKED}
         found["ended"] = self.events
         for m in self.requests:

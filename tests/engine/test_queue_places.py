@@ -304,7 +304,7 @@ async def test_after_a_restart_of_redis_an_unconfirmed_request_gets_another_epoc
     await p.worker("w2")
     epochs = {claim.id: claim.epoch for claim in await p.claim("w2")}
     assert epochs == {lost.id: 2, confirmed.id: 1}
-    await p.queue.deregister("w2", "lost")
+    await p.queue.deregister("w2", "drain")
     await p.worker("w3")
     assert {claim.id: claim.epoch for claim in await p.claim("w3")} == epochs
 

@@ -1,6 +1,9 @@
 """A request as its test knows it: its state, its owner, and all that was ever committed to it."""
 
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from engine.api import Claim, Status
 from engine.queue_types import Append
@@ -19,7 +22,6 @@ class Tracked:
     o: int = 1
     text: str = ""
     worker: str = ""
-    deaths: int = 0
     cancelled: bool = False
     refunded: bool = False
     epoch: int = 1
@@ -44,14 +46,22 @@ class Tracked:
 
     def doom(self) -> None:
         """No worker may have it any more, where that is so."""
-        self.item.doomed = self.cancelled or self.deaths >= DEATHS_MAX
+        over = self.item.deaths >= DEATHS_MAX and self.item.crowd <= 1
+        self.item.doomed = self.cancelled or over
 
-    def lose_owner(self, died: bool = False) -> None:
-        """Its owner gave it up, or died."""
+    def doubt(self, incarnation: int) -> None:
+        """Nobody confirmed it since Redis started anew."""
+        self.epoch += self.incarnation != incarnation
+        self.incarnation = incarnation
+
+    def lose_owner(self, crowd: int = 0) -> None:
+        """Its owner gave it up, or died with so many that had logged nothing."""
         assert self.claim is not None
         self.dead.append(self.claim)
         self.claim, self.worker, self.asked_to_park = None, "", False
-        self.deaths += died
+        if crowd:
+            self.item.deaths += 1
+            self.item.crowd = crowd
         self.doom()
 
     def next_append(self, count: int, x: str, end: bool = False, cached: int | None = None) -> Append:
@@ -72,3 +82,22 @@ class Tracked:
             input_cached=cached,
             end=usage_event(self.tenant, self.id) if end else None,
         )
+
+
+def some(*statuses: Status) -> Callable[[Any], bool]:
+    """A precondition: a request is in one of these states."""
+    return lambda machine: any(m.status in statuses for m in machine.requests)
+
+
+def crowd_at(worker: str, held: Iterable[Tracked]) -> int:
+    """How many die together there: those that have logged nothing yet."""
+    return max(1, sum(m.item.fresh for m in held if m.worker == worker))
+
+
+def held_at(worker: str, running: Iterable[Tracked]) -> dict[str, set[str]]:
+    """What the pool must have as held by a worker: all, those that have logged nothing yet, the suspects."""
+    here = [m for m in running if m.worker == worker]
+    fresh = [m for m in here if m.item.fresh]
+    suspects = [m for m in fresh if m.item.share < math.inf]
+    sets = {"claims": here, "fresh": fresh, "suspects": suspects}
+    return {f"{name}:{worker}": {f"{m.tenant}:{m.id}" for m in held} for name, held in sets.items()}

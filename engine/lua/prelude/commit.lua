@@ -1,6 +1,6 @@
 -- One owner's commit to one request: {t, id, ck, n0, o0, entries, raw, visible, cached}, its tokens and its end event.
 -- `cached` is -1 and the event '' where absent. Token bytes are not in the item: msgpack in Lua takes text only.
-local FIELDS = { 'status', 'ck', 'n', 'o', 'control', 'granted', 'first', 'deaths', 'cn', 'cached', 'prompt', 'lane', 'worker', 'inc' }
+local FIELDS = { 'status', 'ck', 'n', 'o', 'control', 'granted', 'first', 'deaths', 'cn', 'cached', 'prompt', 'lane', 'worker', 'inc', 'fresh' }
 
 -- A commit that was made before, exactly so: the reply to it was lost.
 local function was_made(item, tokens, n, o)
@@ -64,6 +64,7 @@ local function store(item, tokens, record, weights)
     call('APPEND', key('tok', t, id), tokens)
     if record[7] == '0' then put('first', int(NOW)) end
     if record[8] ~= '0' then put('deaths', '0') end
+    if record[15] == '1' then prove(t, id, record[13]) end
     if record[12] == 'large' then call('SREM', P .. 'bigs:' .. record[13], member_of(t, id)) end
   end
   for position, entry in ipairs(entries) do

@@ -23,10 +23,39 @@ local function leave_line(t, id, class)
   end
 end
 
+-- Poison. A request is fresh at its worker until it logs a token there. Engine deaths in a row without one count (`deaths`), and
+-- `crowd` says how many fresh requests died together the last time. From the second death on it is a suspect: a worker that
+-- takes one has at most half of that crowd fresh at a time, so that the next death tells more, and one that died in a crowd
+-- of two is tried alone. Those that log a token are cleared. Only who dies alone is over.
+local SUSPECT_DEATHS = 2
+
+local function share_of(deaths, crowd)
+  return deaths < SUSPECT_DEATHS and math.huge or math.max(1, math.ceil(crowd / 2))
+end
+
+local function is_poison(deaths, crowd, deaths_max)
+  return deaths >= deaths_max and crowd <= 1
+end
+
+local function try_out(t, id, worker, deaths)
+  call('HSET', key('req', t, id), 'fresh', '1')
+  call('SADD', P .. 'fresh:' .. worker, member_of(t, id))
+  if deaths >= SUSPECT_DEATHS then
+    call('SADD', P .. 'suspects:' .. worker, member_of(t, id))
+  end
+end
+
+local function prove(t, id, worker)
+  call('HSET', key('req', t, id), 'fresh', '0')
+  call('SREM', P .. 'fresh:' .. worker, member_of(t, id))
+  call('SREM', P .. 'suspects:' .. worker, member_of(t, id))
+end
+
 local function leave_worker(t, id, worker)
   call('SREM', P .. 'run:' .. t, id)
   call('SREM', P .. 'claims:' .. worker, member_of(t, id))
   call('SREM', P .. 'bigs:' .. worker, member_of(t, id))
+  prove(t, id, worker)
   let_go(t, id)
 end
 
@@ -61,12 +90,15 @@ local function take_back(t, id, status, why)
   end
 end
 
--- `died`: the engine died while it ran, which counts against the request until it logs a token.
-local function requeue(t, id, why, died, deaths_max)
+-- `crowd`: with how many that had logged nothing yet it was when its engine died; nil where that is not why it comes back.
+local function requeue(t, id, why, crowd, deaths_max)
   local req = key('req', t, id)
   take_back(t, id, 'queued', why)
-  if died and call('HINCRBY', req, 'deaths', 1) >= deaths_max then
-    doom(member_of(t, id))
+  if crowd then
+    call('HSET', req, 'crowd', int(crowd))
+    if is_poison(call('HINCRBY', req, 'deaths', 1), crowd, deaths_max) then
+      doom(member_of(t, id))
+    end
   end
   local class, order = unpack(call('HMGET', req, 'class', 'order'))
   enter_line(t, id, class, order)

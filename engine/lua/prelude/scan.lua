@@ -2,7 +2,7 @@
 -- of each. A verdict that a request cannot be taken holds for the whole call, because room only shrinks in it.
 local PAGE, TENANTS_MAX, IDS_MAX, IDS_READ_MAX, HEADS_WANTED = 16, 64, 4, 64, 16
 local WAITING = { 'status', 'fingerprint', 'prompt', 'n', 'granted', 'deadline', 'control', 'deaths', 'order', 'cn', 'lane',
-  'warm', 'warm_until' }
+  'warm', 'warm_until', 'crowd' }
 
 -- `judge(candidate, left under its tenant's cap)` says why a candidate cannot be taken ('cap', 'room' or 'other'), nil where it can; `fits` whether
 -- there is still room for it.
@@ -22,7 +22,8 @@ local function candidate_of(line, t, id)
   return { t = t, id = id, class = line.class, fingerprint = values[2], prompt = prompt, n = n,
     need = prompt + math.max(n, tonumber(values[5])), deadline = tonumber(values[6]), control = tonumber(values[7]),
     deaths = tonumber(values[8]), order = tonumber(values[9]), cn = tonumber(values[10]),
-    large = values[11] == 'large', warm = values[12], warm_until = number_of(values[13]) }
+    large = values[11] == 'large', warm = values[12], warm_until = number_of(values[13]),
+    crowd = number_of(values[14]) }
 end
 
 -- The first request of one of the tenant's lanes that can be taken now; how many were read, how many exceed its cap, and
