@@ -9,11 +9,8 @@ import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from alembic import command
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Table, event, insert, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
@@ -25,6 +22,9 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from core import exclusive
 from core.errors import StartupError
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 MIGRATION_SECONDS_MAX = 120.0
@@ -148,12 +148,16 @@ async def _advisory_lock(connection: AsyncConnection) -> None:
 
 
 def _upgrade(connection: Connection) -> None:
+    from alembic import command  # a quarter of a second that a worker's start does without
+
     config = _alembic()
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
 
 
-def _alembic() -> Config:
+def _alembic() -> "Config":
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
@@ -162,6 +166,8 @@ def _alembic() -> Config:
 
 async def require_schema(db: Database) -> None:
     """Raise StartupError where the schema is older than this code (a newer one is a deploy under way)."""
+    from alembic.script import ScriptDirectory
+
     known = [script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions()]
     try:
         async with db.engine.connect() as connection:
