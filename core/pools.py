@@ -4,11 +4,14 @@ Whoever serves all of them (gateways, billers) looks here. Nothing is ever taken
 nothing.
 """
 
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from core.redis import Client
 
 KEY = "parley:pools"
+
+T = TypeVar("T")
 
 
 async def announce_pool(redis: Client, pool: str) -> None:
@@ -21,3 +24,25 @@ async def known_pools(redis: Client) -> set[str]:
     """Their names."""
     client: Any = redis
     return {name.decode() for name in await client.smembers(KEY)}
+
+
+class ByPool(Mapping[str, T]):
+    """One thing for each pool, made when it is first asked for. Iterating sees those made so far."""
+
+    def __init__(self, make: Callable[[str], T], *pools: str) -> None:
+        self._make = make
+        self._made = {pool: make(pool) for pool in pools}
+
+    def __getitem__(self, pool: str) -> T:
+        if pool not in self._made:
+            self._made[pool] = self._make(pool)
+        return self._made[pool]
+
+    def __contains__(self, pool: object) -> bool:
+        return pool in self._made
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._made))
+
+    def __len__(self) -> int:
+        return len(self._made)

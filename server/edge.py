@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from billing.api import Quota
 from core.database import Database
+from core.pools import ByPool
 from core.redis import Client
 from core.settings import Settings
 from engine.api import LogReader, PoolQueue
@@ -12,7 +13,7 @@ from server.auth import Authenticator
 from server.catalogue import Catalogue
 from server.conversations import Conversations
 from server.prompts import Prompts
-from server.recorder import Recorder
+from server.recorder import Recorders
 from server.terms import Terms
 
 
@@ -20,7 +21,7 @@ from server.terms import Terms
 class Edge:
     """The gateway's dependencies, made once at start. `gateway` is this process's name in the pools.
 
-    `queues`, `logs` and `recorders` are by pool.
+    `queues`, `logs` and `recorders` are by pool, those of other pools made when they are asked for.
     """
 
     settings: Settings
@@ -34,15 +35,14 @@ class Edge:
     conversations: Conversations
     queues: Mapping[str, PoolQueue]
     logs: Mapping[str, LogReader]
-    recorders: Mapping[str, Recorder]
+    recorders: Recorders
     terms: Terms
 
 
 def make_edge(settings: Settings, gateway: str, db: Database, redis: Client) -> Edge:
-    """Wire a gateway for the configured pool."""
-    pools = [settings.pool]
+    """Wire a gateway."""
     conversations = Conversations(db)
-    queues = {pool: PoolQueue(redis, pool, settings) for pool in pools}
+    queues = ByPool(lambda pool: PoolQueue(redis, pool, settings), settings.pool)
     return Edge(
         settings=settings,
         gateway=gateway,
@@ -54,7 +54,7 @@ def make_edge(settings: Settings, gateway: str, db: Database, redis: Client) -> 
         catalogue=Catalogue(db, settings),
         conversations=conversations,
         queues=queues,
-        logs={pool: LogReader(redis, pool) for pool in pools},
-        recorders={pool: Recorder(redis, pool, settings, conversations, gateway) for pool in pools},
+        logs=ByPool(lambda pool: LogReader(redis, pool), settings.pool),
+        recorders=Recorders(redis, settings, conversations, gateway),
         terms=Terms(db, redis, queues, settings),
     )

@@ -4,6 +4,7 @@ The gateway holds cursors, not queues: a source is asked for the entries after a
 """
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +13,7 @@ import msgspec
 from billing.api import Principal
 from core.errors import Refusal, Refused
 from core.telemetry import logger
-from engine.api import DamagedLogError, Entry, EntryKind, LogReader, PriorityClass, View, text_hash
+from engine.api import DamagedLogError, Entry, EntryKind, LogReader, PriorityClass, Status, View, text_hash
 from server.access import owns, read_refusal
 from server.edge import Edge
 from server.hub import Followed, Hub, Listener, Name
@@ -48,21 +49,32 @@ class Source(Protocol):
 
 
 class LiveSource:
-    """A log in Redis."""
+    """A log in Redis, in whichever pool its request is. `logs` are by pool."""
 
-    def __init__(self, hub: Hub, log: LogReader, name: Name) -> None:
+    def __init__(self, hub: Hub, logs: Mapping[str, LogReader], name: Name) -> None:
         self._hub = hub
-        self._log = log
-        self._name = name
+        self._logs = logs
         self._epoch: int | None = None
-        self._followed: Followed = hub.join(name, self)
+        self._joined: Followed = hub.join(name, self)
+
+    @property
+    def _followed(self) -> Followed:
+        while self._joined.successor is not None:
+            self._joined = self._joined.successor
+        return self._joined
+
+    @property
+    def _name(self) -> Name:
+        return self._followed.name
 
     async def read(self, after: int, entries_max: int, bytes_max: int) -> list[Entry]:
         """See Source. Raises Refused: log_lost, where an entry is damaged."""
+        name = self._name
         try:
-            return await self._log.read(self._name.tenant, self._name.id, after, entries_max, bytes_max)
+            reader = self._logs[name.pool]
+            return await reader.read(name.tenant, name.id, after, entries_max, bytes_max, self._epoch)
         except DamagedLogError as error:
-            log.error("log cannot be read", tenant=self._name.tenant, id=self._name.id, error=str(error))
+            log.error("log cannot be read", tenant=name.tenant, id=name.id, error=str(error))
             problem = "the platform lost a part of this answer"
             raise Refused(refusal(ErrorCode.LOG_LOST, problem)) from error
 
@@ -144,21 +156,24 @@ class Readers:
         except Refused as refused:
             if refused.refusal.code != ErrorCode.NOT_RESUMABLE:
                 raise
-        for recorder in self._edge.recorders.values():
-            if await recorder.give_up(principal.tenant, id):
-                return await self.open(principal, id, epoch, o)
+        if await self._edge.recorders.give_up(principal.tenant, id):
+            return await self.open(principal, id, epoch, o)
         problem = "the platform lost this request: send it again with a new id"
         raise Refused(refusal(ErrorCode.LOG_LOST, problem))
 
     async def open_log(self, name: Name, epoch: int | None, o: int) -> Opening | None:
-        """A log that is still there; None where it is gone."""
-        source = LiveSource(self._hub, self._edge.logs[name.pool], name)
+        """A log that is still there, wherever its request has moved; None where it is gone."""
+        await self._hub.follow(name.pool)
+        source = LiveSource(self._hub, self._edge.logs, name)
         try:
             queue = self._edge.queues[name.pool]
             view = await queue.reader(name.tenant, name.id, self._edge.gateway, "reading")
         except BaseException:
             source.close()
             raise
+        if view is not None and view.status is Status.MOVED:
+            source.close()
+            return await self.open_log(name._replace(pool=view.dest), epoch, o)
         if view is None or view.first != 1:
             source.close()
             return None

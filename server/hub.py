@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, Protocol
 
 from redis.exceptions import RedisError
 
+from core.pools import announce_pool, known_pools
 from core.telemetry import logger
-from engine.api import Entry, EntryKind, Hint, Hints, ReaderState
+from engine.api import Entry, EntryKind, Hint, Hints, ReaderState, Status
 from server.edge import Edge
 
 RENEW_SECONDS = 1.0
@@ -50,6 +51,7 @@ class Followed:
         self.epoch: int | None = None
         self.ended = False
         self.heard_at = time.monotonic()
+        self.successor: Followed | None = None  # where two were one request, before and after it moved
         self.listeners: dict[object, Listener] = {}
         self.holders: set[object] = set()
         self.stuck: set[object] = set()
@@ -73,6 +75,15 @@ class Followed:
         if before not in (None, epoch):
             self.broken()
 
+    def take_over(self, other: "Followed") -> None:
+        """The same request under its former name: its readers are readers here."""
+        other.successor = self
+        if None not in (self.epoch, other.epoch) and self.epoch != other.epoch:
+            other.broken()
+        self.listeners |= other.listeners
+        self.holders |= other.holders
+        self.stuck |= other.stuck
+
     def broken(self) -> None:
         """Tell the listeners that what they read is gone."""
         self.head, self.ended = 0, False
@@ -88,12 +99,20 @@ class Hub:
         self._hints = Hints(edge.redis, edge.gateway)
         self._followed: dict[Name, Followed] = {}
         self._telling: set[asyncio.Task[None]] = set()
+        self._pools: set[str] = set()
 
     async def start(self) -> None:
-        """Listen to every pool: before any request registers this gateway as its reader."""
-        for pool, queue in self._edge.queues.items():
+        """Listen to every pool that there is."""
+        for pool in sorted({*self._edge.queues, *await known_pools(self._edge.redis)}):
+            await self.follow(pool)
+
+    async def follow(self, pool: str) -> None:
+        """Listen to a pool: before any request there registers this gateway as its reader."""
+        if pool not in self._pools:
+            await announce_pool(self._edge.redis, pool)
             await self._hints.follow(pool)
-            await queue.renew_gateway(self._edge.gateway)
+            await self._edge.queues[pool].renew_gateway(self._edge.gateway)
+            self._pools.add(pool)
 
     async def run(self) -> None:
         """Take hints, poll, and keep the gateway's leases, for ever."""
@@ -151,8 +170,14 @@ class Hub:
 
     def _take(self, hint: Hint) -> None:
         followed = self._followed.get(Name(hint.pool, hint.tenant, hint.id))
-        if followed is not None:
-            followed.news(hint.entries, hint.head)
+        if followed is None:
+            return
+        if followed.epoch not in (None, hint.epoch):
+            self._spawn(self._tell_state(followed))  # the log has begun again: these entries are of another
+            return
+        followed.news(hint.entries, hint.head)
+        if hint.dest:
+            self._spawn(self._tell_state(followed))  # it answers with where the request is now
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -198,7 +223,9 @@ class Hub:
         view = await queue.reader(name.tenant, name.id, self._edge.gateway, followed.state)
         if self._followed.get(name) is not followed:
             return
-        if view is not None:
+        if view is not None and view.status is Status.MOVED:
+            await self._read_on(followed, view.dest)
+        elif view is not None:
             followed.seen(view.epoch)
             followed.ended = followed.ended or view.ended
             followed.news([], view.head)
@@ -206,9 +233,23 @@ class Hub:
             followed.epoch = None  # said once
             followed.broken()
 
+    async def _read_on(self, followed: Followed, pool: str) -> None:
+        """Its request has moved: register there, and let its readers go on at their cursors."""
+        await self.follow(pool)
+        name = followed.name
+        if self._followed.get(name) is not followed:
+            return
+        del self._followed[name]
+        there = self._followed.setdefault(name._replace(pool=pool), followed)
+        if there is followed:
+            followed.name = name._replace(pool=pool)
+        else:
+            there.take_over(followed)
+        await self._look(there)
+
     async def _renew(self) -> None:
-        for pool, queue in self._edge.queues.items():
-            if not await queue.renew_gateway(self._edge.gateway):
+        for pool in sorted(self._pools):
+            if not await self._edge.queues[pool].renew_gateway(self._edge.gateway):
                 log.warning("gateway lease had lapsed", pool=pool)
                 mine = [f for f in self._followed.values() if f.name.pool == pool and not f.ended]
                 for followed in mine:

@@ -189,8 +189,7 @@ class Intake:
         except Refused as refused:
             if refused.refusal.code != ErrorCode.CONVERSATION_BUSY:
                 raise
-            for recorder in self._edge.recorders.values():
-                await recorder.catch_up(principal.tenant, turn.conversation)
+            await self._edge.recorders.catch_up(principal.tenant, turn.conversation)
             history = await stored.history(principal.tenant, owner, turn.conversation)
         if len(history) >= self._edge.settings.prompt_messages_max:
             raise turns.bad_request("this conversation has too many messages: start a new one")
@@ -227,7 +226,8 @@ class Intake:
         except Exception:
             await self._edge.quota.release(tenant, turn.id)
             raise
-        source = LiveSource(self._hub, self._edge.logs[admitted.pool], Name(admitted.pool, tenant, turn.id))
+        await self._hub.follow(admitted.pool)
+        source = LiveSource(self._hub, self._edge.logs, Name(admitted.pool, tenant, turn.id))
         try:
             queue = self._edge.queues[admitted.pool]
             placed = await queue.enqueue(self._item(principal, prepared, admitted))
@@ -236,6 +236,9 @@ class Intake:
                 if turn.conversation is not None:
                     await self._edge.conversations.abandon(tenant, turn.id)
                 raise Refused(of_queue(placed))
+            if placed.dest:  # it was moved between our look at the directory and this
+                source.close()
+                return _repeated(await self._readers.open(principal, turn.id, None, 0))
             if admitted.cancelled:
                 await self._cancel_placed(admitted.pool, tenant, turn.id)
         except BaseException:

@@ -21,7 +21,6 @@ from core.redis import connect
 from core.settings import Settings
 from core.tasks import end_tasks
 from core.telemetry import logger
-from engine.api import Reaper
 from server.auth import origin_allowed
 from server.connection import Connection
 from server.door import Door
@@ -30,10 +29,9 @@ from server.http.app import SecurityHeaders, routes
 from server.http.health import Health
 from server.http.replies import on_refused
 from server.hub import Hub
+from server.pools import Pools
 from server.protocol.codec import Subprotocol, choose_subprotocol
 from server.wire import WIRE, ParleyWebSocketProtocol, Wire
-
-REAP_SLOWER = 4
 
 log = logger(__name__)
 
@@ -71,15 +69,7 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
 
 async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Event) -> None:
     door, health = Door(edge, hub), Health(edge)
-    background = [
-        hub.run(),
-        door.run(),
-        edge.terms.run(),
-        *(recorder.run() for recorder in edge.recorders.values()),
-    ]
-    # Supervisors reap too, and faster; but while none lives, what was accepted still ends in time.
-    interval_ms = edge.settings.reap_interval_ms * REAP_SLOWER
-    background += [Reaper(queue, edge.quota, interval_ms).run() for queue in edge.queues.values()]
+    background = [hub.run(), door.run(), edge.terms.run(), Pools(edge).run()]
     tasks = [asyncio.create_task(work) for work in background]
     closed = asyncio.Event()
     serving = asyncio.create_task(

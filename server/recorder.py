@@ -15,10 +15,11 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from billing.usage import ENDED_FIELD, ENDED_GROUP_RECORDER, UsageEvent, decode, ended_stream
 from core.clock import now_ms
+from core.pools import ByPool
 from core.redis import Client
 from core.settings import Settings
 from core.telemetry import logger
-from engine.api import DamagedLogError, EntryKind, LogReader, PoolQueue
+from engine.api import DamagedLogError, EntryKind, LogReader, PoolQueue, Status, View
 from server.conversations import Answer, Conversations
 from server.tables import Message
 
@@ -65,23 +66,9 @@ class Recorder:
                 log.warning("recorder interrupted", error=type(error).__name__)
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def catch_up(self, tenant: str, conversation: str) -> None:
-        """Record a conversation's answer whose request has ended, so that the next turn may come."""
-        row = await self._conversations.running(tenant, conversation)
-        if row is None:
-            return
-        view = await self._queue.view(tenant, row.request_id)
-        if view is not None and view.ended:
-            await self._record(tenant, row.request_id, view.epoch, view.head)
-        elif view is None and row.created_ms < now_ms() - LOST_AFTER_MS:
-            await self._conversations.record(tenant, row.request_id, _lost(row))
-
-    async def give_up(self, tenant: str, request: str) -> bool:
-        """End the stored answer of a request that the pool has lost. False: there is none that runs."""
-        found = await self._conversations.answer_row(tenant, request)
-        if found is None or await self._queue.view(tenant, request) is not None:
-            return False
-        return await self._conversations.record(tenant, request, _lost(found[0]))
+    async def view(self, tenant: str, request: str) -> View | None:
+        """The request as this pool knows it."""
+        return await self._queue.view(tenant, request)
 
     async def _make_group(self) -> None:
         try:
@@ -124,12 +111,13 @@ class Recorder:
         if view is None:
             return
         if event.owner.conversation:
-            await self._record(event.tenant, event.request, view.epoch, view.head)
+            await self.record(event.tenant, event.request, view)
         await self._queue.expire_log(event.tenant, event.request, self._settings.log_keep_seconds)
 
-    async def _record(self, tenant: str, request: str, epoch: int, head: int) -> None:
+    async def record(self, tenant: str, request: str, view: View) -> None:
+        """Write the answer of a request that has ended into its conversation, once."""
         try:
-            answer = await self._answer(tenant, request, epoch, head)
+            answer = await self._answer(tenant, request, view.epoch, view.head)
         except (DamagedLogError, ValueError, KeyError) as error:
             log.error("log cannot be read", tenant=tenant, id=request, error=type(error).__name__)
             found = await self._conversations.answer_row(tenant, request)
@@ -154,6 +142,43 @@ class Recorder:
             head=head,
             ended_ms=now_ms(),
         )
+
+
+class Recorders(ByPool[Recorder]):
+    """The recorders of all pools, and what takes all of them to know: which one has a request."""
+
+    def __init__(self, redis: Client, settings: Settings, conversations: Conversations, gateway: str) -> None:
+        super().__init__(lambda pool: Recorder(redis, pool, settings, conversations, gateway), settings.pool)
+        self._conversations = conversations
+
+    async def catch_up(self, tenant: str, conversation: str) -> None:
+        """Record a conversation's answer whose request has ended, so that the next turn may come."""
+        row = await self._conversations.running(tenant, conversation)
+        if row is None:
+            return
+        found = await self._find(tenant, row.request_id)
+        if found is not None and found[1].ended:
+            await found[0].record(tenant, row.request_id, found[1])
+        elif found is None and row.created_ms < now_ms() - LOST_AFTER_MS:
+            await self._conversations.record(tenant, row.request_id, _lost(row))
+
+    async def give_up(self, tenant: str, request: str) -> bool:
+        """End the stored answer of a request that no pool knows any more. False: there is none that runs."""
+        found = await self._conversations.answer_row(tenant, request)
+        if found is None or await self._find(tenant, request) is not None:
+            return False
+        return await self._conversations.record(tenant, request, _lost(found[0]))
+
+    async def _find(self, tenant: str, request: str) -> tuple[Recorder, View] | None:
+        """The recorder of the pool that has a request, and how it stands there."""
+        for recorder in self.values():
+            view = await recorder.view(tenant, request)
+            while view is not None and view.status is Status.MOVED:
+                recorder = self[view.dest]
+                view = await recorder.view(tenant, request)
+            if view is not None:
+                return recorder, view
+        return None
 
 
 def _streams(reply: Any) -> list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]]]]]:

@@ -40,6 +40,11 @@ class Terms:
         """There is news that somebody's terms are other ones."""
         self._changed.set()
 
+    def pool_added(self) -> None:
+        """Another pool is served from now on: it is to have everybody's terms."""
+        self._run_id = ""
+        self._changed.set()
+
     async def run(self) -> None:
         """Look at the start, at news, and every `terms_seconds`."""
         while True:

@@ -89,8 +89,7 @@ class ConversationRoutes:
         return json_reply({})
 
     async def _catch_up(self, tenant: str, conversation: str) -> None:
-        for recorder in self._edge.recorders.values():
-            await recorder.catch_up(tenant, conversation)
+        await self._edge.recorders.catch_up(tenant, conversation)
 
 
 def _message(row: Message) -> dict[str, object]:
