@@ -100,7 +100,7 @@ class Settings(BaseSettings):
     worker_threads: int | None = None
     worker_kv_mib: int = 512
     worker_max_model_len: int | None = None
-    worker_batched_tokens: int = 256
+    worker_batched_tokens: int = 0
     worker_dtype: str = "auto"
     worker_flush_ms: int = 20
     worker_start_seconds_max: int = 1800

@@ -37,6 +37,7 @@ from engine.queue_types import Claim
 from engine.scheduling.capacity import capacity_of
 from engine.slot import ENGINE_DEAD
 from engine.startup import Phases
+from engine.step_size import FIRST_ON_CPU, FIRST_ON_GPU, StepSizes
 from engine.supervisor import Supervisor
 from engine.worker import Worker
 from engine.workload import Workload
@@ -99,13 +100,17 @@ async def _work(settings: Settings, stop: asyncio.Event, name: str, scripted: bo
     phases.ended("model")
     length = min(record.max_model_len, settings.worker_max_model_len or record.max_model_len)
     limits = ModelLimits(stop_ids(record.folder, tokenizer), length)
+    sizes = None if scripted or settings.worker_batched_tokens else _step_sizes(settings, record)
+    chosen = sizes.chosen() if sizes else FIRST_ON_CPU
+    tokens = settings.worker_batched_tokens or max(settings.worker_slots, chosen)  # vLLM takes no fewer
+    settings = settings.model_copy(update={"worker_batched_tokens": tokens})
     engine = _scripted(tokenizer) if scripted else _vllm(settings, record, length)
     phases.ended("imports")
     phases.ended("load", await engine.start())
-    await _prove(engine, settings, tokenizer, phases)
+    await _prove(engine, settings, tokenizer, sizes, phases)
     gc.collect()
     gc.freeze()  # what the libraries made stays; collecting it again and again would stop the decode path
-    phases.log(name, record.name, engine.kv_tokens)
+    phases.log(name, record.name, engine.kv_tokens, tokens)
 
     def open_answer(claim: Claim) -> Answer:
         return Answer(claim, tokenizer, limits, settings.entry_bytes_max)
@@ -129,13 +134,26 @@ async def _work(settings: Settings, stop: asyncio.Event, name: str, scripted: bo
         await redis.aclose()
 
 
-async def _prove(engine: Engine, settings: Settings, tokenizer: Tokenizer, phases: Phases) -> None:
-    """Before anything is claimed. Raises StartupError where the engine is not sound."""
+async def _prove(
+    engine: Engine, settings: Settings, tokenizer: Tokenizer, sizes: StepSizes | None, phases: Phases
+) -> None:
+    """Before anything is claimed. Raises StartupError where the engine is not sound. `sizes`: what the next
+    start's step size is chosen from."""
     text = tokenizer.encode(selftest.TEXT, add_special_tokens=False).ids or [0]
-    await selftest.warm_up(engine, text, settings.worker_batched_tokens)
+    tokens = settings.worker_batched_tokens
+    await selftest.warm_up(engine, text, tokens)
     phases.ended("warm_up")
     await selftest.check(engine, text, tokenizer.get_vocab_size())
     phases.ended("self_test")
+    if sizes is not None and not sizes.known(tokens):
+        if took := await selftest.full_step(engine, text, tokens):
+            sizes.learn(tokens, took)
+            log.info("full step", tokens=tokens, ms=round(took * 1000), next_start=sizes.chosen())
+        phases.ended("full_step")
+
+
+def _step_sizes(settings: Settings, record: ModelRecord) -> StepSizes:
+    return StepSizes(settings.home, record.fingerprint, FIRST_ON_GPU if _has_gpu() else FIRST_ON_CPU)
 
 
 async def _obey(fleet: Fleet, name: str, stop: asyncio.Event) -> None:

@@ -24,9 +24,8 @@ class Phases:
         self._ms |= {f"{name}_ms": max(0, took), **parts}
         self._at = now
 
-    def log(self, worker: str, model: str, kv_tokens: int) -> None:
+    def log(self, worker: str, model: str, kv_tokens: int, step_tokens: int) -> None:
         """One line, when the worker is about to claim."""
         total = round((self._at - self._began) * 1000)
-        log.info(
-            "engine started", worker=worker, model=model, kv_tokens=kv_tokens, **self._ms, total_ms=total
-        )
+        facts = {"model": model, "kv_tokens": kv_tokens, "step_tokens": step_tokens}
+        log.info("engine started", worker=worker, **facts, **self._ms, total_ms=total)

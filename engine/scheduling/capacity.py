@@ -17,6 +17,7 @@ WAITING_MAX = 2
 KV_WATERMARK = 0.95
 FULL_STEP_SECONDS = 0.5  # what a full prefill step may take, and is believed to take before it was measured
 
+STEP_TOKENS = 256  # where nobody has chosen
 CROWDED_STEPS = 3
 MARGIN_MIN = 0.25
 MARGIN_DOWN = 0.8
@@ -65,7 +66,7 @@ def capacity_of(settings: Settings, kv_tokens: int) -> Capacity:
     return Capacity(
         slots=settings.worker_slots,
         kv_tokens=kv_tokens,
-        step_tokens=settings.worker_batched_tokens,
+        step_tokens=settings.worker_batched_tokens or STEP_TOKENS,
         first_token_seconds=settings.worker_first_token_target_ms / 1000,
         step_seconds=settings.worker_step_target_ms / 1000,
     )
