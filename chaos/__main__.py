@@ -5,6 +5,7 @@ import click
 from chaos.bench.fairness import fairness
 from chaos.bench.interactive import interactive
 from chaos.bench.noisy import noisy
+from chaos.bench.prefill import prefill
 from chaos.bench.queue import queue
 from chaos.bench.session.cancel import cancel
 from chaos.bench.session.capacity import sessions
@@ -13,6 +14,7 @@ from chaos.bench.session.relay import relay
 from chaos.bench.session.resume import resume
 from chaos.bench.session.slow_readers import slow_readers
 from chaos.bench.session.wire_bytes import wire
+from chaos.bench.start import start
 from chaos.bench.stream import stream
 from chaos.run import run
 
@@ -32,6 +34,8 @@ bench.add_command(queue)
 bench.add_command(fairness)
 bench.add_command(interactive)
 bench.add_command(noisy)
+bench.add_command(prefill)
+bench.add_command(start)
 bench.add_command(relay)
 bench.add_command(sessions)
 bench.add_command(wire)

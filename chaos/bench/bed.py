@@ -160,7 +160,7 @@ async def running_bed(
     async with AsyncExitStack() as stack:
         site = await stack.enter_async_context(ground(**given))
         if engine is Engine.VLLM:
-            await _register(site)
+            await register(site)
         else:
             given |= {"test_backend": "scripted", "test_step_ms": step_ms}
         redis = connect(site.settings)
@@ -173,7 +173,8 @@ async def running_bed(
         )
 
 
-async def _register(site: Ground) -> None:
+async def register(site: Ground) -> None:
+    """The built-in model, for this installation."""
     database = Database(site.settings.database_endpoint)
     try:
         await register_model(database, await model_folder(), site.settings)
