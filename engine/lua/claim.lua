@@ -254,7 +254,8 @@ local function remember_starts()
   return unread
 end
 
--- ms between two requests taken while others waited: what enqueue predicts waits from.
+-- ms between two requests taken while others waited: what enqueue predicts waits from. Each of them counts: many that
+-- came free together after a while weigh more than the one behind them.
 local function keep_pace()
   local left = 0
   for _, class in ipairs(CLASSES) do
@@ -262,8 +263,8 @@ local function keep_pace()
   end
   local last, busy, pace = unpack(call('HMGET', KEYS[1], 'taken_at', 'busy', 'pace'))
   if busy == '1' and last then
-    local gap = (NOW - tonumber(last)) / #picks
-    call('HSET', KEYS[1], 'pace', string.format('%.3f', pace and 0.8 * tonumber(pace) + 0.2 * gap or gap))
+    local gap, kept = (NOW - tonumber(last)) / #picks, pace and 0.8 ^ #picks or 0
+    call('HSET', KEYS[1], 'pace', string.format('%.3f', kept * number_of(pace) + (1 - kept) * gap))
   end
   call('HSET', KEYS[1], 'taken_at', int(NOW), 'busy', left > 0 and '1' or '0')
 end

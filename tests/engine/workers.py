@@ -18,6 +18,7 @@ from core.tasks import end_tasks
 from engine.answer import Answer
 from engine.api import (
     Claim,
+    Enqueue,
     Enqueued,
     Entry,
     EntryKind,
@@ -89,6 +90,14 @@ class Crew:
         self, *, prompt: Sequence[int] = PROMPT, fingerprint: str = FINGERPRINT, **sampling: Any
     ) -> str:
         """Enqueue a request; its id."""
+        asked = self.request_of(prompt=prompt, fingerprint=fingerprint, **sampling)
+        assert isinstance(await self.queue.enqueue(asked), Enqueued)
+        return asked.id
+
+    def request_of(
+        self, *, prompt: Sequence[int] = PROMPT, fingerprint: str = FINGERPRINT, **sampling: Any
+    ) -> Enqueue:
+        """A request that is accepted now; `priority` and `deadline_ms` (from now) beside sampling options."""
         now = int(time.time() * 1000)
         priority = sampling.pop("priority", PriorityClass.INTERACTIVE)
         deadline = now + sampling.pop("deadline_ms", 600_000)
@@ -101,7 +110,7 @@ class Crew:
             accepted_ms=now,
             deadline_ms=deadline,
         )
-        asked = request(
+        return request(
             id=uuid7(now),
             input=packed,
             fingerprint=fingerprint,
@@ -111,8 +120,6 @@ class Crew:
             deadline_ms=deadline,
             priority=priority,
         )
-        assert isinstance(await self.queue.enqueue(asked), Enqueued)
-        return asked.id
 
     async def lose(self, worker: str) -> None:
         """What the supervisor does when it sees a worker's exit."""

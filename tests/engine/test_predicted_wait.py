@@ -1,0 +1,107 @@
+"""The wait that is predicted when a request comes in, beside the wait that it then had."""
+
+import asyncio
+import statistics
+from typing import Any
+
+import pytest
+import redis.asyncio
+
+from billing import usage
+from core.errors import Refusal
+from core.settings import Settings
+from engine.api import Enqueued
+from engine.backends.scripted import ScriptedEngine
+from tests.engine.builders import TENANT, pool, request
+from tests.engine.workers import Crew, saying
+from tests.helpers.wait import wait_until
+
+BURST, BURSTS = 12, 5
+DEADLINE_MS = 4_000
+TOKENS = 20
+
+
+@pytest.fixture
+def crew(redis: redis.asyncio.Redis, settings: Settings) -> Crew:
+    """Workers of an empty pool, four answers at a time."""
+    return Crew(redis, settings.model_copy(update={"worker_slots": 4}))
+
+
+async def test_requests_that_come_free_together_count_as_many(redis: redis.asyncio.Redis):
+    """Nine a second: eight at once, and one just behind them."""
+    p = pool(redis)
+    await p.worker()
+    for _ in range(100):
+        await p.queue.enqueue(request())
+    for _ in range(8):
+        p.clock.advance(990)
+        assert len(await p.claim(slots=8)) == 8
+        p.clock.advance(10)
+        assert len(await p.claim(slots=1)) == 1
+        await p.queue.renew("w1", 0, {})
+    reply = await p.queue.enqueue(request())
+    assert isinstance(reply, Enqueued)
+    assert reply.position * 80 <= reply.wait_ms <= reply.position * 130
+
+
+async def test_an_overloaded_pool_predicts_the_wait_that_comes(crew: Crew):
+    """Within a factor of three for most, on a machine that does other things, too."""
+    async with crew.worker(ScriptedEngine(saying("x" * 256), step_seconds=0.01)):
+        predicted = await _flooded(crew)
+        came = await _waits(crew, predicted)
+    later = list(predicted)[BURST:]
+    ratios = [predicted[id] / max(1, came[id]) for id in later]
+    print(f"predicted of what came: {statistics.quantiles(ratios, n=10)}")
+    assert 0.3 <= statistics.median(ratios) <= 3
+
+
+async def test_work_that_would_time_out_is_refused(crew: Crew):
+    """What is accepted starts in time, though a wait is only predicted; what is refused is told when to come
+    back."""
+    async with crew.worker(ScriptedEngine(saying("x" * 256), step_seconds=0.01)):
+        await _flooded(crew)
+        replies = [await _put(crew, deadline_ms=DEADLINE_MS) for _ in range(150)]
+        refused = [reply for _, reply in replies if isinstance(reply, Refusal)]
+        accepted = {id: reply.wait_ms for id, reply in replies if isinstance(reply, Enqueued)}
+        await asyncio.sleep(DEADLINE_MS / 1000)  # the time that they are allowed
+        started = [await _claimed(crew, id) for id in accepted]
+    print(f"{len(refused)} refused, {sum(started)} of {len(accepted)} accepted started in time")
+    assert refused
+    assert accepted
+    assert {(each.code, each.retry) for each in refused} == {("overloaded", True)}
+    assert all((each.after_ms or 0) >= 1_000 for each in refused)
+    assert sum(started) >= len(accepted) / 3
+
+
+async def _put(crew: Crew, **changes: Any) -> tuple[str, Enqueued | Refusal]:
+    asked = crew.request_of(max_tokens=TOKENS, **changes)
+    return asked.id, await crew.queue.enqueue(asked)
+
+
+async def _flooded(crew: Crew) -> dict[str, int]:
+    """The predicted waits by id, of more than the worker can do in that time."""
+    predicted: dict[str, int] = {}
+    for _ in range(BURSTS):
+        for _ in range(BURST):
+            id, reply = await _put(crew)
+            assert isinstance(reply, Enqueued)
+            predicted[id] = reply.wait_ms
+        await asyncio.sleep(0.3)
+    return predicted
+
+
+async def _waits(crew: Crew, ids: dict[str, int]) -> dict[str, int]:
+    """ms in line of each, once all of them have ended."""
+
+    async def ended() -> dict[str, int]:
+        rows: Any = await crew.redis.xrange(f"{{p:{crew.pool}}}ended")
+        events = [usage.decode(fields[b"e"]) for _, fields in rows]
+        waits = {event.request: (event.claimed_ms or event.ended_ms) - event.accepted_ms for event in events}
+        return {id: waits[id] for id in ids} if ids.keys() <= waits.keys() else {}
+
+    return await wait_until(ended, seconds=60)
+
+
+async def _claimed(crew: Crew, id: str) -> bool:
+    fields: Any = await crew.redis.hget(f"{{p:{crew.pool}}}req:{TENANT}:{id}", "claimed")
+    return int(fields or 0) > 0
