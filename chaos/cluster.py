@@ -15,6 +15,7 @@ from sqlmodel import col, select
 
 from billing.api import Quota, create_key, create_project, create_tenant
 from billing.tables import UsageQuarantine, UsageRow
+from billing.usage import ended_stream
 from chaos import crew
 from chaos.balancer import Balancer, running_balancer
 from chaos.bench.session.ground import Ground, Running, ground
@@ -102,11 +103,17 @@ class Cluster:
             for row in rows
         ]
 
-    async def quarantined(self) -> list[str]:
+    async def quarantined(self) -> list[tuple[str, str]]:
         """Events that the biller would not post: request and reason."""
         async with self.database.session() as session:
             statement = select(col(UsageQuarantine.request_id), col(UsageQuarantine.reason))
-            return [f"{request}: {reason}" for request, reason in (await session.exec(statement)).all()]
+            return [(request or "", reason) for request, reason in (await session.exec(statement)).all()]
+
+    async def events_added(self) -> int:
+        """How many usage events the pool has ever published, those included that were trimmed."""
+        client: Any = self.redis
+        info = await client.xinfo_stream(ended_stream(self.site.settings.pool))
+        return int(info["entries-added"])
 
     async def settled(self) -> dict[str, Sums]:
         """What each tenant's slot has counted."""

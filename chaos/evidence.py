@@ -49,6 +49,7 @@ async def gather(
         answers=list(answers),
         logs={id: log for id, log in logs.items() if log},
         events=list(events),
+        events_added=await cluster.events_added(),
         posted=await cluster.posted(),
         quarantined=await cluster.quarantined(),
         settled=await cluster.settled(),

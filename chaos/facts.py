@@ -1,10 +1,12 @@
-"""What a chaos run collects: what clients asked and saw, what was done to the platform, what it kept. Pure.
+"""What a chaos run collects: what clients asked and saw, what was done to the platform, what it kept, and
+what the oracle found wrong. Pure.
 
 Times are seconds of this process's monotonic clock.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 import msgspec
 
@@ -12,13 +14,35 @@ from billing.api import UsageEvent
 from engine.api import Entry
 
 
+class Wrong(StrEnum):
+    """What can be wrong with a request. `lost`: it did not come to its end whole; `doubled`: its text or its
+    log says something twice or something else."""
+
+    LOST = "lost"
+    DOUBLED = "doubled"
+    UNBILLED = "unbilled"
+    DOUBLE_BILLED = "double-billed"
+    LEFT = "left behind"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong. `request` is empty where it is about the whole run."""
+
+    what: Wrong
+    request: str
+    detail: str
+
+
 class Question(msgspec.Struct, frozen=True):
-    """One request as a client sends it. `number` counts from 0 within a round."""
+    """One request as a client sends it. `number` counts from 0 within a round. `poison`: it kills each worker
+    that runs it, and is to end for that."""
 
     number: int
     content: str
     max_tokens: int
     stop: tuple[str, ...] = ()
+    poison: bool = False
 
 
 @dataclass(frozen=True)
@@ -34,12 +58,15 @@ class Seam:
 
 @dataclass(frozen=True)
 class Answered:
-    """What one client saw of one request. `problem`: why it never ended or was refused, empty otherwise."""
+    """What one client saw of one request. `problem`: why it never ended or was refused, empty otherwise.
+
+    `silence`: the longest time between two pieces of its text, in seconds."""
 
     tenant: str
     question: Question
     id: str
     sent_at: float
+    accepted_at: float | None = None
     first_text_at: float | None = None
     ended_at: float | None = None
     text: str = ""
@@ -49,19 +76,34 @@ class Answered:
     input: int = 0
     output: int = 0
     cost_nano: int = 0
+    epoch: int = 1
     seams: tuple[Seam, ...] = ()
+    silence: float = 0.0
     problem: str = ""
     refused: bool = False
 
 
 @dataclass(frozen=True)
 class Strike:
-    """One fault that was done. `victim`: a worker, a connection; `held`: the request ids it worked on."""
+    """One fault that was done. `victim`: a worker, a connection; `held`: the request ids it worked on.
+
+    `warm`: another worker was ready and had slots free for all of them."""
 
     at: float
     kind: str
     victim: str
     held: frozenset[str] = frozenset()
+    warm: bool = False
+
+
+@dataclass(frozen=True)
+class Outage:
+    """A Redis that was killed: of what it was told since `lost_from` nothing is left, and it answered again
+    from `back_at` on. `at` is when it died."""
+
+    lost_from: float
+    at: float
+    back_at: float
 
 
 @dataclass(frozen=True)
@@ -79,7 +121,8 @@ class Posted:
 @dataclass
 class Facts:
     """All of one round. `logs`: the entries of each request's log by id; `events`: usage events as the pool
-    published them; `leftovers`: what the queue still held when everything had ended;
+    published them, and `events_added` how many those were by the pool's own count;
+    `leftovers`: what the queue still held when everything had ended;
     `counters`: what the clients counted;
     `memory_mib`: the most that a gateway held, where that was looked at."""
 
@@ -88,8 +131,10 @@ class Facts:
     strikes: list[Strike] = field(default_factory=list[Strike])
     logs: dict[str, Sequence[Entry]] = field(default_factory=dict[str, Sequence[Entry]])
     events: list[UsageEvent] = field(default_factory=list[UsageEvent])
+    events_added: int = 0
+    outages: list[Outage] = field(default_factory=list[Outage])
     posted: list[Posted] = field(default_factory=list[Posted])
-    quarantined: list[str] = field(default_factory=list[str])
+    quarantined: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     settled: Mapping[str, "Sums"] = field(default_factory=dict[str, "Sums"])
     leftovers: list[str] = field(default_factory=list[str])
     counters: Mapping[str, int] = field(default_factory=dict[str, int])

@@ -6,36 +6,19 @@ the chat template's bytes, not from the product's renderer, and with no seam in 
 
 import struct
 import zlib
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from typing import Any
 
-from chaos.facts import Answered, Facts, Posted, Question
+import msgspec
+
+from chaos.bills import judge_bills
+from chaos.excuses import ended_log_lost, forgotten, suffered
+from chaos.facts import Answered, Facts, Finding, Question, Wrong
 from engine.api import Entry, EntryKind, visible_text
 
 EOS, BEGIN = 256, 257  # the special tokens of the benchmarks' byte model, behind its 256 bytes
 PLAIN = range(32, 127)  # what the scripted engine may say: the printable characters of ASCII
-
-
-class Wrong(StrEnum):
-    """What can be wrong with a request. `lost`: it did not come to its end whole; `doubled`: its text or its
-    log says something twice or something else."""
-
-    LOST = "lost"
-    DOUBLED = "doubled"
-    UNBILLED = "unbilled"
-    DOUBLE_BILLED = "double-billed"
-    LEFT = "left behind"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that is wrong. `request` is empty where it is about the whole run."""
-
-    what: Wrong
-    request: str
-    detail: str
 
 
 @dataclass(frozen=True)
@@ -65,27 +48,37 @@ def expected(question: Question, seed: int) -> Expected:
 
 def judge(facts: Facts, scripted: bool = True) -> list[Finding]:
     """All that is wrong. `scripted`: what answers must say is known beforehand."""
-    events = Counter((event.tenant, event.request) for event in facts.events)
-    posted = {(row.tenant, row.request): row for row in facts.posted}
     found: list[Finding] = []
     for answer in (answer for answer in facts.answers if not answer.refused):
-        key = (answer.tenant, answer.id)
+        log = facts.logs.get(answer.id)
+        if ended_log_lost(answer, facts.outages):
+            found += judge_forgotten(answer, log)
+            continue
         found += judge_text(answer, expected(answer.question, facts.seed) if scripted else None)
-        found += judge_log(answer, facts.logs.get(answer.id))
-        found += judge_billing(answer, events[key], posted.get(key))
+        if log is not None or not forgotten(answer, facts.outages):
+            found += judge_log(answer, log)
+        found += judge_epoch(answer, suffered(answer, facts.outages))
     if wrong := facts.counters.get("mismatched", 0):
         found.append(Finding(Wrong.DOUBLED, "", f"{wrong} answers did not have their hash at first reading"))
-    found += judge_strangers(facts)
-    found += judge_sums(facts)
-    found += [Finding(Wrong.LEFT, "", leftover) for leftover in facts.leftovers]
-    found += [Finding(Wrong.UNBILLED, "", f"quarantined: {each}") for each in facts.quarantined]
-    return found
+    found += judge_bills(facts)
+    return found + [Finding(Wrong.LEFT, "", leftover) for leftover in facts.leftovers]
+
+
+def judge_forgotten(answer: Answered, entries: Sequence[Entry] | None) -> Iterable[Finding]:
+    """One that ended `log_lost` is over: no log of it goes on or ends in another way."""
+    if entries and entries[-1].k is EntryKind.END:
+        yield Finding(Wrong.DOUBLED, answer.id, "ended log_lost, and its log has an end")
 
 
 def judge_text(answer: Answered, right: Expected | None) -> Iterable[Finding]:
     """What the client read, beside its hash and beside what it must be."""
     if answer.problem:
         yield Finding(Wrong.LOST, answer.id, answer.problem)
+        return
+    if answer.question.poison:
+        if (answer.reason, answer.code, answer.text) != ("error", "engine_lost", ""):
+            detail = f"poison ended {answer.reason} {answer.code} with {len(answer.text)} characters"
+            yield Finding(Wrong.DOUBLED, answer.id, detail)
         return
     if answer.reason not in ("stop", "length"):
         yield Finding(Wrong.LOST, answer.id, f"ended {answer.reason} {answer.code}")
@@ -122,43 +115,21 @@ def judge_log(answer: Answered, entries: Sequence[Entry] | None) -> Iterable[Fin
             if entry.p != position:
                 yield Finding(Wrong.DOUBLED, answer.id, f"entry {entry.o} is at {entry.p}, not {position}")
             position = entry.p + len(entry.x)
-    if not answer.problem and visible_text(list(entries)) != answer.text:
+    if answer.problem:
+        return
+    if visible_text(list(entries)) != answer.text:
         yield Finding(Wrong.DOUBLED, answer.id, "the client's text is not the log's")
-
-
-def judge_billing(answer: Answered, events: int, row: Posted | None) -> Iterable[Finding]:
-    """One usage event, one row, and it says what the client was told (INV-6, INV-9, INV-10).
-
-    An event that was posted and trimmed before it was read here is no finding."""
-    if row is None:
-        missing = "its usage event was not posted" if events else "no usage event"
-        yield Finding(Wrong.UNBILLED, answer.id, missing)
-        return
-    if events > 1:
-        yield Finding(Wrong.DOUBLE_BILLED, answer.id, f"{events} usage events")
-    if answer.ended_at is None:
-        return
     told = (answer.reason, answer.input, answer.output, answer.cost_nano)
-    billed = (row.reason, row.input, row.output, row.cost_nano)
-    if told != billed:
-        what = Wrong.DOUBLE_BILLED if billed[1:] > told[1:] else Wrong.UNBILLED
-        yield Finding(what, answer.id, f"billed {billed}, told {told}")
+    if ends and (logged := _end_of(entries[ends[-1] - 1])) != told:
+        yield Finding(Wrong.DOUBLED, answer.id, f"the log's end says {logged}, the client was told {told}")
 
 
-def judge_strangers(facts: Facts) -> Iterable[Finding]:
-    """Nothing is billed that nobody asked for."""
-    asked = {(answer.tenant, answer.id) for answer in facts.answers}
-    for row in facts.posted:
-        if (row.tenant, row.request) not in asked:
-            yield Finding(Wrong.DOUBLE_BILLED, row.request, "billed, and nobody asked it")
+def judge_epoch(answer: Answered, outages: int) -> Iterable[Finding]:
+    """A log begins again only where Redis was gone while the request was open (INV-7)."""
+    if answer.epoch - 1 > outages:
+        yield Finding(Wrong.DOUBLED, answer.id, f"epoch {answer.epoch} after {outages} outages")
 
 
-def judge_sums(facts: Facts) -> Iterable[Finding]:
-    """The tenants' slots counted what the rows say, each request once."""
-    for tenant, sums in facts.settled.items():
-        rows = [row for row in facts.posted if row.tenant == tenant]
-        billed = (len(rows), sum(r.input for r in rows), sum(r.output for r in rows))
-        counted = (sums.requests, sums.input, sums.output)
-        if billed != counted:
-            what = Wrong.DOUBLE_BILLED if counted > billed else Wrong.UNBILLED
-            yield Finding(what, "", f"the slot of {tenant} counted {counted}, rows say {billed}")
+def _end_of(entry: Entry) -> tuple[str, int, int, int]:
+    end: dict[str, Any] = msgspec.json.decode(entry.v)
+    return end["reason"], end["usage"]["input"], end["usage"]["output"], end["cost"]["nano"]

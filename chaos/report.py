@@ -12,9 +12,9 @@ import msgspec
 
 from chaos.bench.samples import percentile
 from chaos.bench.session.figures import Figure, show
-from chaos.facts import Answered, Facts, Strike
-from chaos.oracle import Finding, Wrong
+from chaos.facts import Answered, Facts, Finding, Strike, Wrong
 
+LOG_LOST, ENGINE_LOST = "log_lost", "engine_lost"
 FINDINGS_KEPT = 100
 FINDINGS_SHOWN = 20
 COUNTERS = "reconnects", "resumed", "resent", "gaps", "stale"
@@ -22,7 +22,9 @@ WHOLE = Wrong.LOST, Wrong.DOUBLED, Wrong.UNBILLED, Wrong.DOUBLE_BILLED, Wrong.LE
 
 
 class Tally(msgspec.Struct):
-    """The sum of all rounds so far. `pauses_ms`: from a fault to the next text of each answer it hit."""
+    """The sum of all rounds so far. `pauses_ms`: from a fault to the next text of each answer it hit;
+    `warm_pauses_ms` those of faults that left the others room. `forgotten`: answers that ended `log_lost`;
+    `poisoned`: those that ended because they kill workers."""
 
     scenario: str
     seed: int
@@ -35,6 +37,11 @@ class Tally(msgspec.Struct):
     seams: int = 0
     seconds: float = 0.0
     pauses_ms: list[float] = msgspec.field(default_factory=list[float])
+    warm: int = 0
+    warm_pauses_ms: list[float] = msgspec.field(default_factory=list[float])
+    silence_ms: float = 0.0
+    forgotten: int = 0
+    poisoned: int = 0
     wrong: dict[str, int] = msgspec.field(default_factory=dict[str, int])
     findings: list[str] = msgspec.field(default_factory=list[str])
     counters: dict[str, int] = msgspec.field(default_factory=dict[str, int])
@@ -51,7 +58,14 @@ class Tally(msgspec.Struct):
         self.tokens += sum(answer.output for answer in facts.answers)
         self.seams += sum(len(answer.seams) for answer in facts.answers)
         self.seconds += facts.seconds
-        self.pauses_ms += [round(1000 * pause, 1) for pause in pauses(facts.answers, facts.strikes)]
+        self.warm += sum(strike.warm for strike in facts.strikes)
+        for pause, warm in pauses(facts.answers, facts.strikes):
+            self.pauses_ms.append(round(1000 * pause, 1))
+            if warm:
+                self.warm_pauses_ms.append(self.pauses_ms[-1])
+        self.silence_ms = max([self.silence_ms, *(1000 * answer.silence for answer in facts.answers)])
+        self.forgotten += sum(answer.code == LOG_LOST for answer in facts.answers)
+        self.poisoned += sum(answer.code == ENGINE_LOST for answer in facts.answers)
         for name, value in facts.counters.items():
             self.counters[name] = self.counters.get(name, 0) + value
         self.memory_mib = max(self.memory_mib, facts.memory_mib)
@@ -68,6 +82,24 @@ class Tally(msgspec.Struct):
         """Nothing was found wrong."""
         return not any(self.wrong.values())
 
+    def _pauses(self, p50_ms: float | None, p99_ms: float | None) -> list[Figure]:
+        """The aims are for faults with warm capacity."""
+        if not self.pauses_ms:
+            return []
+        pause, found, warm = "fault to next delivered token", self.pauses_ms, self.warm_pauses_ms
+        rows = [Figure("faults with warm capacity", 100 * self.warm / max(1, self.strikes), "%")]
+        if warm:
+            rows += [
+                Figure(f"{pause}, warm, p50", percentile(warm, 0.5), "ms", p50_ms),
+                Figure(f"{pause}, warm, p99", percentile(warm, 0.99), "ms", p99_ms),
+            ]
+        rows += [
+            Figure(f"{pause}, p50", percentile(found, 0.5), "ms"),
+            Figure(f"{pause}, p99", percentile(found, 0.99), "ms"),
+            Figure(f"{pause}, longest", max(found), "ms"),
+        ]
+        return rows
+
     def figures(self, pause_p50_ms: float | None, pause_p99_ms: float | None) -> list[Figure]:
         """What is printed. The two are the aims of the pause, where the scenario has them."""
         rate = self.strikes / self.seconds if self.seconds else 0.0
@@ -78,18 +110,17 @@ class Tally(msgspec.Struct):
             Figure("tokens", self.tokens, ""),
             Figure("seams that readers saw", self.seams, ""),
         ]
-        if found := self.pauses_ms:
-            pause = "fault to next delivered token"
-            rows += [
-                Figure(f"{pause}, p50", percentile(found, 0.5), "ms", pause_p50_ms),
-                Figure(f"{pause}, p99", percentile(found, 0.99), "ms", pause_p99_ms),
-                Figure(f"{pause}, longest", max(found), "ms"),
-            ]
-        if self.refused:
-            rows.append(Figure("refused with a code", self.refused, ""))
+        rows += self._pauses(pause_p50_ms, pause_p99_ms)
+        counted = {
+            "refused with a code": self.refused,
+            "ended log_lost": self.forgotten,
+            "ended engine_lost": self.poisoned,
+        }
+        rows += [Figure(name, count, "") for name, count in counted.items() if count]
         if self.memory_mib:
             rows.append(Figure("a gateway's memory, at most", self.memory_mib, "MiB"))
         rows += [
+            Figure("longest silence within an answer", self.silence_ms, "ms"),
             Figure("asked to first text, p50", percentile(self.first_ms, 0.5), "ms"),
             Figure("asked to first text, p99", percentile(self.first_ms, 0.99), "ms"),
         ]
@@ -97,17 +128,18 @@ class Tally(msgspec.Struct):
         return rows + [Figure(what.value, self.wrong.get(what.value, 0), "", most=0) for what in WHOLE]
 
 
-def pauses(answers: Sequence[Answered], strikes: Sequence[Strike]) -> list[float]:
-    """Seconds from a strike to the next text that a reader got from another worker.
+def pauses(answers: Sequence[Answered], strikes: Sequence[Strike]) -> list[tuple[float, bool]]:
+    """Seconds from a strike to the next text that a reader got from another worker, and whether the others
+    had room.
 
     A seam belongs to the last strike before it that hit its request."""
-    found: list[float] = []
+    found: list[tuple[float, bool]] = []
     for answer in answers:
-        hits = [strike.at for strike in strikes if answer.id in strike.held]
+        hits = [strike for strike in strikes if answer.id in strike.held]
         for seam in answer.seams:
-            before = [at for at in hits if at <= seam.moved_at]
+            before = [strike for strike in hits if strike.at <= seam.moved_at]
             if before and seam.why == "lost" and seam.next_text_at is not None:
-                found.append(seam.next_text_at - before[-1])
+                found.append((seam.next_text_at - before[-1].at, before[-1].warm))
     return found
 
 

@@ -117,7 +117,8 @@ def _command(scenario: Scenario) -> click.Command:
         vllm = chosen is Engine.VLLM
         seed = random.SystemRandom().getrandbits(31) if seed is None else seed
         forked = scenario.forked and not supervised and not vllm
-        plan = Plan(chosen, workers, gateways, forked, seed, settings=scenario.settings)
+        settings = scenario.settings | (scenarios.VLLM_SETTINGS if vllm else {})
+        plan = Plan(chosen, workers, gateways, forked, seed, settings=settings)
         rate = rate or (scenario.vllm_per_second if vllm else scenario.per_second)
         asked = Run(scenario, plan, strikes, rate, per_round, state)
         configure_logs(Settings.model_validate({"log_level": "error"}), "chaos")

@@ -10,10 +10,18 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
-from chaos.cluster import Engine, Plan, running_cluster
+from chaos.cluster import Cluster, Engine, Plan, running_cluster
 from chaos.evidence import gather, witnessed
 from chaos.facts import Facts, Strike
-from chaos.faults import disconnect, kill_engine_core, kill_worker, oversize, reload, stop_worker
+from chaos.faults import (
+    disconnect,
+    kill_engine_core,
+    kill_redis,
+    kill_worker,
+    oversize,
+    reload,
+    stop_worker,
+)
 from chaos.scene import Scene
 from chaos.workload import Crowd, Kind, questions
 
@@ -24,7 +32,10 @@ WARM_SECONDS = 0.5
 SPREAD: dict[str, object] = {"worker_slots": 6}
 # Requests die with workers so often here that four deaths in a row say nothing about a request.
 NO_POISON: dict[str, object] = {"deaths_max": 1000}
-VLLM_KIND = Kind(characters=(20, 200), tokens=(60, 160), stops=False)
+# With vLLM: as many answers as one of two workers has slots, so that the other has room for what one had.
+VLLM_KIND = Kind(characters=(20, 100), tokens=(60, 160), stops=False)
+VLLM_OPEN = 4
+VLLM_SETTINGS: dict[str, object] = {"worker_slots": VLLM_OPEN}
 
 Fault = Callable[[Scene, random.Random], Awaitable[Strike | None]]
 Told = Callable[[int], None]
@@ -33,7 +44,9 @@ Told = Callable[[int], None]
 @dataclass(frozen=True)
 class Scenario:
     """One kind of trouble. `strike` does it once; `per_second` is how often by default, with the scripted
-    engine and with vLLM; `strikes` how many a run has by default. `engines`: those that it applies to."""
+    engine and with vLLM; `strikes` how many a run has by default. `engines`: those that it applies to.
+
+    `open`: how many answers are under way at a time, asked by `clients`."""
 
     name: str
     about: str
@@ -43,8 +56,8 @@ class Scenario:
     strikes: int
     forked: bool = True
     engines: frozenset[Engine] = frozenset(Engine)
+    open: int = 16
     clients: int = 4
-    at_once: int = 4
     kind: Kind = field(default_factory=Kind)
     settings: dict[str, object] = field(default_factory=dict[str, object])
     pause_p50_ms: float | None = None
@@ -86,6 +99,24 @@ ALL = (
         pause_p99_ms=10_000,
     ),
     Scenario(
+        "kill-redis",
+        "SIGKILL of Redis in the middle of answers; it comes back without its last second.",
+        kill_redis.strike,
+        per_second=0.25,
+        vllm_per_second=0.1,
+        strikes=6,
+        settings=SPREAD,
+    ),
+    Scenario(
+        "flush-redis",
+        "SIGKILL of Redis in the middle of answers; it comes back without any data.",
+        kill_redis.strike_without_data,
+        per_second=0.25,
+        vllm_per_second=0.1,
+        strikes=4,
+        settings=SPREAD,
+    ),
+    Scenario(
         "disconnects",
         "Clients' connections are cut in the middle of answers.",
         disconnect.strike,
@@ -94,7 +125,6 @@ ALL = (
         strikes=60,
         settings=SPREAD,
         clients=16,
-        at_once=1,
     ),
     Scenario(
         "reload-storm",
@@ -122,19 +152,24 @@ async def run_round(scenario: Scenario, plan: Plan, strikes: int, per_second: fl
     """One round with this many faults. `told` hears of each fault."""
     async with running_cluster(plan) as cluster, witnessed(cluster) as events:
         stop = asyncio.Event()
-        kind = VLLM_KIND if plan.engine is Engine.VLLM else scenario.kind
-        url, tenant = cluster.balancer.url, cluster.tenant
-        crowd = Crowd(url, tenant.key, tenant.id, scenario.clients, scenario.at_once)
+        vllm = plan.engine is Engine.VLLM
+        kind = VLLM_KIND if vllm else scenario.kind
+        crowd = _crowd(cluster, scenario.clients, VLLM_OPEN if vllm else scenario.open)
         async with asyncio.TaskGroup() as group:
-            scene = Scene(cluster, crowd, group)
+            scene = Scene(cluster, crowd, group, warm_only=not plan.forked)
             group.create_task(crowd.run(questions(plan.seed, kind), stop))
             began = time.monotonic()
             done = await _strike(scenario, scene, strikes, per_second, told)
             seconds = time.monotonic() - began
             stop.set()
-        answers = crowd.answers + scene.answers
-        known = {"strikes": done, "seconds": seconds, "memory_mib": scene.memory_mib}
-        return await gather(cluster, answers, events, counters=crowd.counters, **known)
+        seen = {"strikes": done, "outages": scene.outages, "counters": crowd.counters}
+        more = {"seconds": seconds, "memory_mib": scene.memory_mib}
+        return await gather(cluster, crowd.answers + scene.answers, events, **seen, **more)
+
+
+def _crowd(cluster: Cluster, clients: int, open_: int) -> Crowd:
+    tenant = cluster.tenant
+    return Crowd(cluster.balancer.url, tenant.key, tenant.id, min(clients, open_), max(1, open_ // clients))
 
 
 async def _strike(

@@ -14,10 +14,12 @@ from typing import Any
 
 from chaos.facts import Answered, Question, Seam
 from server.client import Answer, Client
-from server.client_answer import Ended, Event, ProtocolError, Status, Text
+from server.client_answer import Ended, Event, ProtocolError, Reset, Status, Text
 
 ANSWER_SECONDS_MAX = 120.0
 REFUSED_SECONDS = 0.5
+UNKNOWN_OUTCOME = "internal"
+SENDS_MAX = 20
 LETTERS = "abcdefghijklmnopqrstuvwxyz     ?!<>|é€"
 STOP_SHARE = 0.25
 STOP_LENGTHS = (1, 2, 2, 3)
@@ -51,6 +53,7 @@ class Watched:
     """One answer while it is read."""
 
     fact: Answered
+    text_at: float | None = None
     moved: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
     seams: list[Seam] = field(default_factory=list[Seam])
 
@@ -59,14 +62,19 @@ class Watched:
         match event:
             case Status("moved", detail):
                 self.moved.append((now, str(detail["why"]) if isinstance(detail, dict) else ""))
-            case Text():
-                self.fact = replace(self.fact, first_text_at=self.fact.first_text_at or now)
+            case Text() | Reset():
+                self._text(now)
                 self._close(now)
             case Ended():
                 self._close(None)
                 self.fact = _ended(self.fact, event, now)
             case _:
                 pass
+
+    def _text(self, now: float) -> None:
+        silence = max(self.fact.silence, now - (self.text_at or now))
+        self.fact = replace(self.fact, first_text_at=self.fact.first_text_at or now, silence=silence)
+        self.text_at = now
 
     def _close(self, next_text_at: float | None) -> None:
         self.seams += [Seam(at, why, next_text_at) for at, why in self.moved]
@@ -75,8 +83,20 @@ class Watched:
 
 async def ask(client: Client, tenant: str, question: Question, id: str) -> Answered:
     """One question read to its end, however that is."""
-    sent = client.send(question.content, options=_options(question), id=id)
-    return await _to_its_end(sent, Watched(Answered(tenant, question, id, time.monotonic())))
+    watched = Watched(Answered(tenant, question, id, time.monotonic()))
+    return await _to_its_end(_sent(client, question, id), watched)
+
+
+async def _sent(client: Client, question: Question, id: str) -> Answer:
+    """Accepted. Where the platform could not say (`internal`), sent again with the same id."""
+    for attempt in range(SENDS_MAX):
+        try:
+            return await client.send(question.content, options=_options(question), id=id)
+        except ProtocolError as error:
+            if error.code != UNKNOWN_OUTCOME or attempt == SENDS_MAX - 1:
+                raise
+            await asyncio.sleep((error.after_ms or 0) / 1000)
+    raise AssertionError("the last attempt returned or raised")
 
 
 async def _to_its_end(opening: Coroutine[Any, Any, Answer], watched: Watched) -> Answered:
@@ -84,6 +104,7 @@ async def _to_its_end(opening: Coroutine[Any, Any, Answer], watched: Watched) ->
     try:
         async with asyncio.timeout(ANSWER_SECONDS_MAX):
             answer = await opening
+            watched.fact = replace(watched.fact, accepted_at=time.monotonic())
             await watch(answer, watched)
     except ProtocolError as error:
         refused = answer is None
@@ -95,8 +116,8 @@ async def _to_its_end(opening: Coroutine[Any, Any, Answer], watched: Watched) ->
         if answer is not None:
             with suppress(Exception):
                 await answer.detach()
-    text = answer.text if answer else ""
-    return replace(watched.fact, text=text, seams=tuple(watched.seams))
+    text, epoch = (answer.text, answer.epoch or 1) if answer else ("", 1)
+    return replace(watched.fact, text=text, epoch=epoch, seams=tuple(watched.seams))
 
 
 async def reread(client: Client, tenant: str, id: str, question: Question) -> Answered:

@@ -1,12 +1,11 @@
 """SIGKILL of the EngineCore process under a vLLM worker that has answers in hand: the worker must see it."""
 
 import random
-import time
 
 import psutil
 
 from chaos.facts import Strike
-from chaos.faults.kill_worker import busy_worker, held_by
+from chaos.faults.worker import strike_busy
 from chaos.scene import Scene
 
 KIND = "SIGKILL of an EngineCore"
@@ -14,20 +13,15 @@ NAME = "EngineCore"
 
 
 async def strike(scene: Scene, chosen: random.Random) -> Strike | None:
-    """Kill one; None where no worker has anything in hand just now."""
-    victim = await busy_worker(scene, chosen)
-    if victim is None:
-        return None
-    held = await held_by(scene, victim)
-    at = time.monotonic()
-    scene.struck.add(victim.worker)
-    try:
-        cores = [child for child in psutil.Process(victim.info["pid"]).children(True) if _is_core(child)]
-        for core in cores:
-            core.kill()
-    except psutil.NoSuchProcess:
-        return None
-    return Strike(at, KIND, victim.worker, held) if cores else None
+    """Kill one; None where there is none to kill just now."""
+    return await strike_busy(scene, chosen, KIND, _kill, fatal=True)
+
+
+async def _kill(pid: int) -> bool:
+    cores = [child for child in psutil.Process(pid).children(recursive=True) if _is_core(child)]
+    for core in cores:
+        core.kill()
+    return bool(cores)
 
 
 def _is_core(process: psutil.Process) -> bool:

@@ -8,11 +8,10 @@ import asyncio
 import os
 import random
 import signal
-import time
 from contextlib import suppress
 
 from chaos.facts import Strike
-from chaos.faults.kill_worker import busy_worker, held_by
+from chaos.faults.worker import strike_busy
 from chaos.scene import Scene
 
 KIND = "SIGSTOP of a worker"
@@ -22,20 +21,16 @@ LONG_SHARE = 0.6
 
 
 async def strike(scene: Scene, chosen: random.Random) -> Strike | None:
-    """Stop one for a while; None where no worker has anything in hand just now."""
-    victim = await busy_worker(scene, chosen)
-    if victim is None:
-        return None
-    held = await held_by(scene, victim)
+    """Stop one for a while; None where there is none to stop just now."""
     seconds = chosen.uniform(*(LONG_SECONDS if chosen.random() < LONG_SHARE else SHORT_SECONDS))
-    pid, at = victim.info["pid"], time.monotonic()
-    try:
+
+    async def stop(pid: int) -> bool:
         os.kill(pid, signal.SIGSTOP)
-    except ProcessLookupError:
-        return None
-    try:
-        await asyncio.sleep(seconds)
-    finally:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
-    return Strike(at, KIND, victim.worker, held)
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        return True
+
+    return await strike_busy(scene, chosen, KIND, stop, fatal=False)

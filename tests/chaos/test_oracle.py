@@ -1,5 +1,6 @@
 """The chaos oracle finds each thing that can be wrong, and nothing where all is well."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -7,52 +8,134 @@ import msgspec
 import pytest
 
 from billing.api import PinnedPrices, UsageEvent, UsageOwner
-from chaos.facts import Answered, Facts, Posted, Question, Seam, Strike, Sums
-from chaos.oracle import Wrong, expected, judge
+from chaos.facts import Answered, Facts, Outage, Posted, Question, Seam, Strike, Sums, Wrong
+from chaos.oracle import expected, judge
 from chaos.report import pauses
 from engine.api import Entry, EntryKind
 
 SEED = 7
 QUESTION = Question(0, "0 why?", max_tokens=12)
-PRICES = PinnedPrices("book", 1, 1, 1, 1)
+RIGHT = expected(QUESTION, SEED)
+PRICES = PinnedPrices("book", 1, 500_000, 250_000, 2_000_000)
+COST = RIGHT.input // 2 + 2 * RIGHT.output  # by hand: half a nano a token in, two a token out
 
 
 def clean() -> Facts:
     """A round with one answer that is as it must be."""
-    right = expected(QUESTION, SEED)
     answer = Answered(
         "t",
         QUESTION,
         "r",
         sent_at=0.0,
+        accepted_at=0.1,
         ended_at=2.0,
-        text=right.text,
-        reason=right.reason,
+        text=RIGHT.text,
+        reason=RIGHT.reason,
         verified=True,
-        input=right.input,
-        output=right.output,
-        cost_nano=5,
+        input=RIGHT.input,
+        output=RIGHT.output,
+        cost_nano=COST,
     )
+    told = {"reason": RIGHT.reason, "usage": {"input": RIGHT.input, "output": RIGHT.output}}
     log = [
         Entry(1, EntryKind.RUNNING),
-        Entry(2, EntryKind.TEXT, right.text[:5], 0),
+        Entry(2, EntryKind.TEXT, RIGHT.text[:5], 0),
         Entry(3, EntryKind.MOVED),
-        Entry(4, EntryKind.TEXT, right.text[5:], 5),
-        Entry(5, EntryKind.END),
+        Entry(4, EntryKind.TEXT, RIGHT.text[5:], 5),
+        Entry(5, EntryKind.END, v=msgspec.json.encode(told | {"cost": {"nano": COST}})),
     ]
     return Facts(
         seed=SEED,
         answers=[answer],
         logs={"r": log},
         events=[usage_event()],
-        posted=[Posted("t", "r", right.reason, right.input, right.output, 5)],
-        settled={"t": Sums(1, right.input, right.output, 5)},
+        events_added=1,
+        posted=[Posted("t", "r", RIGHT.reason, RIGHT.input, RIGHT.output, COST)],
+        settled={"t": Sums(1, RIGHT.input, RIGHT.output, COST)},
     )
 
 
-def usage_event() -> UsageEvent:
-    """Its counts are judged by the row that it became."""
-    return UsageEvent("t", "r", "p", "m", "f", UsageOwner("project", "key"), 0, 1, "length", PRICES)
+def usage_event(**changes: Any) -> UsageEvent:
+    """The right one, changed."""
+    event = UsageEvent("t", "r", "p", "m", "f", UsageOwner("project", "key"), 0, 1, RIGHT.reason, PRICES)
+    right = {"input_uncached": RIGHT.input, "output_text": RIGHT.output, "cost_nano": COST}
+    return msgspec.structs.replace(event, **(right | changes))
+
+
+def event(**changes: Any) -> Callable[[Facts], None]:
+    """Plants a changed event in place of the right one."""
+
+    def plant(facts: Facts) -> None:
+        facts.events[0] = usage_event(**changes)
+
+    return plant
+
+
+def row(**changes: Any) -> Callable[[Facts], None]:
+    """Plants a changed row."""
+
+    def plant(facts: Facts) -> None:
+        facts.posted[0] = replace(facts.posted[0], **changes)
+
+    return plant
+
+
+def seen(**changes: Any) -> Callable[[Facts], None]:
+    """Plants a change of what the client saw."""
+
+    def plant(facts: Facts) -> None:
+        facts.answers[0] = replace(facts.answers[0], **changes)
+
+    return plant
+
+
+def sums(**changes: Any) -> Callable[[Facts], None]:
+    """Plants a change of what the tenant's slot counted."""
+
+    def plant(facts: Facts) -> None:
+        facts.settled = {"t": replace(facts.settled["t"], **changes)}
+
+    return plant
+
+
+def no_event(facts: Facts) -> None:
+    """Nothing was ever published."""
+    facts.events.clear()
+    facts.events_added = 0
+
+
+def refused(facts: Facts) -> None:
+    """The client was told no, and it ran all the same."""
+    facts.answers[0] = replace(facts.answers[0], refused=True, ended_at=None)
+    facts.settled = {}
+
+
+def said_everywhere(facts: Facts) -> None:
+    """Event, row, slot, log and client agree on a cost that the counts do not have."""
+    seen(cost_nano=COST + 1)(facts)
+    event(cost_nano=COST + 1)(facts)
+    row(cost_nano=COST + 1)(facts)
+    sums(cost_nano=COST + 1)(facts)
+    end = msgspec.json.decode(facts.logs["r"][-1].v) | {"cost": {"nano": COST + 1}}
+    facts.logs["r"] = [
+        *facts.logs["r"][:-1],
+        msgspec.structs.replace(facts.logs["r"][-1], v=msgspec.json.encode(end)),
+    ]
+
+
+def forget(facts: Facts) -> None:
+    """As Redis leaves it that has forgotten the request after its end."""
+    facts.logs.clear()
+    no_event(facts)
+    facts.posted.clear()
+    facts.settled = {"t": Sums(0, 0, 0, 0)}
+
+
+def log_lost(facts: Facts) -> None:
+    """It ended for its client as a forgotten request does."""
+    forget(facts)
+    lost = {"ended_at": None, "reason": "", "verified": False, "cost_nano": 0}
+    facts.answers[0] = replace(facts.answers[0], problem="log_lost: ...", code="log_lost", text="ab", **lost)
 
 
 def wrongs(facts: Facts) -> set[Wrong]:
@@ -76,71 +159,179 @@ def test_what_must_be_said_depends_on_everything_before():
     assert (cut.text, cut.reason, cut.output) == (right.text[:4], "stop", 6)
 
 
-@pytest.mark.parametrize(
-    ("change", "what"),
-    [
-        ({"problem": "no end after 60 s"}, Wrong.LOST),
-        ({"reason": "error", "code": "engine_lost"}, Wrong.LOST),
-        ({"text": expected(QUESTION, SEED).text[:-1]}, Wrong.LOST),
-        ({"text": expected(QUESTION, SEED).text + "x"}, Wrong.DOUBLED),
-        ({"text": expected(QUESTION, SEED).text[1:]}, Wrong.DOUBLED),
-        ({"verified": False}, Wrong.DOUBLED),
-        ({"output": 11}, Wrong.DOUBLED),
-        ({"cost_nano": 6}, Wrong.UNBILLED),
-        ({"cost_nano": 4}, Wrong.DOUBLE_BILLED),
-    ],
-)
-def test_a_wrong_answer_is_found(change: dict[str, Any], what: Wrong):
-    """Each change of what the client saw."""
+PLANTED: list[tuple[str, Callable[[Facts], None], Wrong]] = [
+    ("no end", seen(problem="no end after 60 s"), Wrong.LOST),
+    ("an error", seen(reason="error", code="engine_lost"), Wrong.LOST),
+    ("a forgotten request without an outage", seen(problem="x", code="log_lost"), Wrong.LOST),
+    ("a text cut short", seen(text=RIGHT.text[:-1]), Wrong.LOST),
+    ("a text that goes on", seen(text=RIGHT.text + "x"), Wrong.DOUBLED),
+    ("a piece twice", seen(text=RIGHT.text[:6] + RIGHT.text[3:]), Wrong.DOUBLED),
+    ("a piece missing", seen(text=RIGHT.text[:3] + RIGHT.text[6:]), Wrong.DOUBLED),
+    ("another hash", seen(verified=False), Wrong.DOUBLED),
+    ("a token less told", seen(output=RIGHT.output - 1), Wrong.DOUBLED),
+    ("a log that began again", seen(epoch=2), Wrong.DOUBLED),
+    ("a hash at first reading", lambda f: setattr(f, "counters", {"mismatched": 1}), Wrong.DOUBLED),
+    ("no log", lambda f: f.logs.clear(), Wrong.LOST),
+    ("told more than billed", seen(cost_nano=COST + 1), Wrong.UNBILLED),
+    ("told less than billed", seen(cost_nano=COST - 1), Wrong.DOUBLE_BILLED),
+    ("no event", no_event, Wrong.UNBILLED),
+    ("an event that was trimmed unread", lambda f: setattr(f, "events_added", 2), Wrong.DOUBLE_BILLED),
+    ("two events", lambda f: f.events.append(usage_event()), Wrong.DOUBLE_BILLED),
+    ("an event of more tokens", event(output_text=RIGHT.output + 1), Wrong.DOUBLE_BILLED),
+    ("an event of fewer tokens", event(output_text=RIGHT.output - 1), Wrong.UNBILLED),
+    ("an event that costs one more", event(cost_nano=COST + 1), Wrong.DOUBLE_BILLED),
+    ("an event that costs one less", event(cost_nano=COST - 1), Wrong.UNBILLED),
+    ("a cost that all agree on and none should", said_everywhere, Wrong.DOUBLE_BILLED),
+    ("a stranger's event", lambda f: f.events.append(usage_event(request="x")), Wrong.DOUBLE_BILLED),
+    ("no row", lambda f: f.posted.clear(), Wrong.UNBILLED),
+    ("two rows", lambda f: f.posted.append(f.posted[0]), Wrong.DOUBLE_BILLED),
+    ("a row of more tokens", row(output=RIGHT.output + 1), Wrong.DOUBLE_BILLED),
+    ("a row that costs one less", row(cost_nano=COST - 1), Wrong.UNBILLED),
+    ("a stranger's row", lambda f: f.posted.append(replace(f.posted[0], request="x")), Wrong.DOUBLE_BILLED),
+    ("billed though refused", refused, Wrong.DOUBLE_BILLED),
+    ("a slot that counted nothing", sums(requests=0, input=0, output=0, cost_nano=0), Wrong.UNBILLED),
+    ("a slot that counted twice", sums(requests=2), Wrong.DOUBLE_BILLED),
+    ("a slot that counted a nano more", sums(cost_nano=COST + 1), Wrong.DOUBLE_BILLED),
+    ("an event held back", lambda f: f.quarantined.append(("r", "conflicting")), Wrong.UNBILLED),
+    ("a claim left behind", lambda f: f.leftovers.append("{p:default}claims:w"), Wrong.LEFT),
+]
+
+
+@pytest.mark.parametrize(("plant", "what"), [each[1:] for each in PLANTED], ids=[each[0] for each in PLANTED])
+def test_a_planted_fault_is_found(plant: Callable[[Facts], None], what: Wrong):
+    """One thing is wrong in a clean round: it is found, as what it is."""
     facts = clean()
-    facts.answers = [replace(facts.answers[0], **change)]
+    plant(facts)
     assert what in wrongs(facts)
 
 
-def test_a_wrong_log_is_found():
-    """A hole, a second end, something behind the end, text that is there twice, no log at all."""
-    for at, entry, what in [
+@pytest.mark.parametrize(
+    "name", [name for name, _, what in PLANTED if what in (Wrong.UNBILLED, Wrong.DOUBLE_BILLED)]
+)
+def test_no_judge_of_the_bill_leans_on_another(name: str):
+    """A planted fault of the bill is found although nothing is said of the text: the judgements are three."""
+    facts = clean()
+    next(plant for each, plant, _ in PLANTED if each == name)(facts)
+    found = judge(facts, scripted=False)
+    assert next(what for each, _, what in PLANTED if each == name) in {finding.what for finding in found}
+
+
+@pytest.mark.parametrize(
+    ("at", "entry", "what"),
+    [
+        (1, Entry(2, EntryKind.MOVED), Wrong.DOUBLED),
         (2, Entry(4, EntryKind.MOVED), Wrong.LOST),
-        (2, Entry(3, EntryKind.END), Wrong.DOUBLED),
+        (2, Entry(3, EntryKind.END, v=clean().logs["r"][-1].v), Wrong.DOUBLED),
         (4, Entry(5, EntryKind.MOVED), Wrong.DOUBLED),
         (3, Entry(4, EntryKind.TEXT, "again", 0), Wrong.DOUBLED),
-    ]:
-        facts = clean()
-        facts.logs["r"] = [entry if here == at else each for here, each in enumerate(facts.logs["r"])]
-        assert what in wrongs(facts)
+        (3, Entry(4, EntryKind.TEXT, RIGHT.text[5:], 6), Wrong.DOUBLED),
+    ],
+    ids=["entry dropped", "hole", "second end", "behind the end", "text twice", "gap in the text"],
+)
+def test_a_wrong_log_is_found(at: int, entry: Entry, what: Wrong):
+    """One entry of the log is another one."""
     facts = clean()
-    facts.logs.clear()
-    assert wrongs(facts) == {Wrong.LOST}
+    facts.logs["r"] = [entry if here == at else each for here, each in enumerate(facts.logs["r"])]
+    assert what in wrongs(facts)
 
 
-def test_wrong_billing_is_found():
-    """No row, two events, a stranger's row, a slot that counted twice, an event held back."""
+def test_an_end_that_the_log_tells_otherwise_is_found():
+    """The client and the log's last entry must say the same."""
+    facts = clean()
+    end = msgspec.json.decode(facts.logs["r"][-1].v) | {"reason": "cancelled"}
+    facts.logs["r"] = [*facts.logs["r"][:-1], Entry(5, EntryKind.END, v=msgspec.json.encode(end))]
+    assert wrongs(facts) == {Wrong.DOUBLED}
+
+
+def test_an_event_that_was_trimmed_before_it_was_read_is_not_missing():
+    """By the pool's own count it was published."""
     facts = clean()
     facts.events.clear()
+    assert facts.events_added == 1
     assert wrongs(facts) == set()
-    facts = clean()
-    facts.posted.clear()
-    assert Wrong.UNBILLED in wrongs(facts)
-    facts = clean()
-    facts.events.append(usage_event())
-    assert wrongs(facts) == {Wrong.DOUBLE_BILLED}
-    facts = clean()
-    facts.posted.append(replace(facts.posted[0], request="nobody's"))
-    assert Wrong.DOUBLE_BILLED in wrongs(facts)
-    facts = clean()
-    sums = facts.settled["t"]
-    facts.settled = {"t": replace(sums, requests=2, output=2 * sums.output)}
-    assert wrongs(facts) == {Wrong.DOUBLE_BILLED}
-    facts = clean()
-    facts.quarantined.append("r: conflicting")
-    assert wrongs(facts) == {Wrong.UNBILLED}
 
 
-def test_what_is_left_behind_is_found():
-    """A claim or a slot that nobody gave back."""
+OUTAGE = Outage(lost_from=0.05, at=1.0, back_at=3.0)
+
+
+def test_a_request_that_redis_forgot_is_excused():
+    """Accepted in the time that was lost: it ends log_lost, or it ended and Redis knows nothing of it."""
+    for plant in (forget, log_lost):
+        facts = clean()
+        plant(facts)
+        assert wrongs(facts)
+        facts.outages = [OUTAGE]
+        assert wrongs(facts) == set()
+
+
+@pytest.mark.parametrize(
+    "outage",
+    [Outage(0.2, 1.0, 3.0), Outage(-3.0, -2.0, -1.0), Outage(5.0, 6.0, 7.0)],
+    ids=["accepted before what was lost", "asked after it", "over before it"],
+)
+def test_what_redis_knew_may_not_be_forgotten(outage: Outage):
+    """The same is a finding where the request was accepted before or after the time that is lost."""
+    for plant in (forget, log_lost):
+        facts = clean()
+        plant(facts)
+        facts.outages = [outage]
+        assert {Wrong.LOST, Wrong.UNBILLED} <= wrongs(facts)
+
+
+def test_a_forgotten_request_may_not_go_on():
+    """It ended log_lost, and its log has an end; or its text is another."""
     facts = clean()
-    facts.leftovers.append("{p:default}claims:w")
-    assert wrongs(facts) == {Wrong.LEFT}
+    log = facts.logs["r"]
+    log_lost(facts)
+    facts.outages = [OUTAGE]
+    facts.logs["r"] = log
+    assert Wrong.DOUBLED in wrongs(facts)
+    facts = clean()
+    facts.outages = [OUTAGE]
+    seen(text="x" + RIGHT.text)(facts)
+    assert Wrong.DOUBLED in wrongs(facts)
+
+
+def test_an_end_that_redis_lost_may_be_published_again():
+    """And another worker's end of it is held back; but it is posted once, and only where the end was lost."""
+    facts = clean()
+    facts.events.append(usage_event(claims=2))
+    facts.quarantined.append(("r", "conflicting"))
+    facts.outages = [Outage(1.5, 2.5, 3.0)]
+    assert wrongs(facts) == set()
+    facts.posted.append(facts.posted[0])
+    assert wrongs(facts) == {Wrong.DOUBLE_BILLED}
+    facts.posted.pop()
+    facts.outages = [Outage(2.1, 2.5, 3.0)]
+    assert wrongs(facts) == {Wrong.DOUBLE_BILLED, Wrong.UNBILLED}
+
+
+def test_a_log_may_begin_again_once_an_outage():
+    """Epoch 2 after one outage, not 3."""
+    facts = clean()
+    facts.outages = [OUTAGE]
+    seen(epoch=2)(facts)
+    assert wrongs(facts) == set()
+    seen(epoch=3)(facts)
+    assert wrongs(facts) == {Wrong.DOUBLED}
+
+
+def test_poison_ends_as_poison_and_nothing_else_does():
+    """A request that kills its workers ends engine_lost without a word; any other end of it is wrong."""
+    facts = clean()
+    poison = msgspec.structs.replace(QUESTION, poison=True)
+    seen(question=poison)(facts)
+    assert wrongs(facts) == {Wrong.DOUBLED}
+    end = {"reason": "error", "usage": {"input": 0, "output": 0}, "cost": {"nano": 0}}
+    nothing = {"reason": "error", "input": 0, "output": 0, "cost_nano": 0}
+    seen(code="engine_lost", text="", **nothing)(facts)
+    row(**nothing)(facts)
+    event(reason="error", input_uncached=0, output_text=0, cost_nano=0)(facts)
+    sums(input=0, output=0, cost_nano=0)(facts)
+    facts.logs["r"] = [Entry(1, EntryKind.RUNNING), Entry(2, EntryKind.END, v=msgspec.json.encode(end))]
+    assert wrongs(facts) == set()
+    seen(question=QUESTION)(facts)
+    assert wrongs(facts) == {Wrong.LOST}
 
 
 def test_a_pause_is_from_the_fault_to_the_next_text():
@@ -148,5 +339,6 @@ def test_a_pause_is_from_the_fault_to_the_next_text():
     facts = clean()
     seams = (Seam(10.2, "lost", 10.5), Seam(20.1, "drain", 20.2), Seam(30.1, "lost", None))
     answer = replace(facts.answers[0], seams=seams)
-    strikes = [Strike(at, "kill", "w", frozenset({held})) for at, held in ((5, "r"), (10, "r"), (10.1, "x"))]
-    assert pauses([answer], strikes) == [pytest.approx(0.5)]
+    hits = ((5, "r", False), (10, "r", True), (10.1, "x", False))
+    strikes = [Strike(at, "kill", "w", frozenset({held}), warm) for at, held, warm in hits]
+    assert pauses([answer], strikes) == [(pytest.approx(0.5), True)]
