@@ -22,6 +22,7 @@ from billing.quota import Quota
 from billing.tables import UsageRow
 from core.clock import now_ms
 from core.database import Database, insert_ignore, require_schema
+from core.pools import known_pools
 from core.redis import Client, connect
 from core.settings import Settings
 from core.telemetry import logger
@@ -32,10 +33,12 @@ RETRY_SECONDS = 1.0
 CLAIM_SECONDS = 2.0
 TRIM_SECONDS = 1.0
 FORGET_SECONDS = 600.0
+LOOK_SECONDS = 1.0
 
 
 class Biller:
-    """One consumer over the streams of some pools. Any number of billers may run."""
+    """One consumer over the streams of all pools: `pools`, and every other of the installation. Any number of
+    billers may run."""
 
     def __init__(
         self,
@@ -47,14 +50,28 @@ class Biller:
     ) -> None:
         self._db = db
         self._quota = Quota(redis, settings)
-        consumer = f"{settings.node}-{os.getpid()}-{secrets.token_hex(4)}"
-        self._streams = [EndedStream(redis, pool, consumer, claim_idle_ms) for pool in pools]
+        self._redis = redis
+        self._pools = set(pools)
+        self._consumer = f"{settings.node}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._claim_idle_ms = claim_idle_ms
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve every pool until `stop` is set; a batch under way is finished."""
+        """Serve every pool, those that come up meanwhile too, until `stop` is set; a batch under way is
+        finished."""
+        served = set[str]()
         async with asyncio.TaskGroup() as group:
-            for stream in self._streams:
-                group.create_task(self._serve(stream, stop))
+            while not stop.is_set():
+                for pool in sorted((self._pools | await self._known()) - served):
+                    served.add(pool)
+                    stream = EndedStream(self._redis, pool, self._consumer, self._claim_idle_ms)
+                    group.create_task(self._serve(stream, stop))
+                await _wait(stop, LOOK_SECONDS)
+
+    async def _known(self) -> set[str]:
+        try:
+            return await known_pools(self._redis)
+        except (RedisError, OSError):
+            return set()  # the streams say so
 
     async def _serve(self, stream: EndedStream, stop: asyncio.Event) -> None:
         """A failure leaves its batch pending: it is claimed again once Redis and SQL answer."""

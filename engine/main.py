@@ -7,6 +7,7 @@ import os
 import secrets
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from importlib.util import find_spec
 from itertools import islice
 from typing import NoReturn
@@ -52,6 +53,9 @@ TEST_UNSOUND = "PARLEY_TEST_UNSOUND"
 SCRIPTED_VOCABULARY = 256
 
 
+pool_option = click.option("--pool", help="The pool to work in. By default PARLEY_POOL.")
+
+
 @click.group()
 def engine() -> None:
     """The engine's processes."""
@@ -59,9 +63,10 @@ def engine() -> None:
 
 @engine.command("worker")
 @click.option("--name", hidden=True, help="This process's name in the pool.")
-def worker_command(name: str | None) -> None:
+@pool_option
+def worker_command(name: str | None, pool: str | None) -> None:
     """Run one vLLM engine that takes work from the pool."""
-    settings = Settings()
+    settings = _settings(pool)
     scripted = os.environ.get(TEST_BACKEND) == "scripted"
     if not scripted:
         _with_engine_environment(settings)
@@ -77,8 +82,13 @@ def worker_command(name: str | None) -> None:
 
 @engine.command("supervisor")
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="How many to run.")
-def supervisor_command(workers: int) -> None:
-    """Keep this node's workers running and the pool tidy."""
+@pool_option
+def supervisor_command(workers: int, pool: str | None) -> None:
+    """Keep this node's workers running and the pool tidy. A second pool is a second supervisor.
+
+    Requests come to a pool by their model's route (`parley models route`) or because they are moved there
+    (`parley requests migrate`).
+    """
 
     async def main(settings: Settings, stop: asyncio.Event) -> None:
         redis = connect(settings)
@@ -87,7 +97,11 @@ def supervisor_command(workers: int) -> None:
         finally:
             await redis.aclose()
 
-    run(Settings(), "supervisor", main)
+    run(_settings(pool), "supervisor", main)
+
+
+def _settings(pool: str | None) -> Settings:
+    return Settings(pool=pool) if pool else Settings()
 
 
 async def _work(settings: Settings, stop: asyncio.Event, name: str, scripted: bool) -> int:
@@ -177,7 +191,7 @@ async def _model(settings: Settings) -> ModelRecord:
         await db.close()
     if record is None:
         raise StartupError(f"the model {settings.model} is not registered: add it with `parley models`")
-    return record
+    return replace(record, pool=settings.pool)  # the row's pool is where new requests go
 
 
 async def _announce(settings: Settings, record: ModelRecord) -> None:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from urllib.parse import quote
 
 import psutil
 from redis.exceptions import RedisError
@@ -168,7 +169,7 @@ class Slot:
         self._to(SlotState.ALARM if self._alarmed else SlotState.STARTING)
         try:
             logs.mkdir(mode=0o700, parents=True, exist_ok=True)
-            process = await spawn(argv, self._environment(os.environ), logs / f"worker-{self._index}.log")
+            process = await spawn(argv, self._environment(os.environ), logs / self._log_name)
         except (StartupError, OSError) as error:
             log.error("worker not started", worker=self.worker, error=str(error))
             return 1
@@ -219,7 +220,7 @@ class Slot:
             return
         self._load_failures += 1
         if self._load_failures == LOAD_RETRIES + 1:
-            self._why = f"its model has not loaded {self._load_failures} times: see worker-{self._index}.log"
+            self._why = f"its model has not loaded {self._load_failures} times: see {self._log_name}"
             log.error("model does not load", worker=self.worker, code=code, failures=self._load_failures)
             instruments.alarms.add(1, {"kind": "load"})
 
@@ -249,9 +250,16 @@ class Slot:
         self._state = state
         self._changed()
 
+    @property
+    def _log_name(self) -> str:
+        """Supervisors of several pools share a data folder."""
+        pool = self._settings.pool
+        of_pool = "" if pool == Settings.model_fields["pool"].default else f"{quote(pool, safe='')}-"
+        return f"worker-{of_pool}{self._index}.log"
+
     def _environment(self, base: Mapping[str, str]) -> dict[str, str]:
         """Ours, and an even share of the cores where nobody said otherwise."""
-        environment = dict(base)
+        environment = dict(base) | {"PARLEY_POOL": self._settings.pool}
         if self.gpu is not None:
             environment |= self.gpu.environment
         if self._settings.worker_threads is None and "OMP_NUM_THREADS" not in environment:

@@ -4,14 +4,17 @@
 -- or `ended`; nil for an unknown id. Whoever asked copies it next; where that fails, the reaper names it after the retry.
 local t, id, destination, retry = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local req, member = key('req', t, id), member_of(t, id)
-local status, class, dest, hop = unpack(call('HMGET', req, 'status', 'class', 'dest', 'hop'))
+local status, class, dest, hop, order = unpack(call('HMGET', req, 'status', 'class', 'dest', 'hop', 'order'))
 if not status then
   return nil
 elseif status ~= 'queued' and status ~= 'running' and status ~= 'parked' then
   return { status, dest or '', number_of(hop) }
 end
+notice_restart()
+if number_of(order) <= number_of(call('HGET', KEYS[1], 'restart_order')) then
+  doubt(t, id)
+end
 if status == 'running' then
-  notice_restart()
   set_control(t, id, MIGRATE)
   take_back(t, id, 'moving', 'pool')
 elseif status == 'queued' then

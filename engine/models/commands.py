@@ -3,14 +3,18 @@
 import asyncio
 
 import click
+from redis.exceptions import RedisError
 from rich.console import Console
 from rich.table import Table
 
 from core.database import Database, migrate
 from core.embedded import ensure_home
+from core.errors import StartupError
+from core.redis import connect
 from core.settings import Settings
 from engine.models.provision import prepare, register
-from engine.models.registry import ModelRecord, list_models
+from engine.models.registry import ModelRecord, list_models, resolve, route
+from engine.queue import PoolQueue
 
 FINGERPRINT_CHARACTERS = 12
 
@@ -41,6 +45,38 @@ def list_command() -> None:
         facts = (record.name, record.version, fingerprint, record.pool, f"{record.max_model_len:,}")
         table.add_row(*facts, str(record.folder))
     Console().print(table if records else "No model yet: parley models add smollm2")
+
+
+@command.command("route")
+@click.argument("model")
+@click.option("--to", "pool", required=True, help="The pool that new requests go to.")
+def route_command(model: str, pool: str) -> None:
+    """Send new requests of MODEL to another pool, within two seconds, where a worker must run it already.
+
+    What is in the old pool stays there: `parley requests migrate --all --from-pool OLD --to POOL` moves it.
+    `parley up` and `parley models add` route a model back to PARLEY_POOL.
+    """
+    before = asyncio.run(_route(Settings(), model, pool))
+    click.echo(f"new requests of {model} go to pool {pool}" + (f", no more to {before}" * (before != pool)))
+
+
+async def _route(settings: Settings, model: str, pool: str) -> str:
+    db, redis = Database(settings.database_endpoint), connect(settings)
+    try:
+        record = await resolve(db, model)
+        if record is None:
+            raise StartupError(f"there is no model {model}: see `parley models list`")
+        workers = await PoolQueue(redis, pool, settings).workers()
+        if not any(worker.alive and worker.fingerprint == record.fingerprint for worker in workers):
+            missing = f"no worker of pool {pool} runs {model} {record.version}"
+            raise StartupError(f"{missing}: start `parley supervisor --pool {pool}`")
+        await route(db, model, pool)
+        return record.pool
+    except (RedisError, OSError) as error:
+        raise StartupError(f"Redis does not answer at {settings.redis_endpoint}") from error
+    finally:
+        await redis.aclose()
+        await db.close()
 
 
 async def _add(settings: Settings, model: str) -> ModelRecord:

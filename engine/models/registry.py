@@ -31,7 +31,8 @@ CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class ModelRecord:
-    """One model version as requests and workers see it. `max_model_len` counts prompt and answer tokens."""
+    """One model version as requests and workers see it. `pool`: where new requests go; `max_model_len` counts
+    prompt and answer tokens."""
 
     name: str
     version: str
@@ -86,6 +87,14 @@ async def save(db: Database, record: ModelRecord, manifest: Mapping[str, Any], n
             created_ms=row.created_ms if row else now_ms,
         )
         await session.merge(fresh)
+
+
+async def route(db: Database, name: str, pool: str) -> None:
+    """From now on new requests of this model go to `pool`."""
+    async with db.transaction() as session:
+        for row in await session.exec(select(ModelVersion).where(col(ModelVersion.name) == name)):
+            row.pool = pool
+            session.add(row)
 
 
 def _record(row: ModelVersion) -> ModelRecord:
