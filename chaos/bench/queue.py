@@ -1,6 +1,7 @@
 """`python -m chaos bench queue`: what the pool's scripts cost a Redis that holds a long line.
 
-Times are the server's own, from its slow log with every call in it, so they hold no network and no Python.
+Times are the server's own, from its slow log with every call in it, so they hold no network and no Python;
+only what a request waits for an idle worker is from call to answer.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from core.embedded import EmbeddedValkey, ensure_home
 from core.ids import uuid7
 from core.redis import Client, Script, connect
 from core.settings import Settings
+from core.tasks import end_tasks
 from engine import scripts
 from engine.api import (
     Append,
@@ -37,6 +40,9 @@ from engine.api import (
 )
 
 CLAIM_MS_MAX = 5.0
+WAKE_MS_MAX = 3.0
+WAKES_MAX = 200
+IDLE_SECONDS = 0.02
 FINGERPRINT = "bench@1"
 PROMPT_TOKENS = 64
 FLUSH_REQUESTS = 32
@@ -155,6 +161,7 @@ def queue(tenants: int, requests: int, calls: int, as_json: bool) -> None:
 async def _measure(tenants: int, requests: int, calls: int) -> list[Figure]:
     found: list[Figure] = []
     async with lines() as redis:
+        found += await _idle(Line(redis[0], redis[1]), min(calls, WAKES_MAX))
         for count, waiting in ((min(tenants, 10), 1_000), (tenants, requests)):
             line = Line(redis[0], redis[1])
             await redis[0].flushall()
@@ -164,6 +171,34 @@ async def _measure(tenants: int, requests: int, calls: int) -> list[Figure]:
             progress(f"{waiting} requests of {count} tenants in {time.monotonic() - began:.1f} s")
             found += await _costs(line, f"{count} tenants, {waiting} waiting", calls, waiting)
     return found
+
+
+async def _idle(line: Line, times: int) -> list[Figure]:
+    """From before the enqueue to the claim in the hands of a worker that waits as workers do."""
+    claimed: asyncio.Queue[float] = asyncio.Queue()
+
+    async def worker() -> None:
+        for call in count(1):
+            if (await line.queue.claim("idle", call, Offer(FINGERPRINT, 1, 10_000, 10_000))).claims:
+                claimed.put_nowait(time.perf_counter())
+            else:
+                await line.queue.wait_for_work()
+
+    working = asyncio.create_task(worker())
+    took: list[float] = []
+    try:
+        for number in range(times):
+            await line.queue.register("idle", FINGERPRINT, {"kv_tokens": 10_000_000})
+            await asyncio.sleep(IDLE_SECONDS)
+            began = time.perf_counter()
+            await line.enqueue(0, number)
+            took.append(1000 * (await claimed.get() - began))
+    finally:
+        await end_tasks([working])
+    return [
+        Figure("enqueue to claim, idle worker: p50", percentile(took, 0.5), "ms", most=WAKE_MS_MAX),
+        Figure("enqueue to claim, idle worker: p99", percentile(took, 0.99), "ms"),
+    ]
 
 
 async def _costs(line: Line, where: str, calls: int, waiting: int) -> list[Figure]:
