@@ -19,6 +19,7 @@ from chaos.faults import (
     kill_redis,
     kill_worker,
     oversize,
+    poison,
     reload,
     stop_worker,
 )
@@ -97,6 +98,16 @@ ALL = (
         strikes=8,
         settings=SPREAD,
         pause_p99_ms=10_000,
+    ),
+    Scenario(
+        "poison",
+        "Questions that kill every worker that runs them, beside innocent ones.",
+        poison.strike,
+        per_second=0.5,
+        vllm_per_second=0.5,
+        strikes=4,
+        settings=SPREAD | {"test_poison": poison.MARKER},
+        engines=frozenset({Engine.SCRIPTED}),
     ),
     Scenario(
         "kill-redis",

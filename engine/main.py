@@ -28,7 +28,7 @@ from engine import selftest
 from engine.answer import Answer
 from engine.backends.base import Engine, EngineDeadError
 from engine.backends.environment import engine_environment
-from engine.backends.scripted import ScriptedEngine, seeded
+from engine.backends.scripted import ScriptedEngine, poisoned, seeded
 from engine.continuation import ModelLimits
 from engine.fleet import Fleet, OrderKind
 from engine.models.registry import ModelRecord, resolve
@@ -50,6 +50,7 @@ TEST_BACKEND = "PARLEY_TEST_BACKEND"
 TEST_STEP_MS = "PARLEY_TEST_STEP_MS"
 TEST_SEED = "PARLEY_TEST_SEED"
 TEST_UNSOUND = "PARLEY_TEST_UNSOUND"
+TEST_POISON = "PARLEY_TEST_POISON"
 SCRIPTED_VOCABULARY = 256
 
 
@@ -219,7 +220,10 @@ def _scripted(tokenizer: Tokenizer) -> Engine:
     if os.environ.get(TEST_UNSOUND):
         return ScriptedEngine(lambda _: secrets.choice(vocabulary), 0.001)
     seed, step_ms = int(os.environ.get(TEST_SEED, "1")), float(os.environ.get(TEST_STEP_MS, "10"))
-    return ScriptedEngine(seeded(seed, vocabulary), step_ms / 1000)
+    script = seeded(seed, vocabulary)
+    if poison := os.environ.get(TEST_POISON):
+        script = poisoned(script, tokenizer.encode(poison, add_special_tokens=False).ids)
+    return ScriptedEngine(script, step_ms / 1000)
 
 
 def _is_plain(text: str) -> bool:

@@ -6,6 +6,8 @@ continuation with a wrong seam shows.
 
 import array
 import asyncio
+import os
+import signal
 import time
 import zlib
 from collections import deque
@@ -33,6 +35,18 @@ def seeded(seed: int, vocabulary: Sequence[int]) -> NextToken:
         return vocabulary[zlib.crc32(packed, seed) % len(vocabulary)]
 
     return next_token
+
+
+def poisoned(next_token: NextToken, marker: Sequence[int]) -> NextToken:
+    """The same script in a process that dies, as by a device fault, at work on a prompt with these ids."""
+    packed = array.array("I", marker).tobytes()
+
+    def fatal(context: Sequence[int]) -> int:
+        if packed in array.array("I", context).tobytes():
+            os.kill(os.getpid(), signal.SIGKILL)
+        return next_token(context)
+
+    return fatal
 
 
 @dataclass

@@ -1,11 +1,13 @@
 """The scripted engine behaves like an engine: steps in lockstep, limits, end-of-sequence, aborts, death."""
 
 import asyncio
+import os
+import signal
 
 import pytest
 
 from engine.backends.base import EngineDeadError, Finish, Generation, StepOutput
-from engine.backends.scripted import ScriptedEngine, seeded
+from engine.backends.scripted import ScriptedEngine, poisoned, seeded
 from tests.engine.tokens import EOS
 
 VOCABULARY = range(97, 123)
@@ -24,6 +26,17 @@ async def test_a_continuation_says_what_the_whole_would_have_said():
     assert whole[:4] + (await _run(engine, part))["part"] == whole
     other = (await _run(ScriptedEngine(seeded(6, VOCABULARY), step_seconds=0), asked("whole")))["whole"]
     assert other != whole
+
+
+def test_poison_kills_who_runs_it_and_changes_nothing_else(monkeypatch: pytest.MonkeyPatch):
+    """A prompt that holds the marker is fatal; every other one has the same answer as without it."""
+    killed: list[int] = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: killed.append(number))  # pyright: ignore
+    script, fatal = seeded(5, VOCABULARY), poisoned(seeded(5, VOCABULARY), [7, 8])
+    assert fatal([7, 9, 8]) == script([7, 9, 8])
+    assert killed == []
+    fatal([1, 7, 8, 2])
+    assert killed == [signal.SIGKILL]
 
 
 async def test_end_of_sequence_waits_for_min_tokens():
