@@ -67,7 +67,10 @@ class Worker:
 @click.option("--seed", default=1, show_default=True)
 @json_option
 def fairness(seconds: int, workers: int, seed: int, as_json: bool) -> None:
-    """Jain's index of weighted service of three backlogged tenants, weights 1, 2, 4 (aim: 0.99)."""
+    """How evenly tenants of weights 1, 2 and 4 are served.
+
+    All three have a backlog all the time. Aim: Jain's index of service by weight >= 0.99.
+    """
     service = uvloop.run(_serve(seconds, workers, random.Random(seed)))
     shares = [service[f"weight{weight:g}"] / weight for weight in WEIGHTS]
     figures = [Figure("Jain's index of service by weight", jain(shares), "", least=JAIN_LEAST)]

@@ -84,7 +84,10 @@ class Found:
 @engine_option(Engine.VLLM)
 @json_option
 def interactive(slots: int, rounds: int, probes: int, engine: Engine, as_json: bool) -> None:
-    """First token of interactive work on a worker full of bulk work, of raw AsyncLLM's (aim: 1.15)."""
+    """First token of interactive work on a worker full of bulk.
+
+    Aim: at most 1.15 times what raw AsyncLLM takes beside as many decoding streams (medians).
+    """
     setting = Setting(2 * slots, slots, BULK_TOKENS, probes, PROBE_TOKENS, first=0)
     found = asyncio.run(_measure(engine, slots, rounds, setting))
     show("interactive", found.figures(), as_json, {"slots": slots, "engine": engine.value, "rounds": rounds})

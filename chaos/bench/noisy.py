@@ -62,7 +62,10 @@ class Met:
 def noisy(
     slots: int, flood: int, rounds: int, probes: int, raw_probes: int, engine: Engine, as_json: bool
 ) -> None:
-    """A quiet tenant's first token under a flood, of that on a worker as full (aim: p95 1.2)."""
+    """First token of a quiet tenant under another one's flood.
+
+    Aim: p95 at most 1.2 times that on an equally full worker without a backlog.
+    """
     setting = Setting(slots + TO_KEEP_FULL, slots, NOISY_TOKENS, probes, PROBE_TOKENS, first=0)
     found, fifo = asyncio.run(_measure(engine, setting, flood, rounds, raw_probes))
     figures = [row for name, met in found.items() for row in met.figures(name)]

@@ -32,7 +32,10 @@ Once = Callable[[str, int], Awaitable[Pair]]
 @click.option("--rounds", default=2, show_default=True, help="Of each target, in turns.")
 @json_option
 def prefill(prompt_tokens: int, rounds: int, as_json: bool) -> None:
-    """First token of a short request beside a maximal prefill, with and without vLLM's threshold for it."""
+    """First token of a short request beside a maximal prefill.
+
+    With and without vLLM's `long_prefill_token_threshold`.
+    """
     found = asyncio.run(_measure(prompt_tokens, rounds))
     figures = [
         Figure(f"first token, {who}, {name}", statistics.median(each[at].ttft_seconds for each in pairs), "s")

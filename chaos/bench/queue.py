@@ -153,7 +153,10 @@ def request_of(tenant: str, now: int, priority: PriorityClass = PriorityClass.IN
 @click.option("--calls", default=1_000, show_default=True, type=click.IntRange(10), help="Of each kind.")
 @json_option
 def queue(tenants: int, requests: int, calls: int, as_json: bool) -> None:
-    """What claim, append and enqueue cost the server (aim: claim p99 < 5 ms), short line and long one."""
+    """What claim, append and enqueue cost, short line and long.
+
+    Aims: claim p99 < 5 ms; from enqueue to the claim of an idle worker p50 < 3 ms.
+    """
     figures = uvloop.run(_measure(tenants, requests, calls))
     show("queue", figures, as_json, {"tenants": tenants, "requests": requests})
 

@@ -33,7 +33,10 @@ Starts = list[dict[str, int]]
 @engine_option(Engine.VLLM)
 @json_option
 def start(starts: int, engine: Engine, as_json: bool) -> None:
-    """What a worker's start takes: imports, model load, memory profile, warm-up, self-test."""
+    """What a worker's start takes, by phase.
+
+    Imports, model load, memory profile, warm-up, self-test.
+    """
     progress("imports")
     figures = [
         Figure(f"imports: {name}", _cpu_ms(code), "CPU ms")

@@ -78,11 +78,37 @@ def test_a_drain_loses_nothing():
     assert found["its exit code"] == 0
 
 
+def test_interactive_work_beside_bulk():
+    """The worker is full but for what bulk leaves free, and the engine's own queue is told."""
+    found = figures("interactive", "--engine", "scripted", "--slots", "8", "--rounds", "1", "--probes", "3")
+    assert found["streams of bulk work beside it, as planned"] == 7
+    assert found["first token, full of bulk work, p50"] > 0
+    assert found["longest queue inside the engine"] <= 2
+
+
+def test_a_quiet_tenant_beside_a_flood():
+    """Three settings, each with its first tokens."""
+    small = ("--slots", "4", "--flood", "12", "--rounds", "1", "--probes", "3")
+    found = figures("noisy", "--engine", "scripted", *small)
+    for setting in ("idle", "full, no backlog", "under the flood"):
+        assert found[f"first token, {setting}, p95"] > 0
+    assert found["p95 under the flood, of full"] > 0
+
+
+def test_a_start_is_told_by_phase():
+    """Its parts make up the whole, and imports are counted in CPU time."""
+    found = figures("start", "--engine", "scripted", "--starts", "1")
+    parts = [value for name, value in found.items() if name.startswith("start: ") and name != "start: total"]
+    assert abs(sum(parts) - found["start: total"]) <= len(parts)
+    assert found["imports: the worker's modules"] > found["imports: python alone"] > 0
+
+
 def test_each_benchmark_says_what_it_does():
     """--help of the group lists them all, with a line of its own that is not cut."""
     command = [sys.executable, "-m", "chaos", "bench", "--help"]
     listed = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=True).stdout
     lines = {line.split()[0]: line for line in listed.splitlines() if line.strip()}
-    for name in ("sessions", "relay", "wire", "slow-readers", "resume", "cancel", "drain", "stream"):
+    session = ("sessions", "relay", "wire", "slow-readers", "resume", "cancel", "drain", "stream")
+    for name in (*session, "queue", "fairness", "interactive", "noisy", "prefill", "start"):
         assert len(lines[name].split()) > 3
         assert not lines[name].endswith("...")
