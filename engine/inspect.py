@@ -160,19 +160,20 @@ class Inspection:
 
     async def requests(self, tenant: str | None, status: Status | None, limit: int) -> list[RequestRow]:
         """Requests of this pool, those that have not ended unless `status` says so; the nearest deadline
-        first, the latest end first."""
+        first, what is on its way to another pool before all; the latest end first."""
         if status is Status.ENDED:
             return await self._ended(tenant, limit)
         rows: list[RequestRow] = []
-        for start in range(0, SCANNED_MAX, PAGE):
-            names = await self._redis.zrange(self._key("deadlines"), start, start + PAGE - 1)
-            members = [keys.split_member(name.decode()) for name in names]
-            wanted = [member for member in members if tenant in (None, member[0])]
-            for (t, id), fields in zip(wanted, await self._records(wanted), strict=True):
-                if fields["status"] and status in (None, fields["status"]):
-                    rows.append(_row(self._pool, t, id, fields))
-            if len(rows) >= limit or len(names) < PAGE:
-                break
+        for line in ("moving", "deadlines"):
+            for start in range(0, SCANNED_MAX, PAGE):
+                names = await self._redis.zrange(self._key(line), start, start + PAGE - 1)
+                members = [keys.split_member(name.decode()) for name in names]
+                wanted = [member for member in members if tenant in (None, member[0])]
+                for (t, id), fields in zip(wanted, await self._records(wanted), strict=True):
+                    if fields["status"] and status in (None, fields["status"]):
+                        rows.append(_row(self._pool, t, id, fields))
+                if len(rows) >= limit or len(names) < PAGE:
+                    break
         return rows[:limit]
 
     async def find(self, id: str, tenant: str | None) -> tuple[str, str] | None:

@@ -8,13 +8,15 @@ import click
 from redis.exceptions import RedisError
 
 from core.errors import StartupError
+from core.pools import known_pools
 from core.redis import connect
 from core.settings import Settings
-from engine.inspect import Inspection
+from engine.inspect import Inspection, RequestDetail
 from engine.queue import PoolQueue
 
 T = TypeVar("T")
 
+tenant_option = click.option("--tenant", help="The tenant's id. Without it, whoever's it is.")
 pool_option = click.option("--pool", help="By default PARLEY_POOL.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 
@@ -25,8 +27,13 @@ class Pool:
     def __init__(self, settings: Settings, queue: PoolQueue) -> None:
         self.settings = settings
         self.queue = queue
+        self.name = queue.pool
         self.inspection = Inspection(queue)
         self.fleet = self.inspection.fleet
+
+    def another(self, name: str) -> "Pool":
+        """Another pool of the same installation."""
+        return Pool(self.settings, PoolQueue(self.queue.redis, name, self.settings))
 
 
 def in_pool(name: str | None, action: Callable[[Pool], Awaitable[T]]) -> T:
@@ -46,3 +53,17 @@ def in_pool(name: str | None, action: Callable[[Pool], Awaitable[T]]) -> T:
         raise StartupError(
             f"Redis does not answer at {settings.redis_endpoint}: is Parley running? ({type(error).__name__})"
         ) from error
+
+
+async def find_request(pool: Pool, id: str, tenant: str | None) -> tuple[Pool, RequestDetail]:
+    """A request and its pool: this one, or another of the installation that knows it."""
+    others = sorted(await known_pools(pool.queue.redis) - {pool.name})
+    for each in [pool, *map(pool.another, others)]:
+        member = await each.inspection.find(id, tenant)
+        detail = await each.inspection.request(*member) if member else None
+        if detail is not None:
+            return each, detail
+    whose = f" of tenant {tenant}" if tenant else ""
+    raise StartupError(
+        f"pool {pool.name} knows no request {id!r}{whose}" + (", nor does any other pool" if others else "")
+    )

@@ -1,4 +1,4 @@
-"""`parley requests`: see a pool's requests and cancel one. Never shows what was said."""
+"""`parley requests`: see a pool's requests, cancel one, move them. Never shows what was said."""
 
 import asyncio
 import time
@@ -12,21 +12,24 @@ from rich.table import Table
 
 from billing.api import Quota
 from core.errors import StartupError
-from engine.commands.connection import Pool, in_pool, json_option, pool_option
+from engine.commands.connection import Pool, find_request, in_pool, json_option, pool_option, tenant_option
+from engine.commands.migrate import migrate
 from engine.commands.text import NOTHING, console, duration, time_of_day, worker_table
 from engine.ending import end_unclaimed
 from engine.inspect import RequestDetail, RequestRow, WorkerRow
+from engine.queue_types import Moved
 from engine.request import Control, EndReason, Status
 
 CANCEL_SECONDS_MAX = 5.0
 POLL_SECONDS = 0.05
 
-tenant_option = click.option("--tenant", help="The tenant's id. Without it, whoever's it is.")
-
 
 @click.group()
 def command() -> None:
     """Requests in a pool. Prompts and answers are never shown."""
+
+
+command.add_command(migrate)
 
 
 @command.command("list")
@@ -54,12 +57,12 @@ def list_command(tenant: str | None, status: str | None, limit: int, pool: str |
 @pool_option
 @json_option
 def show(id: str, tenant: str | None, pool: str | None, as_json: bool) -> None:
-    """Where the request ID is, how far it got, who reads it."""
-    found, worker = in_pool(pool, lambda each: _show(each, id, tenant))
+    """Where the request ID is, how far it got, who reads it. One that has moved is shown where it is now."""
+    found, worker, came_from = in_pool(pool, lambda each: _show(each, id, tenant))
     if as_json:
-        click.echo(msgspec.json.encode({**_flat(found), "at": worker}))
+        click.echo(msgspec.json.encode({**_flat(found), "at": worker, "came_from": came_from}))
         return
-    for name, value in _lines(found):
+    for name, value in _lines(found, came_from):
         click.echo(f"{name:15}{value}")
     if worker is not None:
         console().print(worker_table([worker]))
@@ -80,29 +83,29 @@ async def _list(
     return await pool.inspection.requests(tenant, status, limit), await pool.queue.now_ms()
 
 
-async def _show(pool: Pool, id: str, tenant: str | None) -> tuple[RequestDetail, WorkerRow | None]:
-    found = await _find(pool, id, tenant)
+async def _show(pool: Pool, id: str, tenant: str | None) -> tuple[RequestDetail, WorkerRow | None, list[str]]:
+    """The request, its worker, and the pools that it came from as far as they still know."""
+    pool, found = await find_request(pool, id, tenant)
+    came_from = list[str]()
+    while found.row.status == Status.MOVED:
+        there = pool.another(found.moved_to)
+        detail = await there.inspection.request(found.row.tenant, id)
+        if detail is None:
+            break
+        came_from.append(pool.name)
+        pool, found = there, detail
     workers = await pool.inspection.workers() if found.row.worker else []
-    return found, next((row for row in workers if row.worker == found.row.worker), None)
-
-
-async def _find(pool: Pool, id: str, tenant: str | None) -> RequestDetail:
-    member = await pool.inspection.find(id, tenant)
-    detail = await pool.inspection.request(*member) if member else None
-    if detail is None:
-        whose = f" of tenant {tenant}" if tenant else ""
-        raise StartupError(f"pool {pool.queue.pool} knows no request {id!r}{whose}")
-    return detail
+    return found, next((row for row in workers if row.worker == found.row.worker), None), came_from
 
 
 async def _cancel(pool: Pool, id: str, tenant: str | None) -> str:
     """What became of it, in a line. Repeating it changes nothing."""
-    row = (await _find(pool, id, tenant)).row
-    status = await pool.queue.control(row.tenant, id, Control.CANCEL)
+    pool, found = await find_request(pool, id, tenant)
+    row = found.row
+    while isinstance(status := await pool.queue.control(row.tenant, id, Control.CANCEL), Moved):
+        pool = pool.another(status.pool)
     if status is Status.ENDED:
         return f"{id} had ended before"
-    if status in (Status.MOVING, Status.MOVED):
-        raise StartupError(f"{id} has moved to another pool: `parley requests show {id}` names it")
     quota = Quota(pool.queue.redis, pool.settings)
     deadline = time.monotonic() + CANCEL_SECONDS_MAX
     while time.monotonic() < deadline:
@@ -110,6 +113,8 @@ async def _cancel(pool: Pool, id: str, tenant: str | None) -> str:
         view = await pool.queue.view(row.tenant, id)
         if view is None or view.ended:
             return f"{id} was {row.status} and has ended"
+        if view.status is Status.MOVED:
+            pool = pool.another(view.dest)
         await asyncio.sleep(POLL_SECONDS)
     raise StartupError(f"{id} is marked cancelled, but its worker has not ended it yet")
 
@@ -136,9 +141,10 @@ def _flat(found: RequestDetail) -> dict[str, Any]:
     return {**msgspec.structs.asdict(fields.pop("row")), **fields}
 
 
-def _lines(found: RequestDetail) -> Iterator[tuple[str, str]]:
+def _lines(found: RequestDetail, came_from: list[str]) -> Iterator[tuple[str, str]]:
     row = found.row
-    yield from (("request", row.id), ("tenant", row.tenant), ("pool", row.pool), ("model", row.model))
+    came = f", moved there from {', '.join(came_from)}" if came_from else ""
+    yield from (("request", row.id), ("tenant", row.tenant), ("pool", row.pool + came), ("model", row.model))
     moved = f" to pool {found.moved_to}" if found.moved_to else ""
     yield "status", row.status + moved + _orders(found.control)
     yield "class", f"{row.priority}, {row.lane} lane"

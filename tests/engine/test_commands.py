@@ -14,12 +14,15 @@ from click.testing import CliRunner
 from redis.asyncio import Redis
 
 from core.cli import parley as cli
+from core.database import Database
 from core.errors import StartupError
 from core.settings import Settings
 from engine.api import Control
 from engine.fleet import Fleet, NodeReport, SlotReport, SlotState
-from tests.engine.builders import TENANT, Pool, append_to, request
+from engine.models.registry import ModelRecord, list_models, save
+from tests.engine.builders import FINGERPRINT, TENANT, Pool, append_to, request
 
+FAR_MS = 4_000_000_000_000
 SECRET = "what nobody but its reader may see"
 
 
@@ -39,7 +42,7 @@ class Parley:
             assert isinstance(result.exception, StartupError), result.output
             return str(result.exception)
         assert result.exit_code == 0, (result.output, result.exception)
-        assert not result.stderr
+        assert all(line.endswith("to go") for line in result.stderr.splitlines())
         return result.stdout
 
     async def rows(self, *arguments: str) -> list[dict[str, Any]]:
@@ -97,6 +100,53 @@ async def test_a_running_request_is_its_workers_to_end(pool: Pool, parley: Parle
     view = await pool.queue.view(TENANT, claim.id)
     assert view is not None
     assert view.control == Control.CANCEL
+
+
+async def test_requests_are_moved_one_by_one_and_all(pool: Pool, parley: Parley):
+    """`show` says where one went, `cancel` finds it there, `--all` leaves nothing behind."""
+    there = Pool(pool.redis, pool.settings, "b", clock=None)  # pyright: ignore[reportArgumentType]
+    await there.worker("wb")
+    claim = await pool.running(deadline_ms=FAR_MS, accepted_ms=1)
+    waiting = [request(deadline_ms=FAR_MS, tenant=f"t{at}") for at in range(40)]
+    for each in waiting:
+        await pool.queue.enqueue(each)
+    move = ("requests", "migrate", "--to", "b")
+    assert await parley(*move, claim.id) == f"{claim.id} moved from pool default to b\n"
+    shown = await parley("requests", "show", claim.id)
+    assert "b, moved there from default" in shown
+    assert "in line" in shown
+    (row,) = await parley.rows("requests", "show", waiting[0].id)
+    assert (row["pool"], row["came_from"]) == ("default", [])
+    (outcome,) = await parley.rows(*move, waiting[0].id, "--tenant", "t0")
+    assert (outcome["moved"], outcome["source"], outcome["to"]) == (True, "default", "b")
+    assert "has ended" in await parley("requests", "cancel", waiting[0].id)
+    assert "no requests any more: 39 are moved to b" in await parley(*move, "--all")
+    assert await parley("requests", "list") == "There is no such request.\n"
+    assert len(await parley.rows("requests", "list", "--pool", "b")) == 40
+
+
+async def test_what_cannot_move_says_why(pool: Pool, parley: Parley):
+    """In words, and with a code for scripts; nothing of it has left its place."""
+    waiting = request(deadline_ms=FAR_MS)
+    await pool.queue.enqueue(waiting)
+    await Pool(pool.redis, pool.settings, "b").worker(fingerprint="another@1")
+    result = await asyncio.to_thread(
+        CliRunner().invoke, cli, ["requests", "migrate", "--to", "b", "--json", waiting.id]
+    )
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["reason"] == "no_worker"
+    assert "1 stay in pool default" in await parley("requests", "migrate", "--to", "b", "--all", code=1)
+    assert await pool.places(TENANT, waiting.id) == {"line:interactive", "ids:interactive"}
+
+
+async def test_a_model_is_routed_to_a_pool_that_runs_it(pool: Pool, parley: Parley, sqlite: Database):
+    """Not to one where nothing would take its requests."""
+    await save(sqlite, ModelRecord("tiny", "1", FINGERPRINT, Path("/nonexistent"), "default", 2048), {}, 1)
+    assert "no worker of pool b runs tiny 1" in await parley("models", "route", "tiny", "--to", "b", code=1)
+    await Pool(pool.redis, pool.settings, "b", clock=None).worker()  # pyright: ignore[reportArgumentType]
+    said = await parley("models", "route", "tiny", "--to", "b")
+    assert said == "new requests of tiny go to pool b, no more to default\n"
+    assert [record.pool for record in await list_models(sqlite)] == ["b"]
 
 
 @pytest.mark.parametrize(
