@@ -53,7 +53,7 @@ def engine_option(default: Engine) -> Callable[[Command], Command]:
         default=default.value,
         show_default=True,
         callback=lambda _context, _option, value: Engine(value),
-        help="The scripted one has no raw engine beside it: then what compares with raw is left out.",
+        help="What workers run. The scripted one has no raw AsyncLLM to compare with.",
     )
 
 

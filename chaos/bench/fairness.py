@@ -1,15 +1,18 @@
 """`python -m chaos bench fairness`: how evenly a full pool is shared by weight, by Jain's index.
 
 The real scripts on a real Valkey serve scripted workers, whose steps take no time of their own: a minute of
-theirs takes what the scripts cost.
+theirs takes what the scripts cost. `--engine vllm` is a whole installation for a real minute.
 """
 
+import asyncio
 import random
 from dataclasses import dataclass, field
 
 import click
 import uvloop
 
+from chaos.bench import fairness_live
+from chaos.bench.bed import Engine, engine_option
 from chaos.bench.queue import FINGERPRINT, PROMPT_TOKENS, lines, request_of
 from chaos.bench.session.figures import Figure, json_option, progress, show
 from engine.api import Append, Claim, Entry, EntryKind, Offer, PoolQueue, TenantTerms
@@ -18,6 +21,7 @@ JAIN_LEAST = 0.99
 WEIGHTS = (1.0, 2.0, 4.0)
 SLOTS = 8
 STEP_MS = 100
+LIVE_SLOTS = 16
 START_MS = 1_800_000_000_000
 BACKLOG = 24
 OUTPUT_TOKENS_MAX = 120
@@ -62,23 +66,28 @@ class Worker:
 
 
 @click.command()
-@click.option("--seconds", default=60, show_default=True, help="Of the workers' own time.")
-@click.option("--workers", default=2, show_default=True)
+@click.option("--seconds", default=60, show_default=True, help="Of the scripted workers' own time.")
+@click.option("--workers", default=2, show_default=True, help="Scripted ones; with vLLM it is one.")
 @click.option("--seed", default=1, show_default=True)
+@engine_option(Engine.SCRIPTED)
 @json_option
-def fairness(seconds: int, workers: int, seed: int, as_json: bool) -> None:
+def fairness(seconds: int, workers: int, seed: int, engine: Engine, as_json: bool) -> None:
     """How evenly tenants of weights 1, 2 and 4 are served.
 
     All three have a backlog all the time. Aim: Jain's index of service by weight >= 0.99.
     """
-    service = uvloop.run(_serve(seconds, workers, random.Random(seed)))
+    if engine is Engine.VLLM:
+        service = asyncio.run(fairness_live.served(engine, WEIGHTS, seconds, LIVE_SLOTS))
+    else:
+        service = uvloop.run(_serve(seconds, workers, random.Random(seed)))
     shares = [service[f"weight{weight:g}"] / weight for weight in WEIGHTS]
     figures = [Figure("Jain's index of service by weight", jain(shares), "", least=JAIN_LEAST)]
     figures += [
         Figure(f"weighted tokens served, weight {weight:g}", service[f"weight{weight:g}"], "")
         for weight in WEIGHTS
     ]
-    show("fairness", figures, as_json, {"seed": seed, "workers": workers, "seconds": seconds})
+    facts = {"seed": seed, "workers": workers, "seconds": seconds, "engine": engine.value}
+    show("fairness", figures, as_json, facts)
 
 
 def jain(shares: list[float]) -> float:
