@@ -1,7 +1,9 @@
 """The door of this package: what the server, the console and chaos may import from engine."""
 
+from engine.backends.environment import restarted_with as restarted_with_engine_environment
 from engine.ending import EndFacts, Ending, end_payload, end_unclaimed, text_hash
 from engine.hints import Hints, WorkerWakes
+from engine.interrupted import Ask, Given, Interrupted
 from engine.log import DamagedLogError, LogReader, visible_text
 from engine.models.provision import prepare as prepare_model
 from engine.models.provision import register as register_model
@@ -41,11 +43,13 @@ from engine.request import (
     input_decoder,
     input_encoder,
 )
+from engine.response_format import checked as checked_format
 
 __all__ = [
     "Append",
     "AppendCode",
     "Appended",
+    "Ask",
     "Claim",
     "Claims",
     "Control",
@@ -58,8 +62,10 @@ __all__ = [
     "Entry",
     "EntryKind",
     "Expired",
+    "Given",
     "Hint",
     "Hints",
+    "Interrupted",
     "LogReader",
     "ModelRecord",
     "MoveReason",
@@ -80,6 +86,7 @@ __all__ = [
     "View",
     "WorkerView",
     "WorkerWakes",
+    "checked_format",
     "end_payload",
     "end_unclaimed",
     "input_decoder",
@@ -88,6 +95,7 @@ __all__ = [
     "prepare_model",
     "register_model",
     "resolve_model",
+    "restarted_with_engine_environment",
     "text_hash",
     "visible_text",
 ]

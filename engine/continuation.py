@@ -4,7 +4,6 @@ A continuation submits the prompt and every sampled id as one prompt, with what 
 end is looked for in the tail first: a crash between the last id and the end must not generate past it.
 """
 
-import hashlib
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -63,21 +62,13 @@ def generation(
         top_p=sampling.top_p,
         top_k=sampling.top_k,
         min_p=sampling.min_p,
-        seed=seed_at(sampling.seed, n),
+        seed=sampling.seed,
         presence_penalty=sampling.presence_penalty,
         frequency_penalty=sampling.frequency_penalty,
         repetition_penalty=sampling.repetition_penalty,
         response_format=sampling.response_format,
         salt=tenant,
     )
-
-
-def seed_at(seed: int | None, n: int) -> int | None:
-    """The seed for a generation that starts at token `n`: the first tokens' noise must not come again."""
-    if seed is None:
-        return None
-    digest = hashlib.sha256(b"%d:%d" % (seed, n)).digest()
-    return int.from_bytes(digest[:8]) >> 2
 
 
 def _little_endian(ids: "array[int]") -> "array[int]":

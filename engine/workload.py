@@ -148,6 +148,8 @@ class Workload:
                     work.abort.append(answer.key)
             elif output.finish is Finish.ERROR:
                 answer.leave("error")
+            elif output.finish is Finish.UNFIT:
+                answer.end(EndReason.ERROR, "bad_request")
             elif output.finish:
                 answer.end(ENDS[output.finish])
             else:
@@ -173,7 +175,8 @@ class Workload:
 
     def refused(self, key: str) -> None:
         """The engine does not take this generation: another would not either."""
-        self._answers[key].end(EndReason.ERROR, "internal")
+        answer = self._answers[key]
+        answer.end(EndReason.ERROR, "bad_request" if answer.request.sampling.response_format else "internal")
 
     def granted(self, key: str, tokens: int, refused: bool) -> Work:
         """The answer to an `extend`. Refused: the answer ends at its last granted token."""

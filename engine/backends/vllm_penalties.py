@@ -20,11 +20,10 @@ NAME = "parley_penalties"
 NEUTRAL = {"presence_penalty": 0.0, "frequency_penalty": 0.0, "repetition_penalty": 1.0}
 
 
-def penalties(generation: Generation, tail_counts: bool) -> dict[str, Any]:
-    """The sampling parameters that ask for this generation's penalties. `tail_counts`: the engine has
-    `TailPenalties`."""
+def penalties(generation: Generation) -> dict[str, Any]:
+    """The sampling parameters that ask for this generation's penalties."""
     own = {name: getattr(generation, name) for name in NEUTRAL}
-    if own == NEUTRAL or not generation.tail_tokens or not tail_counts:
+    if own == NEUTRAL or not generation.tail_tokens:
         return own
     return {**NEUTRAL, "extra_args": {NAME: {**own, "tail_tokens": generation.tail_tokens}}}
 

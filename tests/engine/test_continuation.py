@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from engine.answer import Answer
-from engine.continuation import ModelLimits, completed, generation, ids_from, packed, seed_at
+from engine.continuation import ModelLimits, completed, generation, ids_from, packed
 from engine.queue_types import Append, AppendCode, Appended, Claim
 from engine.request import Control, EndReason, EntryKind, Sampling, input_decoder
 from tests.engine.builders import request_input, tokens
@@ -50,7 +50,7 @@ def test_the_engine_is_asked_for_what_is_left():
     assert (asked.prompt, asked.tail_tokens) == ([*PROMPT, 1, 2, 3], 3)
     assert (asked.max_tokens, asked.min_tokens) == (47, 7)
     assert asked.salt == "t1"
-    assert asked.seed == seed_at(7, 3)
+    assert asked.seed == 7  # with the tail's length it says which noise comes next
 
 
 def test_the_answer_fits_the_model():
@@ -76,14 +76,6 @@ def test_a_complete_tail_is_recognised(tail: list[int], stopped: bool, reason: E
     sampling = Sampling(max_tokens=10, min_tokens=1)
     assert completed(sampling, 50, tail, stopped, LIMITS) == reason
     assert completed(sampling, 100 - len(tail), tail, stopped, LIMITS) == (reason or EndReason.LENGTH)
-
-
-def test_a_seed_differs_at_every_seam_and_repeats_at_the_same():
-    """The noise of the first tokens must not come again; unseeded stays unseeded."""
-    assert len({seed_at(1, n) for n in range(100)}) == 100
-    assert seed_at(1, 5) == seed_at(1, 5) != seed_at(2, 5)
-    assert seed_at(None, 5) is None
-    assert 0 <= (seed_at((1 << 53) - 1, 3) or 0) < 1 << 62
 
 
 def test_ids_are_kept_as_little_endian_words():

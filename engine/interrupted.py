@@ -1,0 +1,190 @@
+"""Answers of one engine that are interrupted at chosen tokens and continued, without a queue: how it is
+proved that a seam does not show. The way from log to engine and back is the worker's: `Answer`,
+`continuation`, the engine's backend.
+"""
+
+import logging
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+from tokenizers import Tokenizer
+
+from billing.usage import PinnedPrices, UsageOwner
+from core.settings import Settings
+from engine.answer import Answer
+from engine.backends.base import Engine, Finish, StepOutput
+from engine.continuation import ModelLimits, generation, ids_from, packed
+from engine.log import visible_text
+from engine.models.vocabulary import load_tokenizer, stop_ids
+from engine.queue_types import Claim
+from engine.request import Control, EndReason, Entry, EntryKind, RequestInput, Sampling, input_encoder
+
+TENANT = "seams"
+GRANTED = 1 << 30
+PRICES = PinnedPrices(book="seams", version=1, input_nano=0, cached_input_nano=0, output_nano=0)
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """A prompt, how to sample, and after how many of the answer's tokens its engine is lost, ascending.
+    `checked`: with log-probabilities."""
+
+    prompt: list[int]
+    sampling: Sampling
+    cuts: tuple[int, ...] = ()
+    checked: bool = False
+
+
+class Given(msgspec.Struct, frozen=True):
+    """A whole answer as its log has it. `reason`: why it ended, with the code of an error."""
+
+    ids: list[int]
+    text: str
+    reason: str
+    logprobs: list[float]
+
+
+@dataclass
+class _Course:
+    """One answer under way: its log, and who works on it. An engine's name for it is `number:claim`."""
+
+    ask: Ask
+    number: int
+    tokens: bytes = b""
+    entries: list[Entry] = field(default_factory=list[Entry])
+    raw: int = 0
+    visible: int = 0
+    logprobs: list[float] = field(default_factory=list[float])
+    claims: int = 0
+    answer: Answer | None = None
+
+    @property
+    def cut(self) -> int | None:
+        """Where this claim is lost."""
+        return self.ask.cuts[self.claims - 1] if self.claims <= len(self.ask.cuts) else None
+
+    def claim(self) -> Claim:
+        """The next claim, from the log."""
+        self.claims += 1
+        packed_input = RequestInput(
+            prompt=packed(self.ask.prompt),
+            sampling=self.ask.sampling,
+            owner=UsageOwner(project=TENANT, key=TENANT),
+            prices=PRICES,
+            model=TENANT,
+            fingerprint=TENANT,
+            accepted_ms=0,
+            deadline_ms=0,
+        )
+        return Claim(
+            tenant=TENANT,
+            id=str(self.number),
+            ck=f"{self.number}:{self.claims}",
+            cn=self.claims,
+            epoch=1,
+            n=len(self.tokens) // 4,
+            o=len(self.entries),
+            raw=self.raw,
+            visible=self.visible,
+            input=input_encoder.encode(packed_input),
+            tokens=self.tokens,
+            granted=GRANTED,
+            control=Control(0),
+            deaths=0,
+            claimed_ms=1,
+            first_token_ms=0,
+            input_cached=0,
+        )
+
+    def log(self) -> None:
+        """Append what the answer has, as a worker's flush does."""
+        assert self.answer is not None
+        if append := self.answer.append(TENANT, 1):
+            self.tokens += append.tokens
+            self.entries += append.entries
+            self.raw, self.visible = append.raw, append.visible
+            self.answer.appended(append)
+
+    @property
+    def given(self) -> Given | None:
+        """The answer, once its end is logged."""
+        if not self.entries or self.entries[-1].k is not EntryKind.END:
+            return None
+        end = msgspec.json.decode(self.entries[-1].v)
+        reason = " ".join(filter(None, (end["reason"], end.get("code"))))
+        return Given(ids_from(self.tokens), visible_text(self.entries), reason, self.logprobs)
+
+
+class Interrupted:
+    """A started engine that loses answers on demand. Stop it at the end."""
+
+    def __init__(self, engine: Engine, tokenizer: Tokenizer, limits: ModelLimits, settings: Settings) -> None:
+        self.tokenizer = tokenizer
+        self._engine = engine
+        self._limits = limits
+        self._settings = settings
+        self._rounds = 0
+
+    @classmethod
+    async def start(cls, settings: Settings, folder: Path, max_model_len: int) -> "Interrupted":
+        """With the model in `folder`, on vLLM; the process has `engine_environment`."""
+        from engine.backends.vllm import VllmEngine  # imports torch
+
+        logging.getLogger("vllm").setLevel(logging.WARNING)
+        tokenizer = load_tokenizer(folder)
+        engine = VllmEngine(settings, folder, max_model_len)
+        await engine.start()
+        return cls(engine, tokenizer, ModelLimits(stop_ids(folder, tokenizer), max_model_len), settings)
+
+    async def stop(self) -> None:
+        """End the engine. vLLM complains of it."""
+        logging.getLogger("vllm").setLevel(logging.CRITICAL)
+        await self._engine.stop()
+
+    async def answers(self, asks: Sequence[Ask]) -> list[Given]:
+        """All of them at once, each interrupted where it says."""
+        self._rounds += 1
+        courses = [_Course(ask, self._rounds * 1_000_000 + at) for at, ask in enumerate(asks)]
+        running = {course.number: course for course in courses}
+        async with aclosing(self._engine.steps()) as steps:
+            for course in courses:
+                await self._claim(course)
+            while any(course.given is None for course in courses):
+                for output in await anext(steps):
+                    course = running[int(output.id.partition(":")[0])]
+                    assert course.answer is not None
+                    if course.given is None and course.answer.key == output.id:
+                        await self._stepped(course, course.answer, output)
+        return [course.given for course in courses if course.given]
+
+    async def _claim(self, course: _Course) -> None:
+        """Go on from the log, as a worker that has just claimed it."""
+        answer = Answer(course.claim(), self.tokenizer, self._limits, self._settings.entry_bytes_max)
+        course.answer = answer
+        if reason := answer.completed():
+            answer.end(reason)
+            course.log()
+            return
+        asked = generation(answer.key, TENANT, answer.request, answer.prompt, answer.ids, self._limits)
+        await self._engine.submit(msgspec.structs.replace(asked, checked=course.ask.checked))
+
+    async def _stepped(self, course: _Course, answer: Answer, output: StepOutput) -> None:
+        """What a step sampled, up to where the engine is lost."""
+        room = len(output.tokens) if course.cut is None else course.cut - len(answer.ids)
+        before = len(answer.ids)
+        answer.take(output.tokens[:room], output.cached, 1)
+        course.logprobs += output.logprobs[: len(answer.ids) - before]
+        if course.cut is not None and len(answer.ids) >= course.cut:
+            await self._engine.abort([answer.key])
+            course.log()
+            await self._claim(course)
+            return
+        if reason := answer.completed():
+            answer.end(reason)
+            await self._engine.abort([answer.key])
+        elif output.finish is not None:
+            proper = output.finish in (Finish.STOP, Finish.LENGTH)
+            answer.end(EndReason(output.finish.value) if proper else EndReason.ERROR, output.finish.value)
+        course.log()
