@@ -7,6 +7,7 @@ from chaos.bench.interactive import interactive
 from chaos.bench.noisy import noisy
 from chaos.bench.prefill import prefill
 from chaos.bench.queue import queue
+from chaos.bench.seams import seams
 from chaos.bench.session.cancel import cancel
 from chaos.bench.session.capacity import sessions
 from chaos.bench.session.drain import drain
@@ -36,6 +37,7 @@ bench.add_command(interactive)
 bench.add_command(noisy)
 bench.add_command(prefill)
 bench.add_command(start)
+bench.add_command(seams)
 bench.add_command(relay)
 bench.add_command(sessions)
 bench.add_command(wire)
