@@ -6,7 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
-from redis.exceptions import NoScriptError
+from redis.exceptions import (
+    ClusterError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    ResponseError,
+)
 
 from core.errors import StartupError
 from core.settings import Settings
@@ -38,6 +44,17 @@ def connect_url(url: str) -> Client:
         return Redis.from_pool(pool)
     except ValueError as error:
         raise StartupError(f"PARLEY_REDIS_URL is not a Redis URL: {error}") from error
+
+
+# What the whole server answers while it cannot write, is busy or has no master (the error's first word).
+UNWELL = frozenset({"BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "TRYAGAIN"})
+
+
+def is_unwell(error: ResponseError) -> bool:
+    """The server refuses everybody for now, a full disk for example: the same call may work later. Else
+    something is wrong with this call or its keys."""
+    known = isinstance(error, ClusterError | OutOfMemoryError | ReadOnlyError)
+    return known or str(error).partition(" ")[0] in UNWELL
 
 
 class Script:

@@ -4,7 +4,9 @@ Instruments are declared by each package in its own `instruments.py` on `meter(p
 """
 
 import logging
+import math
 import sys
+import time
 
 import structlog
 from opentelemetry import metrics, trace
@@ -20,6 +22,8 @@ from prometheus_client import generate_latest
 from structlog.typing import FilteringBoundLogger, Processor
 
 from core.settings import Settings
+
+SELDOM_SECONDS = 5.0
 
 
 def configure(settings: Settings, service: str) -> None:
@@ -71,6 +75,26 @@ def configure_logs(settings: Settings, service: str) -> None:
 def logger(name: str) -> FilteringBoundLogger:
     """A structured logger; `name` is the module's `__name__`."""
     return structlog.get_logger(name)
+
+
+class Seldom:
+    """Warnings of what is tried again and again: said the first time, then at most every few seconds, with
+    how often it happened since."""
+
+    def __init__(self, log: FilteringBoundLogger, seconds: float = SELDOM_SECONDS) -> None:
+        self._log = log
+        self._seconds = seconds
+        self._said: dict[str, tuple[float, int]] = {}
+
+    def warning(self, event: str, **facts: object) -> None:
+        """One of a fixed set of events."""
+        now = time.monotonic()
+        said_at, held = self._said.get(event, (-math.inf, 0))
+        if now - said_at < self._seconds:
+            self._said[event] = said_at, held + 1
+            return
+        self._said[event] = now, 0
+        self._log.warning(event, **facts, **({"times": held + 1} if held else {}))
 
 
 def tracer(package: str) -> Tracer:

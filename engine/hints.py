@@ -9,7 +9,7 @@ from redis.asyncio import RedisCluster
 from redis.exceptions import RedisError
 
 from core.redis import Client
-from core.telemetry import logger
+from core.telemetry import Seldom, logger
 from engine import keys
 from engine.log import unpack_entries
 from engine.queue_types import Hint
@@ -21,6 +21,7 @@ OPEN_SECONDS_MAX = 5.0
 WAITING_HINTS_MAX = 4096
 
 log = logger(__name__)
+away = Seldom(log)
 
 
 class ShardChannel:
@@ -51,7 +52,7 @@ class ShardChannel:
             try:
                 message = await self._get(timeout=POLL_SECONDS)
             except (RedisError, OSError) as error:
-                log.warning("channel interrupted", error=type(error).__name__)
+                away.warning("channel interrupted", error=type(error).__name__)
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             if message and message["type"] == "smessage":

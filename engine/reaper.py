@@ -6,7 +6,7 @@ import asyncio
 from redis.exceptions import RedisError, ResponseError
 
 from billing.api import Quota
-from core.telemetry import logger
+from core.telemetry import Seldom, logger
 from engine import instruments
 from engine.ending import end_unclaimed
 from engine.mover import Mover
@@ -14,6 +14,7 @@ from engine.queue import PoolQueue
 from engine.queue_types import Expired
 
 log = logger(__name__)
+away = Seldom(log)
 
 
 class Reaper:
@@ -38,7 +39,7 @@ class Reaper:
             for expired in reaped.expired:
                 await self._end(expired)
         except (RedisError, OSError) as error:
-            log.warning("reap failed", error=type(error).__name__)
+            away.warning("reap failed", error=type(error).__name__)
             return
         for tenant, id in reaped.moves:
             await self._finish_move(tenant, id)

@@ -22,7 +22,7 @@ from core.errors import StartupError
 from core.redis import Client
 from core.settings import Settings
 from core.tasks import end_tasks
-from core.telemetry import logger
+from core.telemetry import Seldom, logger
 from engine.devices import DeviceHealth, Devices, DeviceWatch, assign
 from engine.fleet import Fleet, NodeReport, OrderKind
 from engine.queue import PoolQueue
@@ -31,6 +31,7 @@ from engine.reaper import Reaper
 from engine.slot import Slot
 
 log = logger(__name__)
+away = Seldom(log)
 
 REPORT_SECONDS = 1.0
 HEALTH_LOG_SECONDS = 60.0
@@ -95,7 +96,7 @@ class Supervisor:
                 await self._fleet.report(self._report())
                 self._log_health(views)
             except (RedisError, OSError) as error:
-                log.warning("report failed", error=type(error).__name__)
+                away.warning("report failed", error=type(error).__name__)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(REPORT_SECONDS):
                     await self._changed.wait()

@@ -9,31 +9,30 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 from redis.exceptions import RedisError, ResponseError
 
-from billing.api import Quota, UsageEvent
-from core.clock import now_ms
-from core.redis import Client
+from billing.api import Quota
+from core.clock import ServerClock
+from core.redis import Client, is_unwell
 from core.settings import Settings
 from core.tasks import end_tasks
-from core.telemetry import logger
+from core.telemetry import Seldom, logger
 from engine import instruments
 from engine.answer import Answer
+from engine.asides import REDIS_RETRY_SECONDS, Asides
 from engine.backends.base import Engine, EngineDeadError, Generation, GenerationRefusedError
-from engine.ending import end_claimed
 from engine.hints import WorkerWakes
 from engine.models.registry import ModelRecord
 from engine.queue import PoolQueue
-from engine.queue_types import Append, Claim, ReleaseWhy
+from engine.queue_types import Append
 from engine.request import PriorityClass
 from engine.workload import Work, Workload
 
-T = TypeVar("T")
-
 log = logger(__name__)
+away = Seldom(log)
 
 KEEP_SECONDS = 0.25
 RENEW_SECONDS = 1.0
@@ -41,7 +40,6 @@ RECONCILE_SECONDS = 5.0
 IDLE_WAIT_SECONDS = 0.05
 BUSY_WAIT_SECONDS = 0.2  # something put in line wakes the wait; this only bounds what a lost wake costs
 FULL_ASK_SECONDS = 0.1
-REDIS_RETRY_SECONDS = 0.1
 DRAIN_SECONDS_MAX = 10.0
 STEP_AGE_MS_ALIVE = 3_000
 STEP_AGE_MS_MAX = 24_000
@@ -61,7 +59,6 @@ class Worker:
     ) -> None:
         self.name = name
         self._queue = PoolQueue(redis, record.pool, settings)
-        self._quota = Quota(redis, settings)
         self._wakes = WorkerWakes(redis, record.pool, name)
         self._engine = engine
         self._record = record
@@ -81,7 +78,8 @@ class Worker:
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
         self._grants: list[tuple[str, int, bool]] = []
-        self._asides: set[asyncio.Task[None]] = set()
+        self._asides = Asides(self._queue, Quota(redis, settings), name, self._grant)
+        self._clock = ServerClock()
         self._unknown: set[tuple[str, str]] = set()
         self._hopeless: set[tuple[str, str]] = set()
 
@@ -101,7 +99,8 @@ class Worker:
             tasks.append(draining)
             await self._until_done(tasks)
         finally:
-            await end_tasks([*tasks, claiming, stopping, *self._asides])
+            await end_tasks([*tasks, claiming, stopping])
+            await self._asides.end()
             await self._wakes.close()
 
     async def abandon(self) -> None:
@@ -118,7 +117,7 @@ class Worker:
     async def _pump(self) -> None:
         async for batch in self._engine.steps():
             instruments.sampled_tokens.add(sum(len(output.tokens) for output in batch))
-            await self._do(self._workload.stepped(batch, now_ms()))
+            await self._do(self._workload.stepped(batch, self._clock.now_ms()))
             stats = self._engine.stats()
             self._workload.measured(self._engine.measured(), stats.waiting, stats.preemptions)
             self._changed.set()
@@ -133,7 +132,7 @@ class Worker:
             try:
                 await self._flush()
             except (RedisError, OSError) as error:
-                log.warning("flush failed", error=type(error).__name__)
+                away.warning("flush failed", error=type(error).__name__)
                 await asyncio.sleep(REDIS_RETRY_SECONDS)
                 self._changed.set()
 
@@ -141,7 +140,7 @@ class Worker:
         for grant in self._take_grants():
             await self._do(self._workload.granted(*grant))
         self._last_flush = time.monotonic()
-        if sent := self._workload.appends(now_ms()):
+        if sent := self._workload.appends(self._clock.now_ms()):
             await self._append(sent)
         await self._do(self._workload.departures())
         self._room.set()
@@ -150,10 +149,12 @@ class Worker:
         try:
             answers = await self._queue.append(self.name, [append for _, append in sent])
         except ResponseError as error:
+            if is_unwell(error):
+                raise
             await self._append_singly(sent, error)
             return
         instruments.flush_seconds.record(time.monotonic() - self._last_flush)
-        work = self._workload.appended(sent, answers, now_ms())
+        work = self._workload.appended(sent, answers, self._clock.now_ms())
         for (answer, _), result in zip(sent, answers, strict=True):
             if result.code not in ("OK", "DUP", "ENDED"):
                 log.warning("append not taken", code=result.code.value, **_names(answer))
@@ -173,7 +174,7 @@ class Worker:
         call = 0
         while True:
             self._room.clear()
-            offer = self._workload.offer(self._engine.stats().waiting, now_ms())
+            offer = self._workload.offer(self._engine.stats().waiting, self._clock.now_ms())
             if (not offer.slots or not offer.kv_tokens or not offer.prefill_tokens) and await self._wait():
                 continue
             try:
@@ -182,15 +183,15 @@ class Worker:
                 if claims.claims:
                     for claim in claims.claims:
                         instruments.claimed_requests.add(1, {"continued": claim.cn > 1})
-                    self._workload.answered(offer, now_ms())
-                    await self._do(self._workload.claimed(claims.claims, now_ms()))
+                    self._workload.answered(offer, self._clock.now_ms())
+                    await self._do(self._workload.claimed(claims.claims, self._clock.now_ms()))
                     self._changed.set()
                 elif offer.slots:
                     everything = offer.lowest is PriorityClass.BULK
                     patient = len(self._workload) and everything and not claims.retry_ms
                     await self._queue.wait_for_work(BUSY_WAIT_SECONDS if patient else IDLE_WAIT_SECONDS)
             except (RedisError, OSError) as error:
-                log.warning("claim failed", error=type(error).__name__)
+                away.warning("claim failed", error=type(error).__name__)
                 call -= 1  # the same number gets the answer that was lost
                 await asyncio.sleep(REDIS_RETRY_SECONDS)
 
@@ -217,7 +218,7 @@ class Worker:
         while True:
             await asyncio.sleep(KEEP_SECONDS)
             now = time.monotonic()
-            await self._do(self._workload.tick(now_ms()))
+            await self._do(self._workload.tick(self._clock.now_ms()))
             self._changed.set()
             try:
                 if now - renewed >= RENEW_SECONDS:
@@ -227,7 +228,7 @@ class Worker:
                     reconciled = now
                     await self._reconcile()
             except (RedisError, OSError) as error:
-                log.warning("keeping the lease failed", error=type(error).__name__)
+                away.warning("keeping the lease failed", error=type(error).__name__)
 
     async def _renew(self) -> None:
         stats = self._engine.stats()
@@ -245,6 +246,7 @@ class Worker:
             "waiting_max": self._workload.waiting_max,
         }
         renewed = await self._queue.renew(self.name, stats.step_age_ms, info)
+        await self._clock.set(self._queue.now_ms)
         for tenant, id, control in renewed.control:
             await self._do(self._workload.ordered(tenant, id, control))
         if not renewed.alive and stats.step_age_ms < STEP_AGE_MS_ALIVE:
@@ -276,6 +278,7 @@ class Worker:
         await self._do(work)
 
     async def _register(self) -> None:
+        await self._clock.set(self._queue.now_ms)
         await self._queue.register(self.name, self._record.fingerprint, self._info)
 
     async def _drain(self) -> None:
@@ -287,8 +290,7 @@ class Worker:
                     self._room.clear()
                     self._changed.set()
                     await self._room.wait()
-                while self._asides:
-                    await asyncio.wait(self._asides)
+                await self._asides.finished()
         try:
             requeued = await self._queue.deregister(self.name, "drain")
         except (RedisError, OSError) as error:  # the lease lapses by itself
@@ -302,14 +304,7 @@ class Worker:
             await self._engine.abort(work.abort)
         for generation in work.submit:
             await self._submit(generation)
-        for tenant, id, ck, why in work.release:
-            self._aside(self._release(tenant, id, ck, why))
-        for event in work.settle:
-            self._aside(self._settle(event))
-        for claim, why in work.unreadable:
-            self._aside(self._end_unreadable(claim, why))
-        for key, tenant, id, tokens in work.extend:
-            self._aside(self._extend(key, tenant, id, tokens))
+        self._asides.begin(work)
 
     async def _submit(self, generation: Generation) -> None:
         try:
@@ -321,74 +316,13 @@ class Worker:
         if generation.id not in self._workload.generating:  # cancelled while it was on its way
             await self._engine.abort([generation.id])
 
-    async def _release(self, tenant: str, id: str, ck: str, why: ReleaseWhy) -> None:
-        try:
-            released = await self._insist(lambda: self._queue.release(self.name, tenant, id, ck, why))
-        except ResponseError as error:
-            log.error("release failed", tenant=tenant, id=id, error=str(error))
-            return
-        instruments.released_requests.add(1, {"why": why})
-        log.info("request released", tenant=tenant, id=id, why=why, released=released)
-
-    async def _end_unreadable(self, claim: Claim, why: str) -> None:
-        """Here and now: given back, it would go from worker to worker."""
-        log.error("claim cannot be read", tenant=claim.tenant, id=claim.id, error=why)
-        try:
-            event = await self._insist(lambda: end_claimed(self._queue, self._quota, self.name, claim))
-        except ResponseError as error:
-            log.error("not ended", tenant=claim.tenant, id=claim.id, error=str(error))
-            return
-        if event is not None:
-            await self._settle(event)
-
-    async def _settle(self, event: UsageEvent) -> None:
-        instruments.ended_requests.add(1, {"reason": event.reason})
-        log.info(
-            "request ended",
-            tenant=event.tenant,
-            id=event.request,
-            reason=event.reason,
-            code=event.code,
-            input=event.input_uncached + event.input_cached,
-            output=event.output_text,
-            claims=event.claims,
-            total_ms=event.ended_ms - event.accepted_ms,
-        )
-        try:
-            await self._quota.settle(event)
-        except (RedisError, OSError) as error:  # the biller settles every event again
-            log.warning("settle failed", id=event.request, error=type(error).__name__)
-
-    async def _extend(self, key: str, tenant: str, id: str, tokens: int) -> None:
-        while True:
-            answer = await self._insist(lambda: self._quota.extend(tenant, id, tokens))
-            if answer.wait_ms is None:
-                self._grants.append((key, answer.granted, answer.refusal is not None))
-                self._changed.set()
-                return
-            await asyncio.sleep(answer.wait_ms / 1000)
-
-    async def _insist(self, call: Callable[[], Awaitable[T]]) -> T:
-        """An idempotent call to Redis, until it is answered. Raises ResponseError where the answer is an
-        error."""
-        while True:
-            try:
-                return await call()
-            except ResponseError:
-                raise
-            except (RedisError, OSError) as error:
-                log.warning("call failed", error=type(error).__name__)
-                await asyncio.sleep(REDIS_RETRY_SECONDS)
+    def _grant(self, key: str, tokens: int, refused: bool) -> None:
+        self._grants.append((key, tokens, refused))
+        self._changed.set()
 
     def _take_grants(self) -> list[tuple[str, int, bool]]:
         grants, self._grants = self._grants, []
         return grants
-
-    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run beside the decode path; kept so that it is neither collected nor left behind."""
-        task = asyncio.create_task(work)
-        self._asides.add(task)
-        task.add_done_callback(self._asides.discard)
 
 
 def _names(answer: Answer) -> dict[str, str]:

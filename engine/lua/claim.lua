@@ -11,6 +11,7 @@ local picks_max, deaths_max = math.min(slots, tonumber(ARGV[9])), tonumber(ARGV[
 local prompt_weight, delta = tonumber(ARGV[11]), tonumber(ARGV[12]) * UNIT
 local AGES = { standard = tonumber(ARGV[13]), bulk = tonumber(ARGV[14]) }
 local LOWEST = ARGV[15] or 'bulk'
+local PACE_MS_MAX = 60000  -- a gap longer than this is a clock that jumped, or nobody was there
 local NOT_FITTING_RETRY_MS, AGED_EVERY, LARGE_PREFILLS_MAX = 50, 8, 2
 local worker = P .. 'worker:' .. name
 local picks, victims, unfit, retry, wanted, large_left = {}, {}, false, math.huge, math.huge, 0
@@ -88,7 +89,8 @@ end
 
 -- True while the worker that has its tokens cached may still come for it.
 local function is_kept_warm(found)
-  if found.warm == '' or found.warm == name or found.warm_until <= NOW then
+  if found.warm == '' or found.warm == name or found.warm_until <= NOW
+    or found.warm_until > NOW + WARM_MS_MAX.bulk then  -- longer than anybody keeps: the clock went back
     return false
   end
   local lease = call('ZSCORE', P .. 'workers', found.warm)
@@ -263,7 +265,8 @@ local function keep_pace()
   end
   local last, busy, pace = unpack(call('HMGET', KEYS[1], 'taken_at', 'busy', 'pace'))
   if busy == '1' and last then
-    local gap, kept = (NOW - tonumber(last)) / #picks, pace and 0.8 ^ #picks or 0
+    local gap = math.max(0, math.min(NOW - tonumber(last), PACE_MS_MAX)) / #picks
+    local kept = pace and 0.8 ^ #picks or 0
     call('HSET', KEYS[1], 'pace', string.format('%.3f', kept * number_of(pace) + (1 - kept) * gap))
   end
   call('HSET', KEYS[1], 'taken_at', int(NOW), 'busy', left > 0 and '1' or '0')

@@ -6,7 +6,7 @@
 -- it, at any time.
 local budget, deaths_max = tonumber(ARGV[2]), tonumber(ARGV[3])
 local no_worker_ms, park_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
-local OVERDUE_MS, SCAN, MOVE_RETRY_MS = 2000, 64, 1000
+local OVERDUE_MS, SCAN, MOVE_RETRY_MS, LEASE_MS_MAX = 2000, 64, 1000, 60000
 local requeued, expired, named, dropped, moves = 0, {}, {}, 0, {}
 
 local function due(name, until_)
@@ -21,7 +21,17 @@ local function expire(t, id, reason, code)
   end
 end
 
+-- Leases are short: one that ends so much later was given before the clock went back.
+local function cut_leases()
+  for _, leases in ipairs({ P .. 'workers', P .. 'gws' }) do
+    for _, name in ipairs(call('ZRANGE', leases, '(' .. int(NOW + LEASE_MS_MAX), '+inf', 'BYSCORE')) do
+      call('ZADD', leases, int(NOW + LEASE_MS_MAX), name)
+    end
+  end
+end
+
 notice_restart()
+cut_leases()
 for _, name in ipairs(due('workers', NOW)) do
   if requeued < budget then
     requeued = requeued + dismiss(name, 'lost', budget - requeued, deaths_max)

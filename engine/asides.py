@@ -1,0 +1,131 @@
+"""What a worker does in Redis beside its decode path: gives back, settles, asks for grants, ends what cannot
+be read. Decides nothing; each call is idempotent and repeated until Redis answers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from redis.exceptions import RedisError, ResponseError
+
+from billing.api import Quota, UsageEvent
+from core.redis import is_unwell
+from core.tasks import end_tasks
+from core.telemetry import Seldom, logger
+from engine import instruments
+from engine.ending import end_claimed
+from engine.queue import PoolQueue
+from engine.queue_types import Claim, ReleaseWhy
+from engine.workload import Work
+
+T = TypeVar("T")
+Granted = Callable[[str, int, bool], None]  # the answer's key, tokens in all, whether more was refused
+
+log = logger(__name__)
+away = Seldom(log)
+
+REDIS_RETRY_SECONDS = 0.1
+
+
+class Asides:
+    """The calls under way for one worker."""
+
+    def __init__(self, queue: PoolQueue, quota: Quota, worker: str, granted: Granted) -> None:
+        self._queue = queue
+        self._quota = quota
+        self._worker = worker
+        self._granted = granted
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, work: Work) -> None:
+        """Start what the workload decided."""
+        for tenant, id, ck, why in work.release:
+            self._start(self._release(tenant, id, ck, why))
+        for event in work.settle:
+            self._start(self._settle(event))
+        for claim, why in work.unreadable:
+            self._start(self._end_unreadable(claim, why))
+        for key, tenant, id, tokens in work.extend:
+            self._start(self._extend(key, tenant, id, tokens))
+
+    async def finished(self) -> None:
+        """Until none is under way."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def end(self) -> None:
+        """Stop those under way."""
+        await end_tasks(self._tasks)
+
+    async def _release(self, tenant: str, id: str, ck: str, why: ReleaseWhy) -> None:
+        try:
+            released = await _insist(lambda: self._queue.release(self._worker, tenant, id, ck, why))
+        except ResponseError as error:
+            log.error("release failed", tenant=tenant, id=id, error=str(error))
+            return
+        instruments.released_requests.add(1, {"why": why})
+        log.info("request released", tenant=tenant, id=id, why=why, released=released)
+
+    async def _end_unreadable(self, claim: Claim, why: str) -> None:
+        """Here and now: given back, it would go from worker to worker."""
+        log.error("claim cannot be read", tenant=claim.tenant, id=claim.id, error=why)
+        try:
+            event = await _insist(lambda: end_claimed(self._queue, self._quota, self._worker, claim))
+        except ResponseError as error:
+            log.error("not ended", tenant=claim.tenant, id=claim.id, error=str(error))
+            return
+        if event is not None:
+            await self._settle(event)
+
+    async def _settle(self, event: UsageEvent) -> None:
+        instruments.ended_requests.add(1, {"reason": event.reason})
+        log.info(
+            "request ended",
+            tenant=event.tenant,
+            id=event.request,
+            reason=event.reason,
+            code=event.code,
+            input=event.input_uncached + event.input_cached,
+            output=event.output_text,
+            claims=event.claims,
+            total_ms=event.ended_ms - event.accepted_ms,
+        )
+        try:
+            await self._quota.settle(event)
+        except (RedisError, OSError) as error:  # the biller settles every event again
+            away.warning("settle failed", error=type(error).__name__)
+
+    async def _extend(self, key: str, tenant: str, id: str, tokens: int) -> None:
+        while True:
+            try:
+                answer = await _insist(lambda: self._quota.extend(tenant, id, tokens))
+            except ResponseError as error:  # a quota that cannot be read refuses nobody
+                log.error("grant failed", tenant=tenant, id=id, error=str(error))
+                self._granted(key, tokens, False)
+                return
+            if answer.wait_ms is None:
+                self._granted(key, answer.granted, answer.refusal is not None)
+                return
+            await asyncio.sleep(answer.wait_ms / 1000)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Kept, so that it is neither collected nor left behind."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def _insist(call: Callable[[], Awaitable[T]]) -> T:
+    """The call's answer, once there is one. Raises ResponseError where the answer is that something is wrong
+    with what was asked."""
+    while True:
+        try:
+            return await call()
+        except (RedisError, OSError) as error:
+            if isinstance(error, ResponseError) and not is_unwell(error):
+                raise
+            away.warning("call failed", error=_named(error))
+            await asyncio.sleep(REDIS_RETRY_SECONDS)
+
+
+def _named(error: Exception) -> str:
+    return str(error) if isinstance(error, ResponseError) else type(error).__name__
