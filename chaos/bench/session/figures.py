@@ -82,7 +82,7 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
 def _number(value: float) -> str:
     if abs(value) >= 1000:
         return f"{value:,.0f}"
-    return f"{value:.2f}".rstrip("0").rstrip(".")
+    return f"{value:.{3 if abs(value) < 10 else 2}f}".rstrip("0").rstrip(".")
 
 
 def _system() -> str:
