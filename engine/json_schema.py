@@ -16,6 +16,7 @@ from engine.pattern import SIZE_MAX, check_pattern
 DEPTH_MAX = 10
 PROPERTIES_MAX = 256
 VALUES_MAX = 500
+DEFINITIONS_MAX = 64
 LENGTH_MAX = 10_000
 ITEMS_MAX = 1_000
 NUMBER_MAX = 10**15
@@ -69,6 +70,8 @@ class _Checker:
             if not isinstance(found, dict):
                 raise _wrong("#", f"{keyword}: expected an object")
             definitions += [(f"#/{keyword}/{name}", each) for name, each in found.items()]
+        if len(definitions) > DEFINITIONS_MAX:
+            raise _wrong("#", f"more than {DEFINITIONS_MAX} definitions")
         self._named |= dict(definitions)
         for place, each in definitions:
             self._node(each, place, 2)
@@ -198,13 +201,10 @@ class _Checker:
 
     def _ends(self) -> None:
         """An answer can be complete: what refers to itself does so where it may be left out."""
-        ending: set[str] = set()
-        while True:
-            found = {place for place, node in self._named.items() if _ends(node, ending)}
-            if found == ending:
-                break
-            ending = found
-        endless = self._named.keys() - ending
+        ending, endless = set[str](), dict(self._named)
+        while found := {place for place, node in endless.items() if _ends(node, ending)}:
+            ending |= found
+            endless = {place: node for place, node in endless.items() if place not in found}
         if endless:
             raise _wrong(min(endless), "refers to itself without end: make the reference optional")
 

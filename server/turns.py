@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from core.errors import Refused
 from core.ids import uuid7_ms
 from core.settings import Settings
-from engine.api import PriorityClass, Sampling
+from engine.api import PriorityClass, Sampling, checked_format
 from server.protocol.codec import body_hash, explain
 from server.protocol.codes import ErrorCode, refusal
 from server.protocol.messages import Send
@@ -21,7 +21,6 @@ NO_READER_MS_MAX = 24 * 3600 * 1000
 ROLES = ("system", "user", "assistant")
 NOT_SERVED = {
     "logprobs": "logprobs are not served in version 1",
-    "response_format": "response_format is not served yet",
     "safety": "this server has no safety policies to choose from",
 }
 
@@ -51,6 +50,7 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     priority: PriorityClass = PriorityClass.INTERACTIVE
     deadline_ms: Annotated[int, Meta(ge=1, lt=2**53)] | None = None
     on_no_reader: Literal["continue"] | CancelWithoutReader = "continue"
+    response_format: str | None = None  # checked and packed
 
 
 class TextPart(Struct, frozen=True, tag_field="type", tag="text"):
@@ -118,6 +118,8 @@ def sampling(options: Options, prompt_tokens: int, context: int, temperature: fl
         raise Refused(refusal(ErrorCode.TOO_LARGE, problem, limit=context))
     if options.min_tokens > wanted:
         raise bad_request(f"options.min_tokens: {options.min_tokens} is more than max_tokens, {wanted}")
+    if options.min_tokens and options.response_format:
+        raise bad_request("options.min_tokens: an answer in a response_format ends where its shape does")
     return Sampling(
         max_tokens=wanted,
         min_tokens=options.min_tokens,
@@ -130,6 +132,7 @@ def sampling(options: Options, prompt_tokens: int, context: int, temperature: fl
         presence_penalty=options.presence_penalty,
         frequency_penalty=options.frequency_penalty,
         repetition_penalty=options.repetition_penalty,
+        response_format=options.response_format,
     )
 
 
@@ -210,20 +213,29 @@ def _options(raw: Any) -> Options:
         return Options()
     if not isinstance(raw, dict):
         raise bad_request("options: expected an object")
-    given: dict[str, Any] = raw
+    given = {name: value for name, value in raw.items() if value is not None}
     for name, problem in NOT_SERVED.items():
-        if given.get(name) is not None:
+        if name in given:
             raise bad_request(f"options.{name}: {problem}")
+    if "response_format" in given:
+        given["response_format"] = _format(given["response_format"])
     try:
-        options = msgspec.convert(
-            {name: value for name, value in given.items() if value is not None}, Options
-        )
+        options = msgspec.convert(given, Options)
     except (msgspec.ValidationError, TypeError) as error:
         raise bad_request(explain(error, "options")) from None
     for name, value in msgspec.structs.asdict(options).items():
         if isinstance(value, float) and not math.isfinite(value):
             raise bad_request(f"options.{name}: expected a finite number")
     return options
+
+
+def _format(raw: Any) -> str | None:
+    try:
+        return checked_format(raw)
+    except msgspec.ValidationError as error:
+        raise bad_request(explain(error, "options.response_format")) from None
+    except ValueError as error:
+        raise bad_request(f"options.response_format: {error}") from None
 
 
 def no_reader_ms(options: Options) -> int | None:

@@ -146,6 +146,7 @@ BAD_SCHEMAS: dict[str, tuple[dict[str, Any], str]] = {
     "a lost reference": ({"$ref": "#/$defs/b", "$defs": {"a": STRING}}, "of this schema"),
     "an escaped reference": ({"$ref": "#/$defs/a~1b", "$defs": {"a~1b": STRING}}, "without ~"),
     "definitions inside": ({"anyOf": [{"$defs": {}}]}, "into the root"),
+    "many definitions": ({"$defs": {str(n): STRING for n in range(65)}}, "64 definitions"),
     "itself": ({"$ref": "#"}, "without end"),
     "itself around a corner": (
         {"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#"}]}}},

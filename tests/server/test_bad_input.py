@@ -60,7 +60,26 @@ BAD_VALUES: dict[str, tuple[dict[str, Any], str]] = {
     "priority": ({"options": {"priority": "urgent"}}, "options.priority"),
     "deadline": ({"options": {"deadline_ms": 0}}, "options.deadline_ms"),
     "logprobs": ({"options": {"logprobs": True}}, "logprobs"),
-    "schema": ({"options": {"response_format": {}}}, "response_format"),
+    "format": ({"options": {"response_format": {}}}, "options.response_format: expected"),
+    "format's name": (
+        {"options": {"response_format": {"type": "json_schema", "json_schema": {"schema": {}}}}},
+        "options.response_format.json_schema",
+    ),
+    "schema": (
+        {
+            "options": {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "a", "schema": {"type": "array", "uniqueItems": True}},
+                }
+            }
+        },
+        "options.response_format: schema, at #: uniqueItems is not supported",
+    ),
+    "format and min_tokens": (
+        {"options": {"min_tokens": 2, "max_tokens": 9, "response_format": {"type": "json_object"}}},
+        "options.min_tokens: an answer in a response_format",
+    ),
     "metadata": ({"metadata": [1]}, "metadata: expected an object"),
     "large metadata": ({"metadata": {"a": "x" * 5000}}, "metadata"),
     "user": ({"metadata": {"user": 5}}, "metadata.user"),
