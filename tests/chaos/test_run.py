@@ -39,6 +39,52 @@ def test_kills_lose_nothing_and_a_run_goes_on_where_it_was(tmp_path: Path):
     assert str(SEED) in first["replay"]
 
 
+def test_sixty_kills_lose_nothing():
+    """Four a second, until most answers have moved several times."""
+    report = attacked("kill-workers", "--kills", "60")
+    assert figure(report, "faults") == 60
+    assert figure(report, "seams that readers saw") > 60
+
+
+def test_stopped_workers_lose_nothing():
+    """What a woken worker still writes changes nothing; others had its answers by then."""
+    report = attacked("stop-workers", "--kills", "3", "--workers", "3")
+    assert figure(report, "seams that readers saw") > 0
+
+
+def test_poison_is_singled_out():
+    """It ends engine_lost, and nothing that ran beside it does."""
+    report = attacked("poison", "--kills", "2", "--workers", "3")
+    assert figure(report, "ended engine_lost") == 2
+    assert figure(report, "seams that readers saw") > 2
+
+
+def test_a_redis_that_lost_its_tail_loses_nothing_in_silence():
+    """What it had accepted before goes on; what it has forgotten ends log_lost; nobody pays twice."""
+    report = attacked("kill-redis", "--kills", "3", "--workers", "2")
+    assert figure(report, "answers") > 10
+
+
+def test_a_redis_that_lost_everything_ends_everything_typed():
+    """And takes new requests at once."""
+    report = attacked("flush-redis", "--kills", "2", "--workers", "2")
+    assert figure(report, "ended log_lost") > 0
+    assert figure(report, "answers") > figure(report, "ended log_lost")
+
+
+def test_all_readers_at_once_read_the_same():
+    """Six more readers of every open answer, each judged like the first."""
+    report = attacked("reload-storm", "--kills", "2", "--workers", "2")
+    assert figure(report, "answers") > 40
+
+
+def test_oversized_requests_are_refused_and_hurt_nobody():
+    """What cannot fit gets a code; what fits is answered."""
+    report = attacked("oom", "--kills", "2", "--workers", "2")
+    assert figure(report, "refused with a code") > 0
+    assert figure(report, "answers") > 10
+
+
 def test_cut_connections_lose_nothing():
     """Clients come back by themselves and read on where they stood."""
     report = attacked("disconnects", "--kills", "10", "--workers", "2")
