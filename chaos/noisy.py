@@ -27,6 +27,7 @@ from core.telemetry import configure_logs
 from server.client import Client
 
 SLOTS = 16
+FULL = SLOTS + 2  # each slot is taken again as soon as it is free
 AT_ONCE_PER_CLIENT = 16
 SETTLE_SECONDS = 1.5
 TARGET = 1.2
@@ -84,7 +85,7 @@ async def _compare(plan: Plan, flood: int, asks: int) -> Compared:
         quiet = questions(plan.seed, QUIET)
         answers: list[Answered] = []
         waits: dict[str, list[float]] = {}
-        for setting, open_ in (("idle", 0), ("full", SLOTS), ("flood", flood)):
+        for setting, open_ in (("idle", 0), ("full", FULL), ("flood", flood)):
             crowd = Crowd(cluster.balancer.url, noisy.key, noisy.id, *_clients(open_))
             asked = await _setting(cluster, crowd, list(islice(quiet, asks)), plan.seed)
             waits[setting] = [each.first_text_at - each.sent_at for each in asked if each.first_text_at]
