@@ -39,6 +39,7 @@ class Found:
     watched: Watched = field(default_factory=Watched)
     streams: int = 0
     to_claim_ms: list[int] = field(default_factory=list[int])
+    in_engine_ms: list[int] = field(default_factory=list[int])
 
     def add(self, setting: str, samples: list[Sample]) -> None:
         """One round's."""
@@ -70,6 +71,7 @@ class Found:
         return [
             Figure("accepted to claimed, p50", percentile(self.to_claim_ms, 0.5), "ms"),
             Figure("accepted to claimed, p95", claimed, "ms", most=BEFORE_ENGINE_MS_MAX),
+            Figure("claimed to first token sampled, p50", percentile(self.in_engine_ms, 0.5), "ms"),
             Figure("a step as predicted, p50", percentile(predicted, 0.5), "ms"),
             Figure("streams of bulk work beside it, as planned", self.streams, ""),
             Figure("sequences in the engine, p50", percentile(running, 0.5), ""),
@@ -116,6 +118,7 @@ async def _measure(engine: Engine, slots: int, rounds: int, setting: Setting) ->
                 found.add(RAW_FULL, await raw.probed(replace(setting, crowd=found.streams)))
         events = (await here.ended("person"))[-rounds * setting.probes :]
         found.to_claim_ms = [event.claimed_ms - event.accepted_ms for event in events]
+        found.in_engine_ms = [event.first_token_ms - event.claimed_ms for event in events]
     return found
 
 
