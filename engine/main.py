@@ -24,7 +24,7 @@ from core.service import run
 from core.settings import Settings
 from core.tasks import end_tasks
 from core.telemetry import logger
-from engine import selftest
+from engine import modesty, selftest
 from engine.answer import Answer
 from engine.backends.base import Engine, EngineDeadError
 from engine.backends.environment import engine_environment
@@ -122,6 +122,7 @@ async def _work(settings: Settings, stop: asyncio.Event, name: str, scripted: bo
     engine = _scripted(tokenizer) if scripted else _vllm(settings, record, length)
     phases.ended("imports")
     phases.ended("load", await engine.start())
+    modesty.take_part()  # what follows is measured, or serves
     await _prove(engine, settings, tokenizer, sizes, phases)
     gc.collect()
     gc.freeze()  # what the libraries made stays; collecting it again and again would stop the decode path

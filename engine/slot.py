@@ -18,7 +18,7 @@ from core.errors import StartupError
 from core.leash import LeashedProcess, spawn
 from core.settings import Settings
 from core.telemetry import logger
-from engine import instruments
+from engine import instruments, modesty
 from engine.backends.environment import usable_cpus
 from engine.devices import Assigned
 from engine.fleet import SlotReport, SlotState
@@ -178,6 +178,8 @@ class Slot:
         stopping = asyncio.create_task(stop.wait())
         ended = asyncio.create_task(process.wait())
         try:
+            if self._starts > 1:
+                await asyncio.to_thread(modesty.give_way, process.pid)
             await asyncio.wait([stopping, ended], return_when=asyncio.FIRST_COMPLETED)
             if not ended.done():
                 self._to(SlotState.DRAINING)
