@@ -29,6 +29,8 @@ class Settings(BaseSettings):
     log_format: str = "console"
     log_level: str = "info"
     otlp_endpoint: str | None = None
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int | None = None
     secret: str | None = None
 
     pool: str = "default"

@@ -1,20 +1,39 @@
-"""The engine's instruments. Labels come from enums only."""
+"""The engine's instruments. Labels come from enums, but for a GPU's number on its node.
+
+What is a state and not an event is shown here about once a second and read when somebody asks.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+from opentelemetry.metrics import CallbackOptions, Observation
 
 from core.telemetry import meter
+from engine.backends.base import EngineStats, Measured, StepOutput
+from engine.devices import DeviceHealth
 
 _meter = meter("engine")
 
 sampled_tokens = _meter.create_counter("parley_worker_sampled_tokens", description="Token ids sampled")
 claimed_requests = _meter.create_counter(
-    "parley_worker_claims", description="Claims, by whether they continue"
+    "parley_worker_claims", description="Claims, by whether they continue what another worker began"
 )
 ended_requests = _meter.create_counter("parley_worker_ended", description="Requests ended, by reason")
 released_requests = _meter.create_counter("parley_worker_released", description="Requests given back, by why")
+appends = _meter.create_counter(
+    "parley_worker_appends", description="Requests' parts of flushes, by what became of them"
+)
+leases_lost = _meter.create_counter(
+    "parley_worker_leases_lost", description="Times that all work was gone because the lease had ended"
+)
 orphans = _meter.create_counter(
     "parley_worker_orphans", description="Generations that the engine ran for nobody"
 )
 orphan_ends = _meter.create_counter(
     "parley_orphan_ends", description="Ends written for requests that no worker had, by reason"
+)
+requeued_requests = _meter.create_counter(
+    "parley_reaper_requeued", description="Requests taken from workers whose lease had ended"
 )
 flush_seconds = _meter.create_histogram(
     "parley_worker_flush_seconds", unit="s", description="One append call for all answers"
@@ -23,3 +42,87 @@ alarms = _meter.create_counter(
     "parley_supervisor_alarms", description="Somebody has to look: a model that does not load, a sick GPU"
 )
 worker_exits = _meter.create_counter("parley_supervisor_worker_exits", description="Worker exits, by outcome")
+_prefill_tokens = _meter.create_counter(
+    "parley_worker_prefill_tokens", description="Prompt tokens computed, those computed again too"
+)
+_cached_tokens = _meter.create_counter(
+    "parley_worker_cached_tokens", description="Prompt tokens found in the engine's cache"
+)
+_step_seconds = _meter.create_histogram("parley_worker_step_seconds", unit="s", description="An engine step")
+
+_worker: dict[str, float] = {}
+_places: Counter[str] = Counter()
+_devices: list[DeviceHealth] = []
+
+
+def stepped(batch: Sequence[StepOutput], cached: int, steps: Sequence[Measured]) -> None:
+    """One step's outputs, its cached prompt tokens, and what the steps since the last call took."""
+    sampled_tokens.add(sum(len(output.tokens) for output in batch))
+    _cached_tokens.add(cached)
+    for step in steps:
+        _step_seconds.record(step.seconds)
+        _prefill_tokens.add(step.prefill_tokens)
+
+
+def show_worker(stats: EngineStats, held: int, margin: float, predicted_ms: int) -> None:
+    """How the worker of this process stands."""
+    _worker.update(
+        running=stats.running,
+        waiting=stats.waiting,
+        kv_usage=stats.kv_usage,
+        step_age_seconds=stats.step_age_ms / 1000,
+        step_predicted_seconds=predicted_ms / 1000,
+        preemptions=stats.preemptions,
+        held=held,
+        margin=margin,
+    )
+
+
+def show_places(states: Iterable[str], devices: Sequence[DeviceHealth]) -> None:
+    """How the supervisor of this process sees its workers' places and GPUs."""
+    _places.clear()
+    _places.update(states)
+    _devices[:] = devices
+
+
+def _of_worker(name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
+    return lambda _: [Observation(_worker[name])] if name in _worker else []
+
+
+def _of_places(_: CallbackOptions) -> Iterable[Observation]:
+    return [Observation(count, {"state": state}) for state, count in list(_places.items())]
+
+
+def _of_devices(name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
+    def read(_: CallbackOptions) -> Iterable[Observation]:
+        found = [(device.index, getattr(device, name)) for device in list(_devices)]
+        return [Observation(int(value), {"gpu": index}) for index, value in found if value is not None]
+
+    return read
+
+
+for _name, _what in {
+    "running": "Generations that the engine runs",
+    "waiting": "Generations in the engine's own queue",
+    "kv_usage": "Part of the engine's KV memory that is in use",
+    "step_age_seconds": "Since the engine last made progress, 0 without work",
+    "step_predicted_seconds": "What the running step is expected to take",
+    "held": "Requests in hand",
+    "margin": "Part of its room that the worker claims for; less after the engine queued or preempted",
+}.items():
+    _meter.create_observable_gauge(f"parley_worker_{_name}", [_of_worker(_name)], description=_what)
+_meter.create_observable_counter(
+    "parley_worker_preemptions",
+    [_of_worker("preemptions")],
+    description="Sequences put back by the engine itself, for lack of KV memory",
+)
+_meter.create_observable_gauge(
+    "parley_supervisor_places", [_of_places], description="Places for workers, by state"
+)
+for _name, _what in {
+    "temperature": "Degrees Celsius",
+    "ecc_uncorrected": "Uncorrected memory errors since the driver was loaded",
+    "lost": "1 where the driver has lost it",
+    "memory_used_mib": "Memory in use",
+}.items():
+    _meter.create_observable_gauge(f"parley_gpu_{_name}", [_of_devices(_name)], description=_what)

@@ -19,6 +19,7 @@ from tokenizers import Tokenizer
 
 from core.database import Database
 from core.errors import StartupError
+from core.metrics import serving_metrics
 from core.redis import connect
 from core.service import run
 from core.settings import Settings
@@ -139,7 +140,8 @@ async def _work(settings: Settings, stop: asyncio.Event, name: str, scripted: bo
     worker = Worker(settings, redis, engine, record, workload, name)
     obeying = asyncio.create_task(_obey(Fleet(PoolQueue(redis, record.pool, settings)), name, stop))
     try:
-        await worker.run(stop)
+        with serving_metrics(settings, 0, worker.missing):
+            await worker.run(stop)
         return 0
     except EngineDeadError as error:
         log.error("engine died", worker=name, error=str(error))

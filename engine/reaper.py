@@ -43,6 +43,7 @@ class Reaper:
             return
         for tenant, id in reaped.moves:
             await self._finish_move(tenant, id)
+        instruments.requeued_requests.add(reaped.requeued)
         if reaped.requeued or reaped.dead_readers:
             log.info("reaped", requeued=reaped.requeued, dead_readers=reaped.dead_readers)
 

@@ -264,6 +264,8 @@ class Slot:
         environment = dict(base) | {"PARLEY_POOL": self._settings.pool}
         if self.gpu is not None:
             environment |= self.gpu.environment
+        if self._settings.metrics_port is not None:  # the supervisor's own is the first
+            environment["PARLEY_METRICS_PORT"] = str(self._settings.metrics_port + 1 + self._index)
         if self._settings.worker_threads is None and "OMP_NUM_THREADS" not in environment:
             environment["PARLEY_WORKER_THREADS"] = str(max(1, usable_cpus() // self._workers))
         return environment

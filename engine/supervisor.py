@@ -19,10 +19,12 @@ from redis.exceptions import RedisError
 from billing.api import Quota
 from core import exclusive
 from core.errors import StartupError
+from core.metrics import serving_metrics
 from core.redis import Client
 from core.settings import Settings
 from core.tasks import end_tasks
 from core.telemetry import Seldom, logger
+from engine import instruments
 from engine.devices import DeviceHealth, Devices, DeviceWatch, assign
 from engine.fleet import Fleet, NodeReport, OrderKind
 from engine.queue import PoolQueue
@@ -60,7 +62,7 @@ class Supervisor:
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`; then the workers drain and end. Raises StartupError where another supervisor runs
         this pool's workers from this data folder."""
-        with _alone(self._settings):
+        with _alone(self._settings), serving_metrics(self._settings, 0, lambda: ""):
             await asyncio.to_thread(self._open_devices)
             loops = (self._reaper.run(), self._watch(), self._obey())
             beside = [asyncio.create_task(loop) for loop in loops]
@@ -89,6 +91,7 @@ class Supervisor:
         while True:
             self._changed.clear()
             await self._look_at_devices()
+            instruments.show_places([slot.report().state.value for slot in self._slots], self._seen)
             try:
                 views = {view.worker: view for view in await self._queue.workers()}
                 for slot in self._slots:

@@ -7,6 +7,7 @@ one call at a time for all answers.
 
 import asyncio
 import contextlib
+import math
 import os
 import time
 from collections.abc import Sequence
@@ -80,6 +81,8 @@ class Worker:
         self._grants: list[tuple[str, int, bool]] = []
         self._asides = Asides(self._queue, Quota(redis, settings), name, self._grant)
         self._clock = ServerClock()
+        self._renewed = -math.inf
+        self._lease_seconds = settings.worker_lease_ms / 1000
         self._unknown: set[tuple[str, str]] = set()
         self._hopeless: set[tuple[str, str]] = set()
 
@@ -103,6 +106,11 @@ class Worker:
             await self._asides.end()
             await self._wakes.close()
 
+    def missing(self) -> str:
+        """What it lacks for its work, empty where it has a lease and a place in the pool."""
+        late = time.monotonic() - self._renewed > self._lease_seconds
+        return "no lease: Redis is away, or the engine makes no steps" if late else ""
+
     async def abandon(self) -> None:
         """The engine is dead: give its work back now, before this process ends."""
         with contextlib.suppress(RedisError, OSError):
@@ -116,10 +124,12 @@ class Worker:
 
     async def _pump(self) -> None:
         async for batch in self._engine.steps():
-            instruments.sampled_tokens.add(sum(len(output.tokens) for output in batch))
+            cached = sum(output.cached for output in batch if self._workload.prefills(output.id))
             await self._do(self._workload.stepped(batch, self._clock.now_ms()))
             stats = self._engine.stats()
-            self._workload.measured(self._engine.measured(), stats.waiting, stats.preemptions)
+            steps = self._engine.measured()
+            instruments.stepped(batch, cached, steps)
+            self._workload.measured(steps, stats.waiting, stats.preemptions)
             self._changed.set()
 
     async def _flush_loop(self) -> None:
@@ -156,6 +166,7 @@ class Worker:
         instruments.flush_seconds.record(time.monotonic() - self._last_flush)
         work = self._workload.appended(sent, answers, self._clock.now_ms())
         for (answer, _), result in zip(sent, answers, strict=True):
+            instruments.appends.add(1, {"code": result.code.value})
             if result.code not in ("OK", "DUP", "ENDED"):
                 log.warning("append not taken", code=result.code.value, **_names(answer))
                 self._changed.set()
@@ -234,6 +245,8 @@ class Worker:
         stats = self._engine.stats()
         if stats.step_age_ms > STEP_AGE_MS_MAX:
             raise EngineDeadError(f"no engine step for {stats.step_age_ms} ms")
+        predicted = self._workload.step_predicted_ms
+        instruments.show_worker(stats, len(self._workload), self._workload.margin, predicted)
         info: dict[str, Any] = {
             **self._info,
             "running": stats.running,
@@ -241,17 +254,19 @@ class Worker:
             "kv_usage": round(stats.kv_usage, 3),
             "steps": stats.steps,
             "step_age_ms": stats.step_age_ms,
-            "step_predicted_ms": self._workload.step_predicted_ms,
+            "step_predicted_ms": predicted,
             "prefill_tokens_per_second": self._workload.prefill_tokens_per_second,
             "waiting_max": self._workload.waiting_max,
         }
         renewed = await self._queue.renew(self.name, stats.step_age_ms, info)
+        self._renewed = time.monotonic() if renewed.alive else -math.inf
         await self._clock.set(self._queue.now_ms)
         for tenant, id, control in renewed.control:
             await self._do(self._workload.ordered(tenant, id, control))
         if not renewed.alive and stats.step_age_ms < STEP_AGE_MS_ALIVE:
             # We were stopped or cut off for longer than the lease. Everything in hand went to others.
             log.warning("lease lost", answers=len(self._workload))
+            instruments.leases_lost.add(1)
             await self._start_over()
 
     async def _start_over(self) -> None:
@@ -280,6 +295,7 @@ class Worker:
     async def _register(self) -> None:
         await self._clock.set(self._queue.now_ms)
         await self._queue.register(self.name, self._record.fingerprint, self._info)
+        self._renewed = time.monotonic()
 
     async def _drain(self) -> None:
         """Give back what runs, log what ended, and leave the pool."""

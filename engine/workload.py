@@ -84,6 +84,16 @@ class Workload:
         """Names of the answers that the engine works on."""
         return {key for key, answer in self._answers.items() if answer.phase is Phase.RUNNING}
 
+    def prefills(self, key: str) -> bool:
+        """Nothing of this answer was sampled since it was claimed."""
+        answer = self._answers.get(key)
+        return answer is not None and answer.prefilling
+
+    @property
+    def margin(self) -> float:
+        """The part of its room that is claimed for."""
+        return self._admission.margin
+
     def offer(self, waiting: int, now_ms: int) -> Offer:
         """What may be claimed now. `waiting`: generations in the engine's own queue."""
         room = self._admission.room(map(_held, self._answers.values()), waiting)

@@ -2,10 +2,13 @@
 behind."""
 
 import asyncio
+import contextlib
 import json
 import os
+import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,15 +16,18 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 from click.testing import CliRunner
 from redis.asyncio import Redis
+from structlog.testing import capture_logs
 
 from billing.api import Quota
 from core.cli import parley as cli
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
+from core.metrics import serving_metrics
 from core.settings import Settings
 from core.tasks import end_tasks
 from engine import slot
@@ -32,10 +38,10 @@ from engine.models.registry import ModelRecord, save
 from engine.reaper import Reaper
 from engine.slot import BACKOFF_SECONDS_MAX, STABLE_SECONDS, Backoff
 from engine.supervisor import Supervisor
-from tests.engine.builders import FINGERPRINT
+from tests.engine.builders import FINGERPRINT, TENANT
 from tests.engine.workers import TOKENIZER, Crew
 from tests.helpers.home import settings_in
-from tests.helpers.platform import processes_of
+from tests.helpers.platform import free_ports, processes_of
 from tests.helpers.wait import wait_until
 
 START_SECONDS_MAX = 30.0
@@ -269,6 +275,60 @@ async def test_a_sick_gpu_is_taken_out_until_it_is_well(crew: Crew):
     finally:
         stop.set()
         await asyncio.wait_for(task, 20)
+
+
+MEASURED = {
+    f"parley_worker_{name}"
+    for name in (
+        *("running", "waiting", "held", "kv_usage", "margin", "step_age_seconds", "step_seconds_bucket"),
+        *("prefill_tokens_total", "cached_tokens_total", "sampled_tokens_total", "flush_seconds_bucket"),
+        *("claims_total", "ended_total", "appends_total"),
+    )
+}
+
+
+async def test_workers_and_supervisors_say_what_they_measure(crew: Crew):
+    """On ports of their own where that is wanted; no page has the id of a tenant or a request."""
+    port = _two_free_ports()
+    settings = crew.settings.model_copy(update={"metrics_port": port})
+    async with supervised(crew, settings, workers=1), httpx.AsyncClient() as client:
+        at, worker_at = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{port + 1}"
+        id = await crew.send(max_tokens=150)
+        await crew.ended(id)
+
+        async def measured() -> dict[str, str]:
+            page = (await client.get(f"{worker_at}/metrics")).text
+            assert id not in page
+            assert f'"{TENANT}"' not in page
+            values = dict(re.findall(r"^(parley_\w+)(?:{[^}]*})? (\S+)$", page, re.MULTILINE))
+            return values if values.keys() >= MEASURED else {}
+
+        values = await wait_until(measured)
+        assert float(values["parley_worker_sampled_tokens_total"]) >= 150
+        assert float(values["parley_worker_prefill_tokens_total"]) >= 8
+        statuses = [
+            (await client.get(worker_at + path)).status_code for path in ("/healthz", "/readyz", "/x")
+        ]
+        assert statuses == [200, 200, 404]
+        assert (await client.get(f"{at}/metrics")).status_code == 200
+
+
+def _two_free_ports() -> int:
+    """The first of two ports in a row."""
+    while True:
+        [port] = free_ports(1)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port + 1)):
+            return port
+
+
+async def test_a_taken_port_costs_the_metrics_only(crew: Crew):
+    """The process says so and works without."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        settings = crew.settings.model_copy(update={"metrics_port": port})
+        with capture_logs() as lines, serving_metrics(settings, 0, str):
+            pass
+    assert [(line["event"], line["port"]) for line in lines] == [("metrics not served", port)]
 
 
 async def test_the_reaper_ends_what_nobody_can_run(crew: Crew):

@@ -1,0 +1,73 @@
+"""/metrics, /healthz and /readyz of processes that serve nothing else: workers and supervisors.
+
+It has a thread of its own, one request at a time, so it answers while the event loop is busy. Off unless
+PARLEY_METRICS_PORT is set. Where it cannot listen it says so, and the process goes on without it.
+"""
+
+import contextlib
+import threading
+from collections.abc import Callable, Generator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+from core.settings import Settings
+from core.telemetry import logger, prometheus_page
+
+CLIENT_SECONDS_MAX = 5.0
+POLL_SECONDS = 0.5
+
+log = logger(__name__)
+
+
+@contextlib.contextmanager
+def serving_metrics(settings: Settings, place: int, missing: Callable[[], str]) -> Generator[None]:
+    """Serve while the block runs, `place` ports above PARLEY_METRICS_PORT. `missing` says what the process
+    lacks for its work, empty where it is ready; another thread calls it."""
+    if settings.metrics_port is None:
+        yield
+        return
+    at = (settings.metrics_host, settings.metrics_port + place)
+    try:
+        server = HTTPServer(at, _handler(missing))
+    except (OSError, OverflowError) as error:
+        log.error("metrics not served", host=at[0], port=at[1], error=str(error))
+        yield
+        return
+    thread = threading.Thread(target=server.serve_forever, args=(POLL_SECONDS,), daemon=True)
+    thread.start()
+    log.info("metrics served", host=at[0], port=at[1])
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _handler(missing: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = CLIENT_SECONDS_MAX
+
+        def do_GET(self) -> None:
+            """Answer one of the three paths."""
+            match self.path.partition("?")[0]:
+                case "/metrics":
+                    self._reply(200, prometheus_page(), "text/plain; version=0.0.4")
+                case "/healthz":
+                    self._reply(200, b"ok\n")
+                case "/readyz":
+                    lacks = missing()
+                    self._reply(503 if lacks else 200, f"{lacks or 'ready'}\n".encode())
+                case _:
+                    self._reply(404, b"there are /metrics, /healthz and /readyz\n")
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing: it is asked every few seconds."""
+
+        def _reply(self, status: int, body: bytes, kind: str = "text/plain; charset=utf-8") -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    return Handler
