@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from billing.api import Quota
-from core.pools import announce_pool, known_pools
+from core.pools import known_pools
 from core.redis import Client
 from core.settings import Settings
 from engine import keys, scripts
@@ -27,6 +27,7 @@ MOVED_LOG_KEEP_SECONDS = 60
 RETRY_MS = 1_000
 PAGE_ENTRIES = 256
 COPIES_MAX = 8
+ROUND_TRIPS_MAX = 8
 
 
 class MoveReason(StrEnum):
@@ -75,12 +76,7 @@ class Mover:
     async def move(self, pool: str, tenant: str, id: str, dest: str) -> Moved:
         """Move a request that has not ended to `dest`, where a worker of its fingerprint lives. Repeating it
         changes nothing. Raises MoveRefused, and then it has stayed."""
-        await self._check(pool, tenant, id, dest)
-        await announce_pool(self._client, dest)
-        reply = await self._run(scripts.MOVE, pool, tenant, id, dest, RETRY_MS)
-        if reply is None:
-            raise _refused(MoveReason.UNKNOWN, f"pool {pool} knows no such request")
-        status, where = Status(reply[0].decode()), reply[1].decode()
+        status, where = await self._begin(pool, tenant, id, dest)
         if status is Status.ENDED:
             raise _refused(MoveReason.ENDED, "it has ended")
         if where != dest:
@@ -107,17 +103,30 @@ class Mover:
         while isinstance(reply := await self._queue(pool).control(tenant, id, Control.CANCEL), Moved):
             pool = reply.pool
 
-    async def _check(self, pool: str, tenant: str, id: str, dest: str) -> None:
-        """Raises MoveRefused where the destination could never go on with it."""
+    async def _begin(self, pool: str, tenant: str, id: str, dest: str) -> tuple[Status, str]:
+        """Take it out of its pool. Its status then, and the pool that it goes or went to."""
+        for _ in range(ROUND_TRIPS_MAX):
+            hop = await self._check(pool, tenant, id, dest) + 1
+            reply = await self._run(scripts.MOVE, pool, tenant, id, dest, hop, RETRY_MS)
+            if reply is None:
+                raise _refused(MoveReason.UNKNOWN, f"pool {pool} knows no such request")
+            status, where = Status(reply[0].decode()), reply[1].decode()
+            if status in (Status.MOVING, Status.MOVED, Status.ENDED):
+                return status, where
+            # It has been away and come back since it was looked at.
+        raise TimeoutError("others move this request, too")
+
+    async def _check(self, pool: str, tenant: str, id: str, dest: str) -> int:
+        """How often it has moved so far. Raises MoveRefused where the destination can never go on with it."""
         if dest == pool:
             raise _refused(MoveReason.SAME_POOL, f"it is in pool {pool}")
         if dest not in await known_pools(self._client):
             raise _refused(MoveReason.UNKNOWN_POOL, f"no worker ever joined a pool {dest}")
         record = keys.record(pool, tenant, id)
-        fingerprint = await self._redis.hget(record, "fingerprint")
+        fingerprint, hops = await self._redis.hmget(record, "fingerprint", "hop")
         packed = await self._redis.get(keys.input_(pool, tenant, id))
         if fingerprint is None or packed is None:
-            return  # unknown, ended or on its way: `move` says which
+            return int(hops or 0)  # unknown, ended or on its way: `move` says which
         theirs = [each for each in await self._queue(dest).workers() if each.alive]
         able = [each for each in theirs if each.fingerprint == fingerprint.decode()]
         if not able:
@@ -125,6 +134,7 @@ class Mover:
         size = max(int(each.info.get("kv_tokens", 0)) for each in able)
         if 0 < size < _need(packed):
             raise _refused(MoveReason.TOO_LARGE, f"no worker of pool {dest} holds more than {size} tokens")
+        return int(hops or 0)
 
     async def _departure(self, pool: str, tenant: str, id: str) -> Departure | None:
         fields: dict[bytes, bytes] = await self._redis.hgetall(keys.record(pool, tenant, id))

@@ -1,13 +1,14 @@
 #!lua flags=allow-oom
--- move(now, t, id, destination, retry ms): takes a request out of its place here for another pool. Nobody can append to it
--- any more, and its worker is told. Replies {status, destination, hop}: `moving` by this call or an earlier one, `moved`
--- or `ended`; nil for an unknown id. Whoever asked copies it next; where that fails, the reaper names it after the retry.
-local t, id, destination, retry = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+-- move(now, t, id, destination, hop, retry ms): takes a request out of its place here for another pool, as its `hop`th move.
+-- Nobody can append to it any more, and its worker is told. Replies {status, destination, hop}: `moving` by this call or an
+-- earlier one, `moved` or `ended`, another status where it is another move's turn; nil for an unknown id. Whoever asked
+-- copies it next; where that fails, the reaper names it after the retry.
+local t, id, destination, wanted, retry = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
 local req, member = key('req', t, id), member_of(t, id)
 local status, class, dest, hop, order = unpack(call('HMGET', req, 'status', 'class', 'dest', 'hop', 'order'))
 if not status then
   return nil
-elseif status ~= 'queued' and status ~= 'running' and status ~= 'parked' then
+elseif number_of(hop) + 1 ~= wanted or (status ~= 'queued' and status ~= 'running' and status ~= 'parked') then
   return { status, dest or '', number_of(hop) }
 end
 notice_restart()
@@ -22,13 +23,12 @@ elseif status == 'queued' then
 else
   call('ZREM', P .. 'parked', member)
 end
-hop = number_of(hop) + 1
 local due = call('ZSCORE', P .. 'deadlines', member) or call('HGET', req, 'deadline')
-call('HSET', req, 'status', 'moving', 'dest', destination, 'hop', int(hop), 'due', int(tonumber(due)),
+call('HSET', req, 'status', 'moving', 'dest', destination, 'hop', int(wanted), 'due', int(tonumber(due)),
   'place', status == 'parked' and 'parked' or 'queued')
 call('ZREM', P .. 'deadlines', member)
 call('ZREM', P .. 'unread', member)
 call('ZADD', P .. 'moving', int(NOW + retry), member)
 log_event(t, id, 'moved', '{"why":"pool"}')
 publish()
-return { 'moving', destination, hop }
+return { 'moving', destination, wanted }

@@ -42,8 +42,8 @@ async def pool_state(
     return state
 
 
-def _names(value: list[bytes]) -> list[str]:
-    return [part.decode() for part in value]
+def _names(value: list[bytes | None]) -> list[str]:
+    return [(part or b"").decode() for part in value]
 
 
 def _set(value: Iterable[bytes]) -> set[str]:

@@ -55,7 +55,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.queue = self.pool.queue
         self.requests: list[Tracked] = []
         self.leases: dict[str, int] = {}
-        self.events = self.incarnation = 0
+        self.events, self.incarnation, self.orders = 0, 0, iter(range(10**6))
         self.fair = FairModel(WEIGHTS)
 
     def run(self, call: Awaitable[T]) -> T:
@@ -103,7 +103,7 @@ class QueueMachine(RuleBasedStateMachine):
             assert {r.code for r in replies if isinstance(r, Refusal)} == {"too_large"}
             return
         assert [isinstance(r, Enqueued) and r.created for r in replies] == [True, False][: 1 + retries]
-        item = Item(tenant, e.id, class_, len(self.requests), now, prompt, prompt)
+        item = Item(tenant, e.id, class_, next(self.orders), now, prompt, prompt)
         item.large = bool(self.leases) and 2 * prompt > SIZE / 4
         self.requests.append(Tracked(item, incarnation=self.incarnation))
         self.fair.enter(item)
