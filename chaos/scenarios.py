@@ -26,7 +26,7 @@ from chaos.faults import (
 from chaos.scene import Scene
 from chaos.workload import Crowd, Kind, questions
 
-BUSY_SECONDS_MAX = 60.0
+BUSY_SECONDS_MAX = 240.0  # until a worker has something in hand, or another one has started beside it
 NOT_BUSY_SECONDS = 0.02
 WARM_SECONDS = 0.5
 # Few slots, so that a load this small is spread over the workers and the others have room for what one had.
