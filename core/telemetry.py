@@ -19,11 +19,13 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Tracer
 from prometheus_client import generate_latest
+from redis.exceptions import ResponseError
 from structlog.typing import FilteringBoundLogger, Processor
 
 from core.settings import Settings
 
 SELDOM_SECONDS = 5.0
+ERROR_CHARACTERS_MAX = 120
 
 
 def configure(settings: Settings, service: str) -> None:
@@ -75,6 +77,12 @@ def configure_logs(settings: Settings, service: str) -> None:
 def logger(name: str) -> FilteringBoundLogger:
     """A structured logger; `name` is the module's `__name__`."""
     return structlog.get_logger(name)
+
+
+def named(error: Exception) -> str:
+    """An error in a log line: a server's own first words, else its type."""
+    words = str(error) if isinstance(error, ResponseError) else ""
+    return words[:ERROR_CHARACTERS_MAX] or type(error).__name__
 
 
 class Seldom:

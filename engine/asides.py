@@ -10,7 +10,7 @@ from redis.exceptions import RedisError, ResponseError
 from billing.api import Quota, UsageEvent
 from core.redis import is_unwell
 from core.tasks import end_tasks
-from core.telemetry import Seldom, logger
+from core.telemetry import Seldom, logger, named
 from engine import instruments
 from engine.ending import end_claimed
 from engine.queue import PoolQueue
@@ -123,9 +123,5 @@ async def _insist(call: Callable[[], Awaitable[T]]) -> T:
         except (RedisError, OSError) as error:
             if isinstance(error, ResponseError) and not is_unwell(error):
                 raise
-            away.warning("call failed", error=_named(error))
+            away.warning("call failed", error=named(error))
             await asyncio.sleep(REDIS_RETRY_SECONDS)
-
-
-def _named(error: Exception) -> str:
-    return str(error) if isinstance(error, ResponseError) else type(error).__name__

@@ -6,7 +6,7 @@ import asyncio
 from redis.exceptions import RedisError, ResponseError
 
 from billing.api import Quota
-from core.telemetry import Seldom, logger
+from core.telemetry import Seldom, logger, named
 from engine import instruments
 from engine.ending import end_unclaimed
 from engine.mover import Mover
@@ -39,7 +39,7 @@ class Reaper:
             for expired in reaped.expired:
                 await self._end(expired)
         except (RedisError, OSError) as error:
-            away.warning("reap failed", error=type(error).__name__)
+            away.warning("reap failed", error=named(error))
             return
         for tenant, id in reaped.moves:
             await self._finish_move(tenant, id)
@@ -63,7 +63,7 @@ class Reaper:
         try:
             finished = await self._mover.finish(self._queue.pool, tenant, id)
         except (RedisError, OSError) as error:
-            log.warning("move not finished", tenant=tenant, id=id, error=type(error).__name__)
+            log.warning("move not finished", tenant=tenant, id=id, error=named(error))
             return
         if finished:
             log.info("move finished", tenant=tenant, id=id)

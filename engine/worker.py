@@ -20,7 +20,7 @@ from core.clock import ServerClock
 from core.redis import Client, is_unwell
 from core.settings import Settings
 from core.tasks import end_tasks
-from core.telemetry import Seldom, logger
+from core.telemetry import Seldom, logger, named
 from engine import instruments
 from engine.answer import Answer
 from engine.asides import REDIS_RETRY_SECONDS, Asides
@@ -142,7 +142,7 @@ class Worker:
             try:
                 await self._flush()
             except (RedisError, OSError) as error:
-                away.warning("flush failed", error=type(error).__name__)
+                away.warning("flush failed", error=named(error))
                 await asyncio.sleep(REDIS_RETRY_SECONDS)
                 self._changed.set()
 
@@ -202,7 +202,7 @@ class Worker:
                     patient = len(self._workload) and everything and not claims.retry_ms
                     await self._queue.wait_for_work(BUSY_WAIT_SECONDS if patient else IDLE_WAIT_SECONDS)
             except (RedisError, OSError) as error:
-                away.warning("claim failed", error=type(error).__name__)
+                away.warning("claim failed", error=named(error))
                 call -= 1  # the same number gets the answer that was lost
                 await asyncio.sleep(REDIS_RETRY_SECONDS)
 
@@ -239,7 +239,7 @@ class Worker:
                     reconciled = now
                     await self._reconcile()
             except (RedisError, OSError) as error:
-                away.warning("keeping the lease failed", error=type(error).__name__)
+                away.warning("keeping the lease failed", error=named(error))
 
     async def _renew(self) -> None:
         stats = self._engine.stats()
@@ -310,7 +310,7 @@ class Worker:
         try:
             requeued = await self._queue.deregister(self.name, "drain")
         except (RedisError, OSError) as error:  # the lease lapses by itself
-            log.warning("not deregistered", error=type(error).__name__)
+            log.warning("not deregistered", error=named(error))
         else:
             log.info("drained", left=len(self._workload), requeued=requeued)
 
