@@ -1,5 +1,6 @@
 """The `parley` command. It only parses and calls; each package registers its commands as entry points."""
 
+import json
 import sys
 from importlib.metadata import entry_points
 
@@ -37,11 +38,14 @@ def parley() -> None:
 
 
 def main() -> None:
-    """Entry point: a StartupError or a wrong setting becomes one line on stderr and exit code 1."""
+    """Entry point: a StartupError or a wrong setting becomes one line on stderr and exit code 1; with --json
+    also an object on stdout."""
     try:
         parley()
     except StartupError as error:
         click.echo(f"parley: {error}", err=True)
+        if "--json" in sys.argv:
+            click.echo(json.dumps({"error": str(error)}))
         sys.exit(1)
     except ValidationError as error:
         if error.title != "Settings":

@@ -154,12 +154,16 @@ def _alone(settings: Settings) -> Generator[None]:
     """One supervisor a data folder, node and pool: two would write the same logs and each use all cores."""
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     names = f"{quote(settings.node, safe='')}-{quote(settings.pool, safe='')}"
-    lock = exclusive.take(settings.home / f"supervisor-{names}.lock", 0)
+    path = settings.home / f"supervisor-{names}.lock"
+    lock = exclusive.take(path, 0)
     if lock is None:
         raise StartupError(
-            f"another supervisor runs pool {settings.pool} on node {settings.node} from {settings.home}: "
-            "stop it, or choose another PARLEY_NODE or PARLEY_HOME"
+            f"another supervisor runs pool {settings.pool} on node {settings.node} from {settings.home} "
+            f"(process {path.read_text().strip() or 'unknown'}): "
+            "stop it, or choose another PARLEY_NODE, PARLEY_POOL or PARLEY_HOME"
         )
+    os.truncate(lock, 0)
+    os.pwrite(lock, b"%d\n" % os.getpid(), 0)
     try:
         yield
     finally:

@@ -1,6 +1,8 @@
 """`parley models`: what models this installation can run."""
 
 import asyncio
+import json
+from dataclasses import asdict
 
 import click
 from redis.exceptions import RedisError
@@ -36,9 +38,14 @@ def add(model: str) -> None:
 
 
 @command.command("list")
-def list_command() -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+def list_command(as_json: bool) -> None:
     """The newest version of each model."""
     records = asyncio.run(_list(Settings()))
+    if as_json:
+        for record in records:
+            click.echo(json.dumps(asdict(record), default=str))
+        return
     table = Table("name", "version", "fingerprint", "pool", "tokens at most", "folder")
     for record in records:
         fingerprint = record.fingerprint[:FINGERPRINT_CHARACTERS]

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -180,6 +181,33 @@ def test_a_redis_that_is_away_is_one_line(home: Path):
     assert run.returncode == 1
     assert run.stderr.startswith(f"parley: Redis does not answer at unix://{home}/redis/redis.sock")
     assert len(run.stderr.splitlines()) == 1
+    for arguments in (["workers", "list"], ["requests", "show", "x"], ["queue", "top", "--once"]):
+        argv = [sys.executable, "-m", "core.cli", *arguments, "--json"]
+        run = subprocess.run(
+            argv, env=os.environ | {"PARLEY_HOME": str(home)}, capture_output=True, text=True
+        )
+        assert (run.returncode, list(json.loads(run.stdout))) == (1, ["error"])
+
+
+def test_models_are_listed_for_scripts(home: Path, sqlite_template: Path, parley: Parley):
+    """One JSON object a line; nothing where there is none."""
+    shutil.copy(sqlite_template, home / "parley.db")
+    assert asyncio.run(parley.rows("models", "list")) == []
+    db = Database(f"sqlite+aiosqlite:///{home / 'parley.db'}")
+    record = ModelRecord("tiny", "1", "f1", home / "models", "default", 4096)
+
+    async def add() -> None:
+        await save(db, record, {}, 1)
+        await db.close()
+
+    asyncio.run(add())
+    (row,) = asyncio.run(parley.rows("models", "list"))
+    assert (row["name"], row["version"], row["fingerprint"], row["folder"]) == (
+        "tiny",
+        "1",
+        "f1",
+        str(home / "models"),
+    )
 
 
 async def test_a_worker_without_a_supervisor_is_not_killed(pool: Pool, parley: Parley):

@@ -246,8 +246,11 @@ async def test_a_worker_that_fails_its_self_test_never_claims(crew: Crew, monkey
 async def test_a_second_supervisor_is_refused(crew: Crew):
     """On the same node, pool and data folder; the first one does not notice."""
     async with supervised(crew, crew.settings, workers=1):
-        with pytest.raises(StartupError, match="another supervisor runs pool default on node local"):
+        with pytest.raises(
+            StartupError, match="another supervisor runs pool default on node local"
+        ) as refused:
             await Supervisor(crew.settings, crew.redis, 1).run(asyncio.Event())
+        assert f"(process {os.getpid()})" in str(refused.value)
         assert len(await crew.queue.workers()) == 1
 
 

@@ -158,4 +158,4 @@ async def test_a_full_disk_is_waited_out(ground: Ground):
     assert {end["reason"] for end in ends} == {"stop"}
     assert [await crew.text(id) for id in ids] == [TEXT] * len(ids)
     assert await ground.ends() == sorted(ids)
-    assert {tuple(await crew.kinds(id)) for id in ids} == {("queued", "running", "end")}, "nothing was given up"
+    assert {tuple(await crew.kinds(id)) for id in ids} == {("queued", "running", "end")}
