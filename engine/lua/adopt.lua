@@ -4,7 +4,7 @@
 local t, id, hop, head = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local req, log, member = key('req', t, id), key('log', t, id), member_of(t, id)
 local status, here = unpack(call('HMGET', req, 'status', 'hop'))
-if status and number_of(here) >= hop then
+if status and (status ~= 'moved' or number_of(here) >= hop) then  -- what lives here is never replaced
   return { 0, status }
 end
 local copied = last_offset(log)

@@ -5,7 +5,7 @@
 local t, id, hop, after = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local log, at = key('log', t, id), 7
 local status, here = unpack(call('HMGET', key('req', t, id), 'status', 'hop'))
-if status and number_of(here) >= hop then
+if status and (status ~= 'moved' or number_of(here) >= hop) then
   return -1
 end
 if after == 0 then

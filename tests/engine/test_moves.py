@@ -331,6 +331,18 @@ async def state(pair: Pair, id: str) -> Any:
     return [*kept, await pair.bound(id)]
 
 
+async def test_what_lives_in_the_other_pool_is_never_replaced(pair: Pair):
+    """Where the directory was lost and a request was taken in again elsewhere, that one goes on."""
+    e = await pair.enqueue()
+    await pair.b.queue.enqueue(e)
+    (taken,) = await pair.b.claim("wb")
+    await pair.mover.move("a", TENANT, e.id, "b")
+    assert await pair.b.places(TENANT, e.id) == {"run", "claims:wb"}
+    (answer,) = await pair.b.queue.append("wb", [append_to(taken, ids=(1,), x="a")])
+    assert answer.code is AppendCode.OK
+    assert await pair.a.queue.control(TENANT, e.id, Control.CANCEL) == Moved("b")
+
+
 async def test_a_long_log_moves_in_pages(pair: Pair, monkeypatch: pytest.MonkeyPatch):
     """No call of a move copies more than a page; two that copy at once help each other."""
     claim = await pair.running()
