@@ -15,6 +15,7 @@ from engine.api import (
     Offer,
     PriorityClass,
     Status,
+    TenantTerms,
 )
 from engine.scripts import FOLDER
 from tests.engine.builders import (
@@ -74,6 +75,22 @@ async def test_a_tenant_with_too_many_waiting_is_rate_limited(redis: redis.async
     refused = refusal_of(await p.queue.enqueue(request(priority=PriorityClass.BULK)))
     assert (refused.code, refused.scope, refused.retry) == ("rate_limited", "tenant", True)
     assert isinstance(await p.queue.enqueue(request(tenant="t2")), Enqueued)
+
+
+@pytest.mark.parametrize(("weight", "seconds"), [(1.0, 5), (4.0, 3)])
+async def test_a_rate_limited_tenant_is_told_its_own_pace(
+    redis: redis.asyncio.Redis, weight: float, seconds: int
+):
+    """A request a second leaves the line, and four others wait beside it: its next turn takes as long as
+    its share says."""
+    p = pool(redis, queue_requests_per_tenant_max=2)
+    await p.queue.set_tenant("t1", TenantTerms(weight=weight))
+    for tenant in ("t1", "t2", "t3", "t4", "t5"):
+        for _ in range(2):
+            await p.queue.enqueue(request(tenant=tenant, deadline_ms=START_MS + 10**9))
+    await p.client.hset(p.key("sys"), "pace", "1000")
+    refused = refusal_of(await p.queue.enqueue(request(deadline_ms=START_MS + 10**9)))
+    assert refused.after_ms == 1000 * seconds
 
 
 async def test_a_request_that_no_worker_can_hold_is_too_large(redis: redis.asyncio.Redis):
