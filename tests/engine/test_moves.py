@@ -331,6 +331,20 @@ async def state(pair: Pair, id: str) -> Any:
     return [*kept, await pair.bound(id)]
 
 
+async def test_a_deadline_that_passes_on_the_way_ends_it_there(pair: Pair, monkeypatch: pytest.MonkeyPatch):
+    """The new pool names it at once; the old one has nothing to say any more."""
+    e = await pair.enqueue(deadline_ms=START_MS + 5_000)
+    with monkeypatch.context() as patch:
+        kill_at(patch, "copy", reply_lost=False)
+        with pytest.raises(Killed):
+            await pair.mover.move("a", TENANT, e.id, "b")
+    pair.clock.advance(6_000)
+    reaped = await pair.a.queue.reap()
+    assert (reaped.expired, reaped.moves) == ([], [(TENANT, e.id)])
+    assert await pair.mover.finish("a", TENANT, e.id)
+    assert [(each.id, each.reason) for each in (await pair.b.queue.reap()).expired] == [(e.id, "deadline")]
+
+
 async def test_what_lives_in_the_other_pool_is_never_replaced(pair: Pair):
     """Where the directory was lost and a request was taken in again elsewhere, that one goes on."""
     e = await pair.enqueue()
