@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from chaos.facts import Answered, Outage
 
-LOG_LOST = "log_lost"
+# The second is for who asks for it again (attach, resume): nobody knows that it ever was.
+FORGOTTEN = "log_lost", "not_resumable"
 
 
 def forgotten(answer: Answered, outages: Sequence[Outage]) -> bool:
@@ -19,9 +20,9 @@ def forgotten(answer: Answered, outages: Sequence[Outage]) -> bool:
     )
 
 
-def ended_log_lost(answer: Answered, outages: Sequence[Outage]) -> bool:
-    """It ended for its client as a forgotten request must: with the code that says so."""
-    return answer.code == LOG_LOST and forgotten(answer, outages)
+def ended_forgotten(answer: Answered, outages: Sequence[Outage]) -> bool:
+    """It ended for its client as a forgotten request must: with a code that says so."""
+    return answer.code in FORGOTTEN and forgotten(answer, outages)
 
 
 def end_was_lost(answer: Answered, outages: Sequence[Outage]) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from chaos.bills import judge_bills
-from chaos.excuses import ended_log_lost, forgotten, suffered
+from chaos.excuses import ended_forgotten, forgotten, suffered
 from chaos.facts import Answered, Facts, Finding, Question, Wrong
 from engine.api import Entry, EntryKind, visible_text
 
@@ -51,7 +51,7 @@ def judge(facts: Facts, scripted: bool = True) -> list[Finding]:
     found: list[Finding] = []
     for answer in (answer for answer in facts.answers if not answer.refused):
         log = facts.logs.get(answer.id)
-        if ended_log_lost(answer, facts.outages):
+        if ended_forgotten(answer, facts.outages):
             found += judge_forgotten(answer, log)
             continue
         found += judge_text(answer, expected(answer.question, facts.seed) if scripted else None)
@@ -65,9 +65,9 @@ def judge(facts: Facts, scripted: bool = True) -> list[Finding]:
 
 
 def judge_forgotten(answer: Answered, entries: Sequence[Entry] | None) -> Iterable[Finding]:
-    """One that ended `log_lost` is over: no log of it goes on or ends in another way."""
+    """One that ended so is over: no log of it ends in another way."""
     if entries and entries[-1].k is EntryKind.END:
-        yield Finding(Wrong.DOUBLED, answer.id, "ended log_lost, and its log has an end")
+        yield Finding(Wrong.DOUBLED, answer.id, f"ended {answer.code}, and its log has an end")
 
 
 def judge_text(answer: Answered, right: Expected | None) -> Iterable[Finding]:

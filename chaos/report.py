@@ -12,9 +12,10 @@ import msgspec
 
 from chaos.bench.samples import percentile
 from chaos.bench.session.figures import Figure, show
+from chaos.excuses import FORGOTTEN
 from chaos.facts import Answered, Facts, Finding, Strike, Wrong
 
-LOG_LOST, ENGINE_LOST = "log_lost", "engine_lost"
+ENGINE_LOST = "engine_lost"
 FINDINGS_KEPT = 100
 FINDINGS_SHOWN = 20
 COUNTERS = "reconnects", "resumed", "resent", "gaps", "stale"
@@ -23,7 +24,7 @@ WHOLE = Wrong.LOST, Wrong.DOUBLED, Wrong.UNBILLED, Wrong.DOUBLE_BILLED, Wrong.LE
 
 class Tally(msgspec.Struct):
     """The sum of all rounds so far. `pauses_ms`: from a fault to the next text of each answer it hit;
-    `warm_pauses_ms` those of faults that left the others room. `forgotten`: answers that ended `log_lost`;
+    `warm_pauses_ms` those of faults that left the others room. `forgotten`: answers that Redis forgot;
     `poisoned`: those that ended because they kill workers."""
 
     scenario: str
@@ -64,7 +65,7 @@ class Tally(msgspec.Struct):
             if warm:
                 self.warm_pauses_ms.append(self.pauses_ms[-1])
         self.silence_ms = max([self.silence_ms, *(1000 * answer.silence for answer in facts.answers)])
-        self.forgotten += sum(answer.code == LOG_LOST for answer in facts.answers)
+        self.forgotten += sum(answer.code in FORGOTTEN for answer in facts.answers if not answer.refused)
         self.poisoned += sum(answer.code == ENGINE_LOST for answer in facts.answers)
         for name, value in facts.counters.items():
             self.counters[name] = self.counters.get(name, 0) + value
@@ -113,7 +114,7 @@ class Tally(msgspec.Struct):
         rows += self._pauses(pause_p50_ms, pause_p99_ms)
         counted = {
             "refused with a code": self.refused,
-            "ended log_lost": self.forgotten,
+            "ended log_lost or not_resumable": self.forgotten,
             "ended engine_lost": self.poisoned,
         }
         rows += [Figure(name, count, "") for name, count in counted.items() if count]

@@ -47,7 +47,8 @@ class Scenario:
     """One kind of trouble. `strike` does it once; `per_second` is how often by default, with the scripted
     engine and with vLLM; `strikes` how many a run has by default. `engines`: those that it applies to.
 
-    `open`: how many answers are under way at a time, asked by `clients`."""
+    `open`: how many answers are under way at a time, asked by `clients`. `apart`: a fault that takes long
+    puts the next ones off."""
 
     name: str
     about: str
@@ -56,6 +57,7 @@ class Scenario:
     vllm_per_second: float
     strikes: int
     forked: bool = True
+    apart: bool = False
     engines: frozenset[Engine] = frozenset(Engine)
     open: int = 16
     clients: int = 4
@@ -116,6 +118,7 @@ ALL = (
         per_second=0.25,
         vllm_per_second=0.1,
         strikes=6,
+        apart=True,
         settings=SPREAD,
     ),
     Scenario(
@@ -125,6 +128,7 @@ ALL = (
         per_second=0.25,
         vllm_per_second=0.1,
         strikes=4,
+        apart=True,
         settings=SPREAD,
     ),
     Scenario(
@@ -194,6 +198,7 @@ async def _strike(
         due += chosen.expovariate(per_second)
         await asyncio.sleep(max(0.0, due - time.monotonic()))
         done.append(await _hit(scenario, scene, chosen))
+        due = max(due, time.monotonic()) if scenario.apart else due
         told(len(done))
     return done
 

@@ -6,15 +6,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 SECONDS_MAX = 100.0
+VLLM_SECONDS_MAX = 280.0
 SEED = 20261121
 
 
-def attacked(*arguments: str) -> dict[str, Any]:
+def attacked(*arguments: str, seconds_max: float = SECONDS_MAX) -> dict[str, Any]:
     """Run a scenario; what it reported."""
     command = [sys.executable, "-m", "chaos", "run", *arguments, "--seed", str(SEED), "--json"]
     print("replay:", " ".join(command[1:]))
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds_max, check=False)
     assert done.stdout, done.stderr[-4000:]
     report = json.loads(done.stdout)
     assert done.returncode == 0, (report["findings"], done.stderr[-2000:])
@@ -46,6 +49,16 @@ def test_sixty_kills_lose_nothing():
     assert figure(report, "seams that readers saw") > 60
 
 
+@pytest.mark.vllm
+@pytest.mark.timeout(300)
+def test_kills_of_real_vllm_workers_lose_nothing():
+    """SmolLM2 under the supervisor: what a killed worker had goes on at the other, which was ready."""
+    options = ["--engine", "vllm", "--workers", "2", "--kills", "2"]
+    report = attacked("kill-workers", *options, seconds_max=VLLM_SECONDS_MAX)
+    assert figure(report, "faults with warm capacity") == 100
+    assert figure(report, "seams that readers saw") > 0
+
+
 def test_stopped_workers_lose_nothing():
     """What a woken worker still writes changes nothing; others had its answers by then."""
     report = attacked("stop-workers", "--kills", "3", "--workers", "3")
@@ -68,8 +81,8 @@ def test_a_redis_that_lost_its_tail_loses_nothing_in_silence():
 def test_a_redis_that_lost_everything_ends_everything_typed():
     """And takes new requests at once."""
     report = attacked("flush-redis", "--kills", "2", "--workers", "2")
-    assert figure(report, "ended log_lost") > 0
-    assert figure(report, "answers") > figure(report, "ended log_lost")
+    forgotten = figure(report, "ended log_lost or not_resumable")
+    assert 0 < forgotten < figure(report, "answers")
 
 
 def test_all_readers_at_once_read_the_same():
