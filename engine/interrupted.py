@@ -3,10 +3,11 @@ proved that a seam does not show. The way from log to engine and back is the wor
 `continuation`, the engine's backend.
 """
 
+import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -14,13 +15,14 @@ from tokenizers import Tokenizer
 
 from billing.usage import PinnedPrices, UsageOwner
 from core.settings import Settings
+from core.tasks import end_tasks
 from engine.answer import Answer
 from engine.backends.base import Engine, Finish, StepOutput
 from engine.continuation import ModelLimits, generation, ids_from, packed
 from engine.log import visible_text
 from engine.models.vocabulary import load_tokenizer, stop_ids
 from engine.queue_types import Claim
-from engine.request import Control, EndReason, Entry, EntryKind, RequestInput, Sampling, input_encoder
+from engine.request import Control, EndReason, Entry, RequestInput, Sampling, input_encoder
 
 TENANT = "seams"
 GRANTED = 1 << 30
@@ -59,6 +61,7 @@ class _Course:
     logprobs: list[float] = field(default_factory=list[float])
     claims: int = 0
     answer: Answer | None = None
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def cut(self) -> int | None:
@@ -106,12 +109,11 @@ class _Course:
             self.entries += append.entries
             self.raw, self.visible = append.raw, append.visible
             self.answer.appended(append)
+            if append.end is not None:
+                self.ended.set()
 
-    @property
-    def given(self) -> Given | None:
-        """The answer, once its end is logged."""
-        if not self.entries or self.entries[-1].k is not EntryKind.END:
-            return None
+    def given(self) -> Given:
+        """The answer, once it has ended."""
         end = msgspec.json.decode(self.entries[-1].v)
         reason = " ".join(filter(None, (end["reason"], end.get("code"))))
         return Given(ids_from(self.tokens), visible_text(self.entries), reason, self.logprobs)
@@ -125,7 +127,9 @@ class Interrupted:
         self._engine = engine
         self._limits = limits
         self._settings = settings
-        self._rounds = 0
+        self._numbers = count()
+        self._courses: dict[str, _Course] = {}
+        self._pump = asyncio.create_task(self._follow())
 
     @classmethod
     async def start(cls, settings: Settings, folder: Path, max_model_len: int) -> "Interrupted":
@@ -141,28 +145,34 @@ class Interrupted:
     async def stop(self) -> None:
         """End the engine. vLLM complains of it."""
         logging.getLogger("vllm").setLevel(logging.CRITICAL)
+        await end_tasks([self._pump])
         await self._engine.stop()
 
     async def answers(self, asks: Sequence[Ask]) -> list[Given]:
-        """All of them at once, each interrupted where it says."""
-        self._rounds += 1
-        courses = [_Course(ask, self._rounds * 1_000_000 + at) for at, ask in enumerate(asks)]
-        running = {course.number: course for course in courses}
-        async with aclosing(self._engine.steps()) as steps:
-            for course in courses:
-                await self._claim(course)
-            while any(course.given is None for course in courses):
-                for output in await anext(steps):
-                    course = running[int(output.id.partition(":")[0])]
-                    assert course.answer is not None
-                    if course.given is None and course.answer.key == output.id:
-                        await self._stepped(course, course.answer, output)
-        return [course.given for course in courses if course.given]
+        """All of them at once, and beside those of other callers, each interrupted where it says. Raises what
+        ended the engine."""
+        courses = [_Course(ask, next(self._numbers)) for ask in asks]
+        for course in courses:
+            await self._claim(course)
+        ended = asyncio.gather(*(course.ended.wait() for course in courses))
+        await asyncio.wait((ended, self._pump), return_when=asyncio.FIRST_COMPLETED)
+        if self._pump.done():
+            ended.cancel()
+            self._pump.result()
+        return [course.given() for course in courses]
+
+    async def _follow(self) -> None:
+        async for batch in self._engine.steps():
+            for output in batch:
+                course = self._courses.get(output.id)
+                if course is not None and course.answer is not None:
+                    await self._stepped(course, course.answer, output)
 
     async def _claim(self, course: _Course) -> None:
         """Go on from the log, as a worker that has just claimed it."""
         answer = Answer(course.claim(), self.tokenizer, self._limits, self._settings.entry_bytes_max)
         course.answer = answer
+        self._courses[answer.key] = course
         if reason := answer.completed():
             answer.end(reason)
             course.log()
@@ -177,6 +187,7 @@ class Interrupted:
         answer.take(output.tokens[:room], output.cached, 1)
         course.logprobs += output.logprobs[: len(answer.ids) - before]
         if course.cut is not None and len(answer.ids) >= course.cut:
+            del self._courses[answer.key]
             await self._engine.abort([answer.key])
             course.log()
             await self._claim(course)

@@ -143,7 +143,7 @@ def seams(prompts: int, tokens: int, only: str | None, seed: int, model: str, as
     )
     restarted_with_engine_environment(settings)
     chosen = [row for row in rows(tokens) if only is None or only in row.name]
-    results = asyncio.run(_run(settings, model, chosen, prompts, random.Random(seed)))
+    results = asyncio.run(_run(settings, model, chosen, prompts, seed))
     facts = {
         "seed": seed,
         "rows": [
@@ -166,18 +166,14 @@ def _figures(result: Result) -> list[Figure]:
 
 
 async def _run(
-    settings: Settings, model: str, chosen: Sequence[Row], prompts: int, rng: random.Random
+    settings: Settings, model: str, chosen: Sequence[Row], prompts: int, seed: int
 ) -> list[Result]:
     folder = await prepare_model(model, settings.home, progress)
     async with _engine(settings, folder) as engine:
         renderer = PromptRenderer.load(folder)
         rendered = [renderer.render([{"role": "user", "content": each}]) for each in PROMPTS[:prompts]]
-        results: list[Result] = []
-        for row in chosen:
-            results.append(await _compare(engine, row, rendered, rng))
-            last = results[-1]
-            progress(f"{row.name}: equal {last.compared - len(last.different)} of {last.compared}")
-        return results
+        compared = [_compare(engine, row, rendered, random.Random(f"{seed} {row.name}")) for row in chosen]
+        return list(await asyncio.gather(*compared))
 
 
 @asynccontextmanager
@@ -201,6 +197,7 @@ async def _compare(engine: Interrupted, row: Row, prompts: Sequence[list[int]], 
         for ask, answer in zip(whole, answers, strict=True)
     ]
     again = await engine.answers(cut)
+    progress(f"{row.name}: {len(again)} answers")
     pairs = list(zip(answers, again, strict=True))
     apart = [
         abs(one - other)

@@ -31,6 +31,7 @@ from vllm.v1.metrics.loggers import StatLoggerBase
 
 from core.errors import StartupError
 from core.settings import Settings
+from engine.backends import vllm_plugin
 from engine.backends.base import (
     STEPS_MEASURED_MAX,
     EngineDeadError,
@@ -99,6 +100,11 @@ class VllmEngine:
         except (ValueError, OSError) as error:
             raise StartupError(f"vLLM cannot run the model in {self._folder}: {error}") from error
         refuse_other_runner(config)
+        if not vllm_plugin.installed():
+            raise StartupError(
+                "vLLM has not loaded Parley's plugin: name parley in VLLM_PLUGINS or unset it; where that is "
+                "not set, install Parley again"
+            )
         if current_platform.is_cpu():
             # vLLM asks for spawn here, for the worker processes of its multiprocess executor. There are none,
             # and forking the engine core spares it the 5 s of importing all of this again.

@@ -68,10 +68,15 @@ def _without_controls(grammar: Any, backend: Any) -> None:
     grammar.fill_bitmask = fill_bitmask
 
 
+def installed() -> bool:
+    """Whether this process has it."""
+    return getattr(StructuredOutputManager, "parley_replays", False)
+
+
 def install() -> None:
     """Once a process."""
     manager_class: Any = StructuredOutputManager
-    if getattr(manager_class, "parley_replays", False):
+    if installed():
         return
     create = manager_class._create_grammar
 

@@ -52,11 +52,16 @@ def positioned(given: torch.Generator, extra_args: Mapping[str, Any] | None) -> 
     return generator
 
 
+def installed() -> bool:
+    """Whether this process has it."""
+    return getattr(InputBatch, "parley_noise", False)
+
+
 def install() -> None:
     """Once a process."""
     batch_class: Any = InputBatch
     sampler_class: Any = Sampler
-    if getattr(batch_class, "parley_noise", False):
+    if installed():
         return
     add_request, sample = batch_class.add_request, sampler_class.sample
 

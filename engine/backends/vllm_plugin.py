@@ -4,6 +4,11 @@ continuation needs there that vLLM 0.32 has no setting for."""
 from engine.backends import vllm_grammar, vllm_noise
 
 
+def installed() -> bool:
+    """Whether this process has it."""
+    return vllm_noise.installed() and vllm_grammar.installed()
+
+
 def register() -> None:
     """Called by vLLM, perhaps several times in a process."""
     vllm_noise.install()

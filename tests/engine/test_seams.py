@@ -36,6 +36,7 @@ async def test_a_seam_does_not_show(settings: Settings):
     cuts = [tuple(sorted(rng.sample(length, min(2, len(length))))) for length in lengths]
     cut = [Ask(ask.prompt, sampling, at) for ask, at in zip(whole, cuts, strict=True)]
     assert await runs.answers(cut) == answers
+    await runs.stop()
     assert {given.reason for given in answers} == {"stop", "length"}
 
 
