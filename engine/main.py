@@ -28,7 +28,7 @@ from core.telemetry import logger
 from engine import modesty, selftest
 from engine.answer import Answer
 from engine.backends.base import Engine, EngineDeadError
-from engine.backends.environment import engine_environment
+from engine.backends.environment import has_gpu, restarted_with
 from engine.backends.scripted import ScriptedEngine, poisoned, seeded
 from engine.continuation import ModelLimits
 from engine.fleet import Fleet, OrderKind
@@ -71,7 +71,7 @@ def worker_command(name: str | None, pool: str | None) -> None:
     settings = _settings(pool)
     scripted = os.environ.get(TEST_BACKEND) == "scripted"
     if not scripted:
-        _with_engine_environment(settings)
+        restarted_with(settings)
     name = name or f"{settings.node}-{os.getpid()}-{secrets.token_hex(4)}"
     outcome: list[int] = []
 
@@ -171,7 +171,7 @@ async def _prove(
 
 
 def _step_sizes(settings: Settings, record: ModelRecord) -> StepSizes:
-    return StepSizes(settings.home, record.fingerprint, FIRST_ON_GPU if _has_gpu() else FIRST_ON_CPU)
+    return StepSizes(settings.home, record.fingerprint, FIRST_ON_GPU if has_gpu() else FIRST_ON_CPU)
 
 
 async def _obey(fleet: Fleet, name: str, stop: asyncio.Event) -> None:
@@ -233,13 +233,6 @@ def _is_plain(text: str) -> bool:
     return bool(text) and text.isascii() and text.isprintable()
 
 
-def _with_engine_environment(settings: Settings) -> None:
-    """Start this process again where a library would load without what it reads from the environment."""
-    wanted = engine_environment(settings, os.environ, cpu=find_spec("vllm") is not None and not _has_gpu())
-    if any(os.environ.get(key) != value for key, value in wanted.items()):
-        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], wanted)
-
-
 def _leave(code: int) -> NoReturn:
     """End at once, the engine's processes with us: an engine that died or hangs would not be shut down in
     order, and one that is drained has nothing to save."""
@@ -250,10 +243,6 @@ def _leave(code: int) -> NoReturn:
         for child in psutil.Process().children(recursive=True):
             child.kill()
     os._exit(code)
-
-
-def _has_gpu() -> bool:
-    return os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/kfd")
 
 
 if __name__ == "__main__":

@@ -51,12 +51,13 @@ def engine_environment(settings: Settings, base: Mapping[str, str], cpu: bool) -
 
 def restarted_with(settings: Settings) -> None:
     """Start this process again where a library would load without what it reads from the environment."""
-    wanted = engine_environment(settings, os.environ, cpu=find_spec("vllm") is not None and not _has_gpu())
+    wanted = engine_environment(settings, os.environ, cpu=find_spec("vllm") is not None and not has_gpu())
     if any(os.environ.get(key) != value for key, value in wanted.items()):
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], wanted)
 
 
-def _has_gpu() -> bool:
+def has_gpu() -> bool:
+    """Whether a GPU's driver is there."""
     return os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/kfd")
 
 
