@@ -3,9 +3,12 @@ and changes nothing. Where there is no such library or device it says so, and no
 
 import importlib
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from core import exclusive
 
 # Errors of the application and not of the device (NVIDIA's Xid catalogue; its Kubernetes device plugin skips
 # the same).
@@ -136,11 +139,35 @@ class Devices:
             return None
 
 
+class Reserved(msgspec.Struct, frozen=True):
+    """A GPU that is this process's, while `lock` is open."""
+
+    device: DeviceHealth
+    lock: int
+
+
 class Assigned(msgspec.Struct, frozen=True):
     """A place's GPU, and what its worker's environment says so that it uses no other."""
 
     device: DeviceHealth
     environment: dict[str, str]
+
+
+def reserve(devices: list[DeviceHealth], visible: str | None, wanted: int, folder: Path) -> list[Reserved]:
+    """The first `wanted` of the GPUs that may be used and that no other supervisor of this node has, whatever
+    its pool or data folder. Locks in `folder`, which all of them share, die with their holder."""
+    taken: list[Reserved] = []
+    names = None if visible is None else {part.strip() for part in visible.split(",")}
+    for device in devices:
+        if len(taken) == wanted or not (names is None or names & {str(device.index), device.uuid}):
+            continue
+        try:
+            lock = exclusive.take(folder / f"parley-{device.uuid}.lock", 0)
+        except OSError:  # another user's
+            continue
+        if lock is not None:
+            taken.append(Reserved(device, lock))
+    return taken
 
 
 def assign(index: int, visible: str | None, devices: list[DeviceHealth]) -> Assigned | None:

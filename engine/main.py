@@ -65,8 +65,9 @@ def engine() -> None:
 
 @engine.command("worker")
 @click.option("--name", hidden=True, help="This process's name in the pool.")
+@click.option("--unsure", is_flag=True, hidden=True, help="Its last starts failed: no request waits for it.")
 @pool_option
-def worker_command(name: str | None, pool: str | None) -> None:
+def worker_command(name: str | None, unsure: bool, pool: str | None) -> None:
     """Run one vLLM engine that takes work from the pool."""
     settings = _settings(pool)
     scripted = os.environ.get(TEST_BACKEND) == "scripted"
@@ -76,7 +77,7 @@ def worker_command(name: str | None, pool: str | None) -> None:
     outcome: list[int] = []
 
     async def main(settings: Settings, stop: asyncio.Event) -> None:
-        outcome.append(await _work(settings, stop, name, scripted))
+        outcome.append(await _work(settings, stop, name, scripted, not unsure))
 
     run(settings, "worker", main)
     _leave(outcome[0] if outcome else 1)
@@ -106,12 +107,13 @@ def _settings(pool: str | None) -> Settings:
     return Settings(pool=pool) if pool else Settings()
 
 
-async def _work(settings: Settings, stop: asyncio.Event, name: str, scripted: bool) -> int:
+async def _work(settings: Settings, stop: asyncio.Event, name: str, scripted: bool, announced: bool) -> int:
     """The exit code of one worker. Connections come after the engine's start, which forks."""
     phases = Phases()
     phases.ended("python")
     record = await _model(settings)
-    await _announce(settings, record)
+    if announced:
+        await _announce(settings, record)
     tokenizer = load_tokenizer(record.folder)
     phases.ended("model")
     length = min(record.max_model_len, settings.worker_max_model_len or record.max_model_len)

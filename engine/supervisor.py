@@ -10,8 +10,10 @@ import asyncio
 import contextlib
 import os
 import secrets
+import tempfile
 import time
 from collections.abc import Generator
+from pathlib import Path
 from urllib.parse import quote
 
 from redis.exceptions import RedisError
@@ -25,7 +27,7 @@ from core.settings import Settings
 from core.tasks import end_tasks
 from core.telemetry import Seldom, logger
 from engine import instruments
-from engine.devices import DeviceHealth, Devices, DeviceWatch, assign
+from engine.devices import DeviceHealth, Devices, DeviceWatch, Reserved, assign, reserve
 from engine.fleet import Fleet, NodeReport, OrderKind
 from engine.queue import PoolQueue
 from engine.queue_types import WorkerView
@@ -56,6 +58,7 @@ class Supervisor:
         self._devices: Devices | None = None
         self._devices_missing = ""
         self._seen: list[DeviceHealth] = []
+        self._reserved: list[Reserved] = []
         self._watches: dict[str, DeviceWatch] = {}
         self._logged_at = time.monotonic()
 
@@ -72,6 +75,8 @@ class Supervisor:
                         group.create_task(slot.keep(stop))
             finally:
                 await end_tasks(beside)
+                for each in self._reserved:
+                    os.close(each.lock)
                 with contextlib.suppress(RedisError, OSError):
                     await self._fleet.leave(self._name)
 
@@ -83,8 +88,15 @@ class Supervisor:
             self._devices_missing = str(error)
             return
         self._watches = {device.uuid: DeviceWatch(device) for device in self._seen}
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        self._reserved = reserve(self._seen, visible, len(self._slots), Path(tempfile.gettempdir()))
+        if self._seen and visible != "" and not self._reserved:
+            raise StartupError(
+                f"other supervisors of node {self._settings.node} have all {len(self._seen)} GPUs: "
+                "stop one, or let CUDA_VISIBLE_DEVICES name one that is free"
+            )
         for index, slot in enumerate(self._slots):
-            slot.gpu = assign(index, os.environ.get("CUDA_VISIBLE_DEVICES"), self._seen)
+            slot.gpu = assign(index, visible, [each.device for each in self._reserved])
 
     async def _watch(self) -> None:
         """Look at the workers and their GPUs and say how they are, for ever."""

@@ -7,6 +7,7 @@ local prompt, max_tokens, deadline = tonumber(ARGV[8]), tonumber(ARGV[9]), tonum
 local gateway = ARGV[14]
 local queue_max, tenant_max, memory_max = tonumber(ARGV[17]), tonumber(ARGV[18]), tonumber(ARGV[19])
 local readers_max, gateway_lease, unread_max = tonumber(ARGV[20]), tonumber(ARGV[21]), tonumber(ARGV[22])
+local no_worker_ms, NO_WORKER_RETRY_MS = tonumber(ARGV[23]), 5000
 local req, total = key('req', t, id), 0
 
 local function follow()
@@ -90,6 +91,10 @@ local function refusal()
     total = total + call('ZCARD', P .. 'age:' .. name)
     local line = name .. ':' .. t
     of_tenant = of_tenant + call('ZCARD', P .. 'ids:' .. line) + call('ZCARD', P .. 'big:' .. line)
+  end
+  local seen = call('HGET', KEYS[1], 'seen:' .. fingerprint)
+  if seen and tonumber(seen) < NOW - no_worker_ms then
+    return { 'rejected_no_worker', NO_WORKER_RETRY_MS }
   end
   if of_tenant >= tenant_max then
     -- When its own line will be one shorter: beside the others, it does not get every turn.

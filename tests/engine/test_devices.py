@@ -1,6 +1,7 @@
 """What a GPU must show to be taken out, and that a machine without one says so. The library's own names are
 checked against the copy that vLLM brings, where that is installed."""
 
+import os
 import sys
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.devices import EVENTS_MAX, DeviceHealth, Devices, DeviceWatch, assign
+from engine.devices import EVENTS_MAX, DeviceHealth, Devices, DeviceWatch, Reserved, assign, reserve
 
 WELL = DeviceHealth(
     index=0,
@@ -169,3 +170,24 @@ def test_a_lost_gpu_and_a_storm_of_errors():
 def test_the_library_has_the_names_we_use(library: ModuleType):
     """Each name that the driver above answers to is one of NVIDIA's own."""
     assert [name for name in vars(_nvml()) if not hasattr(library, name)] == []
+
+
+def test_supervisors_of_a_node_share_no_gpu(tmp_path: Path):
+    """Whatever their pools and folders: the second gets what is left, then none, until the first has gone."""
+    gpus = [changed(index=index, uuid=f"GPU-{index}") for index in range(3)]
+
+    def uuids(taken: list[Reserved]) -> list[str]:
+        return [each.device.uuid for each in taken]
+
+    first = reserve(gpus, None, 2, tmp_path)
+    assert uuids(first) == ["GPU-0", "GPU-1"]
+    assert reserve(gpus, "0,GPU-1", 1, tmp_path) == []
+    second = reserve(gpus, None, 8, tmp_path)
+    assert uuids(second) == ["GPU-2"]
+    assert reserve(gpus, None, 1, tmp_path) == []
+    for each in first:
+        os.close(each.lock)
+    third = reserve(gpus, "GPU-1", 8, tmp_path)
+    assert uuids(third) == ["GPU-1"]
+    for each in second + third:
+        os.close(each.lock)

@@ -104,6 +104,52 @@ async def test_a_request_that_no_worker_can_hold_is_too_large(redis: redis.async
     assert refusal_of(await p.queue.enqueue(request(prompt_tokens=100, max_tokens=100))).code == "too_large"
 
 
+async def test_a_model_that_nobody_runs_is_refused(redis: redis.asyncio.Redis):
+    """Two minutes after its last worker was there or expected: at once, and only what is new."""
+    p = pool(redis)
+    await p.worker("w1")
+    known = request(deadline_ms=START_MS + 10_000_000)
+    await p.queue.enqueue(known)
+    await p.queue.deregister("w1")
+    p.clock.advance(120_000)
+    assert isinstance(await p.queue.enqueue(request()), Enqueued)
+    p.clock.advance(1)
+    answer = await p.queue.enqueue(request())
+    assert isinstance(answer, Refusal)
+    assert (answer.code, answer.retry, answer.message) == (
+        "overloaded",
+        True,
+        "no worker runs this model now",
+    )
+    again = await p.queue.enqueue(known)
+    assert isinstance(again, Enqueued)
+    assert not again.created
+    assert isinstance(await p.queue.enqueue(request(fingerprint="another")), Enqueued)
+    await p.queue.starting(FINGERPRINT)
+    assert isinstance(await p.queue.enqueue(request()), Enqueued)
+
+
+async def test_another_version_never_continues_an_answer(redis: redis.asyncio.Redis):
+    """Begun under one fingerprint it waits for a worker of that one, which goes on with it, or ends."""
+    p = pool(redis)
+    begun, left = [await p.running("old", deadline_ms=START_MS + 10_000_000) for _ in range(2)]
+    for claim in (begun, left):
+        await p.queue.append("old", [append_to(claim, ids=(1, 2), x="ab")])
+    await p.queue.deregister("old", "lost")
+    await p.worker("new", "smollm2@2")
+    assert await p.claim("new", fingerprint="smollm2@2") == []
+    await p.worker("old again")
+    (claim,) = await p.claim("old again", slots=1)
+    assert (claim.id, claim.n) == (begun.id, 2)
+    await p.queue.deregister("old again", "drain")
+    for _ in range(121):
+        p.clock.advance(1_000)
+        await p.queue.renew("new", 0, {"kv_tokens": 100_000})
+        assert await p.claim("new", fingerprint="smollm2@2") == []
+    expired = {(each.id, each.reason, each.code) for each in (await p.queue.reap()).expired}
+    assert expired == {(claim.id, "error", "engine_lost") for claim in (begun, left)}
+
+
 async def test_a_passed_deadline_is_refused(redis: redis.asyncio.Redis):
     """What would be over before it starts does not wait."""
     p = pool(redis)
