@@ -11,6 +11,8 @@ from chaos.facts import Answered, Outage
 # The second is for who asks for it again (attach, resume): nobody knows that it ever was.
 FORGOTTEN = "log_lost", "not_resumable"
 
+RECOVERY_SECONDS = 2.0  # after a restart, until everybody is connected again and a reaper has noticed it
+
 
 def forgotten(answer: Answered, outages: Sequence[Outage]) -> bool:
     """Redis may know nothing of this request: its client heard `accepted` in the time that was lost."""
@@ -32,7 +34,20 @@ def end_was_lost(answer: Answered, outages: Sequence[Outage]) -> bool:
     return ended is not None and any(outage.lost_from <= ended <= outage.back_at for outage in outages)
 
 
+def event_was_trimmed(answer: Answered, outages: Sequence[Outage]) -> bool:
+    """It ended around an outage: its event may have been posted and trimmed before it could be read here,
+    where its row says so."""
+    ended = answer.ended_at
+    return ended is not None and any(
+        outage.lost_from <= ended <= outage.back_at + RECOVERY_SECONDS for outage in outages
+    )
+
+
 def suffered(answer: Answered, outages: Sequence[Outage]) -> int:
-    """How often Redis was gone while it was open: its epoch may have risen so often."""
+    """How often Redis was gone while it was open, or back and not yet noticed to be another: its epoch may
+    have risen so often."""
     ended = answer.ended_at or float("inf")
-    return sum(answer.sent_at <= outage.back_at and outage.lost_from <= ended for outage in outages)
+    return sum(
+        answer.sent_at <= outage.back_at + RECOVERY_SECONDS and outage.lost_from <= ended
+        for outage in outages
+    )

@@ -158,6 +158,8 @@ class Readers:
                 raise
         if await self._edge.recorders.give_up(principal.tenant, id):
             return await self.open(principal, id, epoch, o)
+        # Its admission may be older than what is lost, and would count as an open request until its deadline.
+        await self._edge.quota.release(principal.tenant, id)
         problem = "the platform lost this request: send it again with a new id"
         raise Refused(refusal(ErrorCode.LOG_LOST, problem))
 

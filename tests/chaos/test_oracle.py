@@ -306,6 +306,19 @@ def test_an_end_that_redis_lost_may_be_published_again():
     assert wrongs(facts) == {Wrong.DOUBLE_BILLED, Wrong.UNBILLED}
 
 
+def test_an_event_may_be_trimmed_unread_around_an_outage():
+    """Where the row says that it was there; elsewhere, and without a row, it is missing."""
+    facts = clean()
+    no_event(facts)
+    facts.outages = [Outage(0.2, 0.3, 0.5)]
+    assert wrongs(facts) == set()
+    facts.outages = [Outage(-0.9, -0.5, -0.2)]
+    assert wrongs(facts) == {Wrong.UNBILLED}
+    facts.outages = [Outage(0.2, 0.3, 0.5)]
+    facts.posted.clear()
+    assert wrongs(facts) == {Wrong.UNBILLED}
+
+
 def test_a_log_may_begin_again_once_an_outage():
     """Epoch 2 after one outage, not 3."""
     facts = clean()

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
+from billing.api import Quota
 from core.database import Database
 from core.embedded import EmbeddedValkey, ensure_home
 from engine.api import EntryKind, visible_text
@@ -162,6 +163,21 @@ async def test_a_request_that_redis_forgot_ends_log_lost(shaken: Shaken):
         shaken.kill()
         await shaken.restart(known)
         assert await reading in LOST
+
+
+async def test_a_request_whose_admission_alone_is_left_holds_no_place(shaken: Shaken):
+    """Redis forgot what is in the pool and kept what is the tenant's: it ends, and is no open request."""
+    site = shaken.fleet.site
+    quota = Quota(site.redis, site.settings)
+    async with site.crew.worker(WatchedEngine(step_seconds=0.01)), shaken.client() as client:
+        answer = await client.send("gone", options=LONG)
+        reading = asyncio.create_task(outcome(answer))
+        await wait_until(lambda: len(answer.text) > 20)
+        assert await quota.open_requests(site.tenant) == 1
+        pool = [key async for key in site.redis.scan_iter(match=f"{{p:{site.settings.pool}}}*{answer.id}")]
+        await site.redis.delete(*pool)
+        assert await reading in LOST
+        assert await quota.open_requests(site.tenant) == 0
 
 
 async def test_a_stored_turn_that_redis_forgot_ends_log_lost_once(shaken: Shaken):
