@@ -1,0 +1,27 @@
+"""The environment of a worker's process: what libraries read from it when they load."""
+
+import subprocess
+import sys
+
+from core.settings import Settings
+from engine.backends.environment import engine_environment, usable_cpus
+
+FORKING = """
+import os, torch
+computed = torch.ones(64, 64) @ torch.ones(64, 64)
+if os.fork() == 0:
+    computed = torch.ones(512, 512) @ torch.ones(512, 512)
+    print(len(os.sched_getaffinity(0)), flush=True)
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_a_forked_engine_core_may_run_on_every_core(settings: Settings):
+    """Two workers on two cores would share the first one else, and leave the other idle."""
+    environment = engine_environment(settings, {}, cpu=True)
+    command = [sys.executable, "-c", FORKING]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=120, check=True
+    ).stdout
+    assert int(done) == usable_cpus()
