@@ -168,7 +168,7 @@ class Intake:
         context = min(record.max_model_len, edge.settings.worker_max_model_len or record.max_model_len)
         sampling = turns.sampling(turn.options, len(prompt), context, default_temperature(record.folder))
         priority = turns.lowered(turn.options.priority, principal.priority_max)
-        accepted_ms = now_ms()
+        accepted_ms = await edge.queues[record.pool].now_ms()  # what its deadline is held against
         deadline_ms = turns.deadline_ms(turn.options, priority, accepted_ms, edge.settings)
         return Prepared(turn, record, prompt, sampling, priority, user, accepted_ms, deadline_ms)
 
