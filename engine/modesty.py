@@ -9,7 +9,7 @@ import os
 import time
 from pathlib import Path
 
-MODEST, EQUAL = 5, 0  # as nice(2) counts: a third of the weight of others
+MODEST, EQUAL = 3, 0  # as nice(2) counts: half of the weight of others
 TRIES = 5
 RETRY_SECONDS = 0.11  # the kernel takes one change in a tenth of a second from those without privileges
 
