@@ -20,6 +20,7 @@ from typing import Any
 import structlog
 from vllm import AsyncEngineArgs, SamplingParams
 from vllm.config import VllmConfig
+from vllm.exceptions import VLLMClientError
 from vllm.inputs.engine import tokens_input
 from vllm.platforms import current_platform
 from vllm.sampling_params import RequestOutputKind
@@ -131,7 +132,7 @@ class VllmEngine:
             collector = await llm.add_request(generation.id, prompt, parameters)
         except VllmDeadError as error:
             raise EngineDeadError("vLLM's engine core died") from error
-        except (ValueError, TypeError) as error:
+        except (VLLMClientError, ValueError, TypeError) as error:
             raise GenerationRefusedError(type(error).__name__) from error
         self._collectors[generation.id] = collector
         if generation.response_format and not generation.tail_tokens:

@@ -3,6 +3,7 @@
 import random
 from collections.abc import AsyncGenerator, Collection
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -107,6 +108,23 @@ def test_the_model_runner_that_forgets_penalties_is_refused():
         refuse_other_runner(config)
     config.use_v2_model_runner = False
     refuse_other_runner(config)
+
+
+@pytest.mark.vllm
+@pytest.mark.filterwarnings("ignore")  # what vLLM imports is full of deprecations
+async def test_what_vllm_does_not_take_is_refused(settings: Settings, home: Path):
+    """Its own errors are no ValueErrors; they end one request, not the worker."""
+    from vllm.exceptions import VLLMValidationError
+
+    from engine.backends.vllm import VllmEngine
+
+    async def add_request(*_: Any) -> None:
+        raise VLLMValidationError("no such schema")
+
+    engine: Any = VllmEngine(settings, home, 64)
+    engine._llm = SimpleNamespace(add_request=add_request)
+    with pytest.raises(GenerationRefusedError, match="VLLMValidationError"):
+        await engine.submit(Generation(id="a", prompt=[1], max_tokens=1, stop_ids=()))
 
 
 @pytest.mark.vllm
