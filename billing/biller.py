@@ -51,6 +51,7 @@ class Biller:
         self._db = db
         self._quota = Quota(redis, settings)
         self._redis = redis
+        self._settings = settings
         self._pools = set(pools)
         self._consumer = f"{settings.node}-{os.getpid()}-{secrets.token_hex(4)}"
         self._claim_idle_ms = claim_idle_ms
@@ -69,7 +70,7 @@ class Biller:
 
     async def _known(self) -> set[str]:
         try:
-            return await known_pools(self._redis)
+            return await known_pools(self._redis, self._settings)
         except (RedisError, OSError):
             return set()  # the streams say so
 

@@ -8,22 +8,25 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from core.redis import Client
-
-KEY = "parley:pools"
+from core.settings import Settings
 
 T = TypeVar("T")
 
 
-async def announce_pool(redis: Client, pool: str) -> None:
+async def announce_pool(redis: Client, settings: Settings, pool: str) -> None:
     """The pool exists from now on. Before anything is written to it."""
     client: Any = redis  # redis-py types its replies as unions of its sync and async forms
-    await client.sadd(KEY, pool)
+    await client.sadd(_key(settings), pool)
 
 
-async def known_pools(redis: Client) -> set[str]:
+async def known_pools(redis: Client, settings: Settings) -> set[str]:
     """Their names."""
     client: Any = redis
-    return {name.decode() for name in await client.smembers(KEY)}
+    return {name.decode() for name in await client.smembers(_key(settings))}
+
+
+def _key(settings: Settings) -> str:
+    return f"{settings.installation}:pools"
 
 
 class ByPool(Mapping[str, T]):

@@ -33,6 +33,7 @@ class Settings(BaseSettings):
     metrics_port: int | None = None
     secret: str | None = None
 
+    installation: str = "parley"
     pool: str = "default"
     node: str = "local"
     model: str = "smollm2"

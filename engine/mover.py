@@ -120,7 +120,7 @@ class Mover:
         """How often it has moved so far. Raises MoveRefused where the destination can never go on with it."""
         if dest == pool:
             raise _refused(MoveReason.SAME_POOL, f"it is in pool {pool}")
-        if dest not in await known_pools(self._client):
+        if dest not in await known_pools(self._client, self._settings):
             raise _refused(MoveReason.UNKNOWN_POOL, f"no worker ever joined a pool {dest}")
         record = keys.record(pool, tenant, id)
         fingerprint, hops = await self._redis.hmget(record, "fingerprint", "hop")

@@ -147,7 +147,7 @@ class PoolQueue:
 
     async def register(self, worker: str, fingerprint: str, info: Mapping[str, Any]) -> None:
         """A worker starts taking work. `worker` is new for each process; `info["kv_tokens"]` is its size."""
-        await announce_pool(self.redis, self.pool)
+        await announce_pool(self.redis, self.settings, self.pool)
         lease, size = self.settings.worker_lease_ms, int(info.get("kv_tokens", 0))
         await self._run(scripts.REGISTER, worker, fingerprint, size, msgspec.json.encode(info), lease)
 

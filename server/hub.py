@@ -103,13 +103,13 @@ class Hub:
 
     async def start(self) -> None:
         """Listen to every pool that there is."""
-        for pool in sorted({*self._edge.queues, *await known_pools(self._edge.redis)}):
+        for pool in sorted({*self._edge.queues, *await known_pools(self._edge.redis, self._edge.settings)}):
             await self.follow(pool)
 
     async def follow(self, pool: str) -> None:
         """Listen to a pool: before any request there registers this gateway as its reader."""
         if pool not in self._pools:
-            await announce_pool(self._edge.redis, pool)
+            await announce_pool(self._edge.redis, self._edge.settings, pool)
             await self._hints.follow(pool)
             await self._edge.queues[pool].renew_gateway(self._edge.gateway)
             self._pools.add(pool)

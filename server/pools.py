@@ -36,7 +36,7 @@ class Pools:
 
     async def _known(self) -> set[str]:
         try:
-            return await known_pools(self._edge.redis)
+            return await known_pools(self._edge.redis, self._edge.settings)
         except (RedisError, OSError) as error:
             log.warning("pools not listed", error=type(error).__name__)
             return set()

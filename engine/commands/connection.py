@@ -57,7 +57,7 @@ def in_pool(name: str | None, action: Callable[[Pool], Awaitable[T]]) -> T:
 
 async def find_request(pool: Pool, id: str, tenant: str | None) -> tuple[Pool, RequestDetail]:
     """A request and its pool: this one, or another of the installation that knows it."""
-    others = sorted(await known_pools(pool.queue.redis) - {pool.name})
+    others = sorted(await known_pools(pool.queue.redis, pool.settings) - {pool.name})
     for each in [pool, *map(pool.another, others)]:
         member = await each.inspection.find(id, tenant)
         detail = await each.inspection.request(*member) if member else None

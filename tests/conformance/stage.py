@@ -238,7 +238,9 @@ class Houses:
         with short_folder("conformance") as home:
             shutil.copy(self._sqlite, home / "parley.db")
             database = Database(f"sqlite+aiosqlite:///{home / 'parley.db'}")
-            settings = settings_in(home, redis_url=self._redis_url, pool=pool, **case.setup.settings)
+            settings = settings_in(
+                home, redis_url=self._redis_url, pool=pool, installation=pool, **case.setup.settings
+            )
             async with AsyncExitStack() as parts:
                 parts.push_async_callback(database.close)
                 site = await parts.enter_async_context(
