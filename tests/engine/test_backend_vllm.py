@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -12,17 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jsonschema
+import msgspec
 import psutil
 import pytest
 from redis.asyncio import Redis
 
 from core.database import Database
 from core.settings import Settings
-from engine.api import Control, EntryKind
+from engine.api import Control, EntryKind, checked_format
 from engine.main import ENGINE_DEAD
 from engine.models.provision import register
 from engine.models.registry import ModelRecord
 from engine.models.vocabulary import load_tokenizer
+from engine.response_format import Shape
 from tests.engine.builders import TENANT
 from tests.engine.workers import Crew
 from tests.helpers.home import settings_in, short_folder
@@ -189,6 +193,61 @@ async def test_a_seeded_answer_repeats(client: Client):
     first, _ = await client.answer("Name some colours.", seed=11, **options)
     assert (await client.answer("Name some colours.", seed=11, **options))[0] == first
     assert (await client.answer("Name some colours.", seed=12, **options))[0] != first
+
+
+async def test_seeded_noise_goes_on_at_a_seam(client: Client):
+    """A sampled answer that was preempted is the uninterrupted one."""
+    options = {"temperature": 1.0, "max_tokens": 24, "min_tokens": 24, "seed": 11}
+    whole, _ = await client.answer("Name some colours.", **options)
+    id = await client.ask("Name some colours.", **options)
+    await client.crew.reaches(id, 9)
+    await client.crew.queue.control(TENANT, id, Control.PREEMPT)
+    await client.crew.ended(id, 60)
+    assert "moved:preempt" in await client.crew.kinds(id)
+    assert await client.crew.text(id) == whole
+
+
+async def test_an_answer_of_a_shape_fits_it_across_a_seam(client: Client):
+    """It parses and validates; preempted anywhere, it is the uninterrupted one."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "title": {"type": "string", "maxLength": 20},
+            "stars": {"type": "integer", "minimum": 1, "maximum": 5},
+            "tags": {"type": "array", "items": {"enum": ["old", "new"]}, "maxItems": 3},
+        },
+        "required": ["title", "stars", "tags"],
+    }
+    asked = {"type": "json_schema", "json_schema": {"name": "film", "schema": schema}}
+    options = {"response_format": checked_format(asked), "max_tokens": 64}
+    whole, end = await client.answer("Tell me about a film, as JSON.", **options)
+    assert end["reason"] == "stop"
+    jsonschema.validate(json.loads(whole), schema)
+    for at in (1, 9):
+        id = await client.ask("Tell me about a film, as JSON.", **options)
+        await client.crew.reaches(id, at)
+        await client.crew.queue.control(TENANT, id, Control.PREEMPT)
+        await client.crew.ended(id, 60)
+        assert "moved:preempt" in await client.crew.kinds(id)
+        assert await client.crew.text(id) == whole
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "pattern": "^[a-z]{1,256}$"},  # fails while it is compiled
+        {"type": "nonsense"},  # is refused by vLLM
+    ],
+)
+async def test_a_shape_that_the_engine_cannot_serve_ends_its_request_only(
+    client: Client, schema: dict[str, Any]
+):
+    """No gateway lets these through. Typed, at once, and the engine goes on with others."""
+    packed = msgspec.json.encode(Shape(schema=schema)).decode()
+    other = asyncio.create_task(client.answer("Say hi.", min_tokens=20, max_tokens=20))
+    _, end = await client.answer("Say hi.", response_format=packed)
+    assert (end["reason"], end["code"], end["usage"]["total"]) == ("error", "bad_request", 0)
+    assert (await other)[1]["reason"] == "length"
 
 
 async def test_a_seeded_prompt_in_several_chunks(client: Client):
