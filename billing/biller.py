@@ -16,6 +16,7 @@ from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing import instruments
+from billing.books import book_usage
 from billing.ended import CLAIM_IDLE_MS, Delivery, EndedStream
 from billing.posting import Assessed, Batch, Key, assess, conflicts
 from billing.quota import Quota
@@ -111,12 +112,16 @@ async def post(db: Database, pool: str, deliveries: Sequence[bytes]) -> tuple[Ba
     now = now_ms()
     batch = assess(pool, deliveries, now)
     async with db.transaction() as session:
-        rows = [each.row for each in batch.good]
+        # In one order, so that two billers with the same events wait for one another, never in a circle.
+        rows = sorted((each.row for each in batch.good), key=lambda row: (row.tenant_id, row.request_id))
         inserted: set[Key] = {(row[0], row[1]) for row in await insert_ignore(session, rows)}
         repeated = [each for each in batch.good if each.key not in inserted]
         batch.held += conflicts(pool, repeated, await _posted_sha256(session, repeated), now)
         await insert_ignore(session, batch.held)
-    return batch, [each for each in batch.good if each.key in inserted]
+        posted = [each for each in batch.good if each.key in inserted]
+        if posted:
+            await book_usage(session, [(each.row, each.lines) for each in posted], now)
+    return batch, posted
 
 
 async def _posted_sha256(session: AsyncSession, repeated: Sequence[Assessed]) -> dict[Key, str]:

@@ -4,14 +4,14 @@ Everything that would make a row unstorable is found here, so that one bad event
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
-from billing.prices import counts_of, rate
+from billing.prices import Line, counts_of, rate
 from billing.tables import UsageQuarantine, UsageRow
 from billing.usage import UsageEvent, decode
 
@@ -32,10 +32,11 @@ class Quarantined(StrEnum):
 
 @dataclass(frozen=True)
 class Assessed:
-    """An event that can be posted: as it came, and as the row it becomes."""
+    """An event that can be posted: as it came, as the row it becomes, and what it is priced at."""
 
     data: bytes
     row: UsageRow
+    lines: Sequence[Line]
 
     @property
     def key(self) -> Key:
@@ -89,14 +90,14 @@ def _assess_one(pool: str, data: bytes, now_ms: int, batch: Batch) -> Assessed |
     if problem:
         batch.held.append(_held(pool, data, now_ms, Quarantined.UNSTORABLE, problem, event))
         return None
-    _, cost_nano = rate(counts_of(event), event.prices)
+    lines, cost_nano = rate(counts_of(event), event.prices)
     if cost_nano != event.cost_nano:
         detail = f"the event says {event.cost_nano} nano, its prices say {cost_nano}"
         batch.held.append(_held(pool, data, now_ms, Quarantined.COST_MISMATCH, detail, event))
         batch.settlements.append(msgspec.structs.replace(event, cost_nano=0))
         return None
     batch.settlements.append(event)
-    return Assessed(data, _row(event, data, now_ms))
+    return Assessed(data, _row(event, data, now_ms), lines)
 
 
 def _unstorable(event: UsageEvent) -> str:
