@@ -14,7 +14,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from billing.main import biller_command, db_command, keys_command, tenants_command
+from billing.commands.keys import keys_command
+from billing.commands.tenants import tenants_command
+from billing.main import biller_command, db_command
 from billing.tenancy import Principal, authenticate_key
 from core.database import Database
 from core.errors import StartupError

@@ -1,0 +1,108 @@
+"""`parley tenants`: the customers of an installation, and what each may take of the pools."""
+
+from typing import Any
+
+import click
+
+from billing import tenancy
+from billing.commands.running import iso_time, run_on_database, show, show_row, tenant_named
+from billing.tables import PoolTerms, Tenant
+from billing.terms import find_terms, set_terms
+from core.database import Database
+from core.redis import connect
+from core.settings import Settings
+
+NO_CAP = "none"
+
+
+@click.group("tenants")
+def tenants_command() -> None:
+    """Tenants: the customers of this installation."""
+
+
+@tenants_command.command("create")
+@click.argument("name")
+@click.option("--priority-max", type=click.Choice(tenancy.PRIORITIES), default=tenancy.PRIORITIES[0])
+@click.option("--price-book", default=tenancy.DEFAULT_PRICE_BOOK, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def create_tenant_command(name: str, priority_max: str, price_book: str, as_json: bool) -> None:
+    """Create the tenant NAME with one project, `default`.
+
+    Give it a key next: `parley keys create --tenant NAME`.
+    """
+
+    async def create(db: Database) -> Tenant:
+        return await tenancy.create_tenant(db, name, price_book=price_book, priority_max=priority_max)
+
+    tenant = run_on_database(create)
+    show(_tenant_facts(tenant), as_json)
+
+
+@tenants_command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one tenant a line.")
+def list_tenants_command(as_json: bool) -> None:
+    """List all tenants, oldest first."""
+    for tenant in run_on_database(tenancy.list_tenants):
+        show_row(_tenant_facts(tenant), as_json)
+
+
+class _Cap(click.ParamType[int | str]):
+    """A number, or `none` for no cap."""
+
+    name = "number|none"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """The number, or NO_CAP."""
+        return NO_CAP if value == NO_CAP else click.INT.convert(value, param, ctx)
+
+
+@tenants_command.command("terms")
+@click.argument("tenant")
+@click.option("--weight", type=float, help="Share against other tenants with waiting work; 1 by default.")
+@click.option("--slots-max", type=_Cap(), help="Running requests at once.")
+@click.option("--tokens-max", type=_Cap(), help="Tokens of its requests in the workers' memory at once.")
+@click.option("--reserve-tokens", type=int, help="Tokens of each pool that others leave free for it.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def terms_command(tenant: str, as_json: bool, **changes: float | str | None) -> None:
+    """Show what TENANT (name or id) may take of the pools, or change it.
+
+    Changes hold within a second, for requests that wait too. A share counts only while others wait: an idle
+    pool is anybody's. Example: `parley tenants terms acme --weight 4 --slots-max 16 --tokens-max none`.
+    """
+    settings = Settings()
+    wanted = {name: value for name, value in changes.items() if value is not None}
+
+    async def change(db: Database) -> PoolTerms:
+        terms = await find_terms(db, (await tenant_named(db, tenant)).tenant_id)
+        for name, value in wanted.items():
+            setattr(terms, name, None if value == NO_CAP else value)
+        if wanted:
+            redis = connect(settings)
+            try:
+                await set_terms(db, redis, terms)
+            finally:
+                await redis.aclose()
+        return terms
+
+    show(_terms_facts(run_on_database(change, settings)), as_json)
+
+
+def _tenant_facts(tenant: Tenant) -> dict[str, Any]:
+    return {
+        "tenant": tenant.tenant_id,
+        "name": tenant.name,
+        "price_book": tenant.price_book_id,
+        "priority_max": tenant.priority_max,
+        "created": iso_time(tenant.created_ms),
+        "closed": iso_time(tenant.closed_ms),
+    }
+
+
+def _terms_facts(terms: PoolTerms) -> dict[str, Any]:
+    return {
+        "tenant": terms.tenant_id,
+        "weight": terms.weight,
+        "slots_max": terms.slots_max,
+        "tokens_max": terms.tokens_max,
+        "reserve_tokens": terms.reserve_tokens,
+    }

@@ -1,0 +1,95 @@
+"""Windows of time: every instant is in exactly one, in every zone, whatever clocks do."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo, available_timezones
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from billing.periods import LAST_MS, Period, Window, window_at, zone_named
+
+ZONES = sorted(available_timezones())
+DAY_MS = 86_400_000
+MOMENTS = st.integers(0, 4_102_444_800_000)  # to the year 2100
+WINDOWS = st.sampled_from([Period.DAY, Period.WEEK, Period.MONTH])
+
+
+def ms(text: str) -> int:
+    """Unix ms of a time in ISO 8601."""
+    return int(datetime.fromisoformat(text).timestamp() * 1000)
+
+
+@given(WINDOWS, st.sampled_from(ZONES), MOMENTS)
+def test_every_instant_is_in_exactly_one_window(period: Period, name: str, at_ms: int) -> None:
+    """Its window says the same of each of its instants, and the next one begins where it ends."""
+    zone = ZoneInfo(name)
+    window = window_at(period, zone, at_ms)
+    assert window.start_ms <= at_ms < window.end_ms
+    for inside in {
+        max(0, window.start_ms),
+        (max(0, window.start_ms) + window.end_ms) // 2,
+        window.end_ms - 1,
+    }:
+        assert window_at(period, zone, inside) == window
+    assert window_at(period, zone, window.end_ms).start_ms == window.end_ms
+
+
+def test_the_months_of_every_zone_follow_one_another() -> None:
+    """Ten years without a gap or an overlap."""
+    for name in ZONES:
+        zone, at = ZoneInfo(name), ms("2016-01-01T00:00+00:00")
+        while at < ms("2027-01-01T00:00+00:00"):
+            window = window_at(Period.MONTH, zone, at)
+            assert window.start_ms <= at < window.end_ms, name
+            at = window.end_ms
+
+
+# Clocks turned at midnight, a day that never was (Apia), half hours, a quarter of an hour, two hours.
+TURNED = (
+    "America/Havana America/Sao_Paulo Asia/Beirut Asia/Kathmandu Africa/Cairo Pacific/Apia Antarctica/Troll"
+)
+
+
+@pytest.mark.parametrize("name", [*TURNED.split(), "Australia/Lord_Howe", "Europe/Berlin", "Asia/Pyongyang"])
+def test_the_days_of_a_zone_follow_one_another(name: str) -> None:
+    """From 2009 to 2027 without a gap or an overlap: the changes of clocks and of zones of those years."""
+    zone = ZoneInfo(name)
+    at, end = ms("2009-01-01T00:00+00:00"), ms("2027-01-01T00:00+00:00")
+    while at < end:
+        window = window_at(Period.DAY, zone, at)
+        assert window.start_ms <= at < window.end_ms
+        assert 0 < window.end_ms - window.start_ms <= 2 * DAY_MS
+        assert window_at(Period.DAY, zone, window.end_ms - 1) == window
+        at = window.end_ms
+
+
+def test_windows_begin_at_local_midnight() -> None:
+    """Also of a day of 23 hours, and of a month with a day of 25."""
+    berlin = ZoneInfo("Europe/Berlin")
+    spring = window_at(Period.DAY, berlin, ms("2026-03-29T12:00+00:00"))
+    assert spring == Window(ms("2026-03-29T00:00+01:00"), ms("2026-03-30T00:00+02:00"))
+    assert spring.end_ms - spring.start_ms == 23 * 3_600_000
+    october = window_at(Period.MONTH, berlin, ms("2026-10-31T22:59:59+00:00"))
+    assert october == Window(ms("2026-10-01T00:00+02:00"), ms("2026-11-01T00:00+01:00"))
+    week = window_at(Period.WEEK, ZoneInfo("Asia/Kathmandu"), ms("2026-11-21T00:00+00:00"))
+    assert week == Window(ms("2026-11-16T00:00+05:45"), ms("2026-11-23T00:00+05:45"))
+
+
+def test_a_lifetime_has_one_window() -> None:
+    """Which holds any time that there is."""
+    assert window_at(Period.LIFETIME, ZoneInfo("UTC"), 5) == window_at(
+        Period.LIFETIME, ZoneInfo("UTC"), LAST_MS - 1
+    )
+
+
+def test_what_is_no_zone_or_no_time_is_refused() -> None:
+    """Paths and nonsense too."""
+    for bad in ("", "Mars/Olympus", "../../etc/passwd", "/etc/localtime", "x" * 300):
+        with pytest.raises(ValueError, match="time zone"):
+            zone_named(bad)
+    assert zone_named("Europe/Berlin").utcoffset(datetime(2026, 1, 1)) == timedelta(hours=1)  # noqa: DTZ001
+    for outside in (-1, LAST_MS):
+        with pytest.raises(ValueError, match="outside"):
+            window_at(Period.DAY, ZoneInfo("UTC"), outside)
+    assert datetime.fromtimestamp(LAST_MS / 1000, UTC).year == 9999
