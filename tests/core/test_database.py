@@ -14,6 +14,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, text
 from sqlmodel import SQLModel, select
 
+import billing.ledger_tables
 import engine.tables
 import server.tables
 from billing.tables import PriceBook, Tenant
@@ -21,7 +22,7 @@ from core.database import Database, insert_ignore, insert_rows, migrate, require
 from core.errors import StartupError
 from tests.helpers import postgres
 
-TABLES_OF_ALL_PACKAGES = (engine.tables, server.tables)
+TABLES_OF_ALL_PACKAGES = (billing.ledger_tables, engine.tables, server.tables)
 MIGRATE = "import asyncio, sys; from core.database import migrate; asyncio.run(migrate(sys.argv[1]))"
 
 
