@@ -69,7 +69,7 @@ async def write(session: AsyncSession, postings: Sequence[Posting], requests: Se
     ]
     await add_rollups(session, deltas)
     for posting in postings:
-        await _move_head(session, posting.head)
+        await move_head(session, posting.head)
 
 
 async def add_rollups(session: AsyncSession, deltas: Sequence[RollupHour]) -> None:
@@ -89,7 +89,8 @@ async def add_rollups(session: AsyncSession, deltas: Sequence[RollupHour]) -> No
     await connection.execute(statement, [delta.model_dump() for delta in ordered])
 
 
-async def _move_head(session: AsyncSession, head: LedgerHead) -> None:
+async def move_head(session: AsyncSession, head: LedgerHead) -> None:
+    """Store the new end of a tenant's books. The caller holds its lock."""
     statement = (
         update(LedgerHead)
         .where(col(LedgerHead.tenant_id) == head.tenant_id)
