@@ -10,7 +10,8 @@ from enum import StrEnum
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlmodel import col, func, select
+from sqlalchemy import select
+from sqlmodel import col, func
 
 from billing.ledger import HOUR_MS, MEASURES
 from billing.ledger_tables import RollupHour, UsageLine
