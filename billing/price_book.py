@@ -1,7 +1,17 @@
-"""Which prices a request is admitted under: the tenant's book, its version in force, the model's row."""
+"""Price books: which prices a request is admitted under, and how a book gets a new version.
 
+A version is never changed: what was billed under it stays explained. A change of prices is a new version,
+in force from its time on.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, func, select
+from sqlmodel.ext.asyncio.session import AsyncSession
 
+from billing.price_files import FlatPrices
 from billing.tables import PLATFORM, Price, PriceBook, PriceVersion, Tenant
 from billing.usage import PinnedPrices
 from core.clock import now_ms
@@ -9,34 +19,43 @@ from core.database import Database
 from core.errors import Refusal, Refused
 
 ANY_MODEL = "*"
+PARENTS_MAX = 3
+
+
+@dataclass(frozen=True)
+class NewVersion:
+    """A version of a book to be. `valid_from_ms` None: from now on."""
+
+    book: str
+    prices: Mapping[str, FlatPrices]
+    name: str = ""
+    currency: str = "usd"
+    tenant_id: str = PLATFORM
+    parent: str | None = None
+    valid_from_ms: int | None = None
 
 
 async def pinned_prices(db: Database, tenant_id: str, model: str, at_ms: int | None = None) -> PinnedPrices:
-    """The prices of `model` for this tenant at a time, by default now.
+    """The prices of `model` for this tenant at a time, by default now: its book's, else those of its parent.
 
-    Raises Refused `unknown_model` where the book has none: nothing is served without a price."""
-    books = (PLATFORM, tenant_id)
-    version = (
-        select(func.max(PriceVersion.version))
-        .join(Tenant, col(Tenant.price_book_id) == col(PriceVersion.book_id))
-        .where(col(Tenant.tenant_id) == tenant_id, col(PriceVersion.tenant_id).in_(books))
-        .where(col(PriceVersion.valid_from_ms) <= (now_ms() if at_ms is None else at_ms))
-        .scalar_subquery()
-    )
-    statement = (
-        select(Price, PriceBook)
-        .join(PriceBook, col(PriceBook.id) == col(Price.book_id))
-        .join(Tenant, col(Tenant.price_book_id) == col(Price.book_id))
-        .where(col(Tenant.tenant_id) == tenant_id, col(Price.tenant_id).in_(books))
-        .where(col(Price.version) == version, col(Price.model).in_((model, ANY_MODEL)))
-        .order_by(col(Price.model) == ANY_MODEL)
-        .limit(1)
-    )
+    Raises Refused `unknown_model` where there are none: nothing is served without a price."""
+    at = now_ms() if at_ms is None else at_ms
     async with db.session() as session:
-        found = (await session.exec(statement)).first()
-    if found is None:
-        raise Refused(Refusal("unknown_model", f"there is no price for the model {model!r}"))
-    price, book = found
+        tenant = await session.get(Tenant, tenant_id)
+        book_id = tenant.price_book_id if tenant else None
+        for _ in range(1 + PARENTS_MAX):
+            book = await session.get(PriceBook, book_id) if book_id else None
+            if book is None or book.tenant_id not in (PLATFORM, tenant_id):
+                break
+            price = await _price(session, book, model, at)
+            if price is not None:
+                return pinned(book, price)
+            book_id = book.parent_id
+    raise Refused(Refusal("unknown_model", f"there is no price for the model {model!r}"))
+
+
+def pinned(book: PriceBook, price: Price) -> PinnedPrices:
+    """A row of a version as requests carry it."""
     return PinnedPrices(
         book=price.book_id,
         version=price.version,
@@ -46,3 +65,129 @@ async def pinned_prices(db: Database, tenant_id: str, model: str, at_ms: int | N
         request_nano=price.request_nano,
         currency=book.currency,
     )
+
+
+async def _price(session: AsyncSession, book: PriceBook, model: str, at_ms: int) -> Price | None:
+    """The model's row, else the one for any model, of the version in force."""
+    version = (
+        select(func.max(PriceVersion.version))
+        .where(col(PriceVersion.book_id) == book.id, col(PriceVersion.tenant_id) == book.tenant_id)
+        .where(col(PriceVersion.valid_from_ms) <= at_ms)
+        .scalar_subquery()
+    )
+    statement = (
+        select(Price)
+        .where(col(Price.book_id) == book.id, col(Price.tenant_id) == book.tenant_id)
+        .where(col(Price.version) == version, col(Price.model).in_((model, ANY_MODEL)))
+        .order_by(col(Price.model) == ANY_MODEL)
+        .limit(1)
+    )
+    return (await session.exec(statement)).first()
+
+
+async def add_version(db: Database, new: NewVersion) -> tuple[PriceVersion, bool]:
+    """Add a version to a book, and the book where it is new. False: the last version says the same already.
+
+    Raises Refused where it would change the past, the book's owner, currency or parents."""
+    try:
+        async with db.transaction() as session:
+            return await _add_version(session, new)
+    except IntegrityError as error:
+        raise _bad("there is no such parent book, or another import came between: look again") from error
+
+
+async def _add_version(session: AsyncSession, new: NewVersion) -> tuple[PriceVersion, bool]:
+    now = now_ms()
+    book = await _book_for(session, new, now)
+    last = await last_version(session, book.id)
+    valid_from = now if new.valid_from_ms is None else new.valid_from_ms
+    said = last is not None and new.valid_from_ms in (None, last.valid_from_ms)
+    if last is not None and said and await prices_of(session, last) == dict(new.prices):
+        return last, False
+    if valid_from < now:
+        raise _bad(
+            "valid_from has passed: what was admitted keeps its prices, so a version begins now or later"
+        )
+    if last is not None and valid_from <= last.valid_from_ms:
+        raise _bad(
+            f"version {last.version} of {book.id!r} begins later: a version cannot come before another"
+        )
+    number = last.version + 1 if last else 1
+    version = PriceVersion(
+        book_id=book.id,
+        version=number,
+        tenant_id=book.tenant_id,
+        valid_from_ms=valid_from,
+        created_ms=now,
+    )
+    session.add(version)
+    await session.flush()
+    for model, prices in new.prices.items():
+        facts = {name: getattr(prices, name) for name in prices.__struct_fields__}
+        session.add(Price(book_id=book.id, version=number, model=model, tenant_id=book.tenant_id, **facts))
+    await session.flush()
+    return version, True
+
+
+async def _book_for(session: AsyncSession, new: NewVersion, now: int) -> PriceBook:
+    """The book, made where there is none."""
+    book = await session.get(PriceBook, new.book)
+    if book is None:
+        await _check_parents(session, new)
+        book = PriceBook(
+            id=new.book,
+            tenant_id=new.tenant_id,
+            parent_id=new.parent,
+            name=new.name or new.book,
+            currency=new.currency,
+            created_ms=now,
+        )
+        session.add(book)
+        await session.flush()
+    if (book.tenant_id, book.currency, book.parent_id) != (new.tenant_id, new.currency, new.parent):
+        raise _bad(f"the book {book.id!r} has another owner, currency or parent, which cannot be changed")
+    return book
+
+
+async def _check_parents(session: AsyncSession, new: NewVersion) -> None:
+    parent, depth = new.parent, 0
+    while parent is not None:
+        depth += 1
+        book = await session.get(PriceBook, parent)
+        if book is None or book.tenant_id not in (PLATFORM, new.tenant_id):
+            raise _bad(f"there is no price book {parent!r} to be a parent")
+        if book.currency != new.currency:
+            raise _bad(f"the parent {parent!r} is in {book.currency}, not in {new.currency}")
+        if depth > PARENTS_MAX:
+            raise _bad(f"a book has at most {PARENTS_MAX} parents above it")
+        parent = book.parent_id
+
+
+async def last_version(session: AsyncSession, book_id: str) -> PriceVersion | None:
+    """A book's newest version, in force or not yet."""
+    statement = select(PriceVersion).where(col(PriceVersion.book_id) == book_id)
+    return (await session.exec(statement.order_by(col(PriceVersion.version).desc()).limit(1))).first()
+
+
+async def prices_of(session: AsyncSession, version: PriceVersion) -> dict[str, FlatPrices]:
+    """All prices of a version by model."""
+    statement = select(Price).where(
+        col(Price.book_id) == version.book_id, col(Price.version) == version.version
+    )
+    return {
+        row.model: FlatPrices(row.input_nano, row.cached_input_nano, row.output_nano, row.request_nano)
+        for row in (await session.exec(statement)).all()
+    }
+
+
+async def list_books(db: Database) -> list[tuple[PriceBook, list[PriceVersion]]]:
+    """All books with their versions, oldest first. For operators."""
+    async with db.session() as session:
+        books = (await session.exec(select(PriceBook).order_by(col(PriceBook.id)))).all()
+        order = (col(PriceVersion.book_id), col(PriceVersion.version))
+        versions = (await session.exec(select(PriceVersion).order_by(*order))).all()
+    return [(book, [each for each in versions if each.book_id == book.id]) for book in books]
+
+
+def _bad(message: str) -> Refused:
+    return Refused(Refusal("bad_request", message))

@@ -104,10 +104,12 @@ class ApiKey(Record, table=True):
 
 
 class PriceBook(Record, table=True):
-    """A list of prices with versions, the platform's or made for one tenant."""
+    """A list of prices with versions, the platform's or made for one tenant. What it has no price for is
+    looked up in its parent. Books are never deleted."""
 
     id: str = Field(primary_key=True)
     tenant_id: str = PLATFORM
+    parent_id: str | None = None
     name: str
     currency: str = "usd"
     created_ms: int = Field(sa_type=BigInteger)

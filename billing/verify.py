@@ -24,6 +24,7 @@ class Verified:
     txns: int = 0
     lines: int = 0
     amount_nano: int = 0
+    sha256: str = ""
     faults: list[str] = field(default_factory=list[str])
 
     def fault(self, text: str) -> None:
@@ -64,6 +65,7 @@ async def _follow_chain(session: AsyncSession, head: LedgerHead, found: Verified
             found.lines += len(own_lines)
             found.amount_nano += sum(line.amount_nano for line in own_lines)
             last = txn
+    found.sha256 = last.sha256
     if (head.txn_seq, head.line_seq, head.sha256) != (last.seq, last.last_line_seq, last.sha256):
         found.fault(f"the books end at transaction {last.seq}, their head says {head.txn_seq}")
 

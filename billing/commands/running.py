@@ -2,12 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
+import sys
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
 from redis.exceptions import RedisError
+from rich.console import Console
+from rich.table import Table
 
 from billing import tenancy
 from billing.tables import Tenant
@@ -72,5 +75,31 @@ def show_row(facts: dict[str, Any], as_json: bool) -> None:
         click.echo("  ".join(_text(value) for value in facts.values() if value not in (None, "")))
 
 
+def show_table(rows: Sequence[dict[str, Any]], as_json: bool, empty: str) -> None:
+    """Several things with the same facts: a table, or a JSON object a line. `empty`: what is said of none."""
+    if as_json:
+        for facts in rows:
+            click.echo(json.dumps(facts))
+        return
+    if not rows:
+        click.echo(empty)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name, value in rows[0].items():
+        number = isinstance(value, int) or (isinstance(value, str) and value[:1] in "$+-0123456789")
+        table.add_column(name, justify="right" if number and name != "version" else "left", overflow="fold")
+    for facts in rows:
+        table.add_row(*("" if value is None else _text(value) for value in facts.values()))
+    Console(width=None if sys.stdout.isatty() else 200, highlight=False).print(table)
+
+
+def progress(line: str) -> None:
+    """One line about what is under way, on stderr, over the one before."""
+    if sys.stderr.isatty():
+        click.echo(f"\r\033[K{line}", err=True, nl=False)
+
+
 def _text(value: Any) -> str:
-    return ",".join(value) if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        return ",".join(value)
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

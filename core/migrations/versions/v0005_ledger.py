@@ -10,6 +10,7 @@ down_revision = "0004"
 def upgrade() -> None:
     """Make the books."""
     op.add_column("tenant", sa.Column("time_zone", sa.String(), nullable=False, server_default="UTC"))
+    op.add_column("price_book", sa.Column("parent_id", sa.String()))
     _make_cost_centers()
     _make_lines()
     _make_rollups()

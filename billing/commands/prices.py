@@ -1,0 +1,216 @@
+"""`parley prices`: what tokens cost, from when on, and what another price would have meant."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import click
+
+from billing.commands.running import (
+    iso_time,
+    json_option,
+    progress,
+    run_on_database,
+    show,
+    show_table,
+    tenant_named,
+)
+from billing.money import UNITS, to_display, to_text
+from billing.periods import Period, Window, window_at
+from billing.price_book import NewVersion, add_version, last_version, list_books, pinned_prices, prices_of
+from billing.price_files import FlatPrices, PriceFile, parse
+from billing.tables import PLATFORM, PriceVersion
+from billing.what_if import Compared, what_if
+from core.clock import now_ms
+from core.database import Database
+from core.errors import StartupError
+
+FILE_BYTES_MAX = 1 << 20
+
+
+@click.group("prices")
+def prices_command() -> None:
+    """Price books: what tokens cost, and from when on.
+
+    A price file is TOML:
+
+    \b
+        book = "default"
+        valid_from = 2027-01-01T00:00:00Z      # without it: from now on
+        [models."*"]                           # any model that is not named
+        input = "0.10"                         # USD for 1,000,000 tokens
+        cached_input = "0.025"
+        output = "0.40"
+        request = "0.0001"                     # USD for one request
+    """
+
+
+_file = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+
+
+@prices_command.command("import")
+@_file
+@json_option
+def import_command(file: Path, as_json: bool) -> None:
+    """Add the version in FILE to its book. Importing the same file again changes nothing.
+
+    What was admitted before the version begins keeps its prices. `tenant = "acme"` in the file makes the book
+    that tenant's own; `parent = "default"` takes what it does not name from another book.
+    """
+    parsed, prices = _read(file)
+
+    async def add(db: Database) -> tuple[PriceVersion, bool]:
+        return await add_version(db, await _new_version(db, parsed, prices))
+
+    version, made = run_on_database(add)
+    show(
+        {
+            "book": version.book_id,
+            "version": version.version,
+            "valid_from": iso_time(version.valid_from_ms),
+            "state": "added" if made else "there already",
+        },
+        as_json,
+    )
+
+
+@prices_command.command("show")
+@click.option("--book", help="Only this book.")
+@click.option("--tenant", help="The prices that this tenant (name or id) pays now for --model.")
+@click.option("--model", default="*", show_default=True)
+@json_option
+def show_command(book: str | None, tenant: str | None, model: str, as_json: bool) -> None:
+    """The books with all their versions, or what a tenant pays for a model now."""
+    if tenant is not None:
+        show(run_on_database(lambda db: _paid(db, tenant, model)), as_json)
+        return
+    show_table(run_on_database(lambda db: _books(db, book)), as_json, "there are no price books")
+
+
+@prices_command.command("what-if")
+@_file
+@click.option("--month", help="As 2026-10; by default the last one that is over.")
+@click.option("--tenant", help="Only this tenant (name or id), by its own time zone; else all, by UTC.")
+@json_option
+def what_if_command(file: Path, month: str | None, tenant: str | None, as_json: bool) -> None:
+    """What a month's usage would have cost under the prices in FILE. Changes nothing.
+
+    Every request is priced again. One line a tenant and model, the greatest change first, then the sum.
+    """
+    _, prices = _read(file)
+
+    async def compare(db: Database) -> tuple[Window, list[Compared]]:
+        owner = await tenant_named(db, tenant) if tenant else None
+        window = month_window(month, ZoneInfo(owner.time_zone if owner else "UTC"), now_ms())
+        told = None if as_json else lambda done: progress(f"{done} requests priced again")
+        return window, await what_if(db, prices, window, owner.tenant_id if owner else None, told)
+
+    window, compared = run_on_database(compare)
+    total = Compared("", "total")
+    for each in compared:
+        for name in ("requests", "unpriced", "was_nano", "would_nano"):
+            setattr(total, name, getattr(total, name) + getattr(each, name))
+    facts = _in_nano if as_json else _in_words
+    click.echo(f"From {iso_time(window.start_ms)} to {iso_time(window.end_ms)}:", err=True)
+    show_table([facts(each) for each in (*compared, total)], as_json, "")
+
+
+def month_window(text: str | None, zone: ZoneInfo, now: int) -> Window:
+    """The month written as 2026-10; None: the last one that is over. Raises StartupError."""
+    if text is None:
+        return window_at(Period.MONTH, zone, window_at(Period.MONTH, zone, now).start_ms - 1)
+    try:
+        first = datetime.strptime(text, "%Y-%m").replace(tzinfo=zone)
+        return window_at(Period.MONTH, zone, int(first.astimezone(UTC).timestamp() * 1000))
+    except ValueError as error:
+        raise StartupError(f"{text!r} is no month: write it like 2026-10") from error
+
+
+def _read(file: Path) -> tuple[PriceFile, dict[str, FlatPrices]]:
+    try:
+        if file.stat().st_size > FILE_BYTES_MAX:
+            raise StartupError(f"{file} is larger than a price file may be ({FILE_BYTES_MAX:,} bytes)")
+        return parse(file.read_text())
+    except (ValueError, OSError) as error:
+        raise StartupError(f"{file}: {error}") from error
+
+
+async def _new_version(db: Database, file: PriceFile, prices: Mapping[str, FlatPrices]) -> NewVersion:
+    tenant_id = (await tenant_named(db, file.tenant)).tenant_id if file.tenant else PLATFORM
+    return NewVersion(
+        book=file.book,
+        prices=prices,
+        name=file.name,
+        currency=file.currency,
+        tenant_id=tenant_id,
+        parent=file.parent,
+        valid_from_ms=int(file.valid_from.timestamp() * 1000) if file.valid_from else None,
+    )
+
+
+async def _paid(db: Database, name: str, model: str) -> dict[str, Any]:
+    tenant = await tenant_named(db, name)
+    prices = await pinned_prices(db, tenant.tenant_id, model)
+    flat = FlatPrices(prices.input_nano, prices.cached_input_nano, prices.output_nano, prices.request_nano)
+    return {
+        "tenant": tenant.name,
+        "model": model,
+        "book": prices.book,
+        "version": prices.version,
+        **_amounts(flat),
+    }
+
+
+async def _books(db: Database, only: str | None) -> list[dict[str, Any]]:
+    """A fact sheet for each model of each version."""
+    sheets: list[dict[str, Any]] = []
+    found = [entry for entry in await list_books(db) if only in (None, entry[0].id)]
+    if only is not None and not found:
+        raise StartupError(f"there is no price book {only!r}: see `parley prices show`")
+    async with db.session() as session:
+        for book, versions in found:
+            last = await last_version(session, book.id)
+            for version in versions:
+                for model, prices in sorted((await prices_of(session, version)).items()):
+                    sheets.append(
+                        {
+                            "book": book.id,
+                            "version": version.version,
+                            "valid_from": iso_time(version.valid_from_ms),
+                            "last": version == last,
+                            "model": model,
+                            "currency": book.currency,
+                            **_amounts(prices),
+                        }
+                    )
+    return sheets
+
+
+def _amounts(prices: FlatPrices) -> dict[str, str]:
+    return {
+        "input": to_text(prices.input_nano),
+        "cached_input": to_text(prices.cached_input_nano),
+        "output": to_text(prices.output_nano),
+        "request": to_text(prices.request_nano // UNITS),
+    }
+
+
+def _in_nano(compared: Compared) -> dict[str, Any]:
+    return {**asdict(compared), "change_nano": compared.would_nano - compared.was_nano}
+
+
+def _in_words(compared: Compared) -> dict[str, Any]:
+    change = compared.would_nano - compared.was_nano
+    percent = 100 * change / compared.was_nano if compared.was_nano else 0.0
+    return {
+        "tenant": compared.tenant_id,
+        "model": compared.model,
+        "requests": compared.requests,
+        "unpriced": compared.unpriced,
+        "was": to_display(compared.was_nano),
+        "would_be": to_display(compared.would_nano),
+        "change": f"{'+' if change > 0 else ''}{to_display(change)} ({percent:+.1f} %)",
+    }

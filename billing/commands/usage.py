@@ -1,0 +1,148 @@
+"""`parley usage`: what tenants used and owe, and the sums that such views are read from."""
+
+import csv
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import click
+
+from billing import rollups
+from billing.commands.prices import month_window
+from billing.commands.running import (
+    iso_time,
+    json_option,
+    progress,
+    run_on_database,
+    show,
+    show_table,
+    tenant_named,
+)
+from billing.money import to_display, to_text
+from billing.periods import LAST_MS, Window
+from billing.reports import GroupBy, Usage, usage_in
+from billing.tenancy import list_tenants
+from core.clock import now_ms
+from core.database import Database
+from core.errors import StartupError
+
+DAYS_MAX = 400
+
+
+@click.group("usage")
+def usage_command() -> None:
+    """Usage and charges: by project, cost center, user, key, model, pool or day."""
+
+
+@usage_command.command("show")
+@click.option("--tenant", required=True, help="The tenant's name or id.")
+@click.option(
+    "--by", type=click.Choice([each.value for each in GroupBy]), default="project", show_default=True
+)
+@click.option("--month", help="As 2026-10, in the tenant's time zone; by default this one.")
+@click.option("--from", "start", help="Instead of a month: from this time on, as 2026-10-01T12:00:00+02:00.")
+@click.option("--to", "end", help="Up to this time; by default now.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV; amounts in USD, exact.")
+@json_option
+def show_command(
+    tenant: str,
+    by: str,
+    month: str | None,
+    start: str | None,
+    end: str | None,
+    as_csv: bool,
+    as_json: bool,
+) -> None:
+    """What a tenant used and owes. A request counts in the moment when it ended."""
+    if month and (start or end):
+        raise StartupError("give --month, or --from and --to")
+
+    async def read(db: Database) -> tuple[Window, list[Usage]]:
+        owner = await tenant_named(db, tenant)
+        zone = ZoneInfo(owner.time_zone)
+        window = _window(month, start, end, zone)
+        if by == GroupBy.DAY and window.end_ms - window.start_ms > DAYS_MAX * 86_400_000:
+            raise StartupError(f"at most {DAYS_MAX} days at once")
+        return window, await usage_in(db, owner.tenant_id, window, GroupBy(by), zone)
+
+    window, found = run_on_database(read)
+    if as_csv:
+        _print_csv(by, found)
+        return
+    if not as_json:
+        click.echo(f"From {iso_time(window.start_ms)} to {iso_time(window.end_ms)}:", err=True)
+    rows = [_row(by, usage, as_json) for usage in found]
+    show_table(rows, as_json, "nothing was used in this time")
+
+
+@usage_command.command("rebuild")
+@click.option("--tenant", help="Only this tenant (name or id).")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def rebuild_command(tenant: str | None, as_json: bool) -> None:
+    """Make the hourly sums again from the lines. Safe while Parley runs; views are short of it meanwhile."""
+
+    async def rebuild(db: Database) -> dict[str, int]:
+        owners = [await tenant_named(db, tenant)] if tenant else await list_tenants(db)
+        done: dict[str, int] = {}
+        for owner in owners:
+            name = owner.name
+
+            def told(added: int, whole: int, name: str = name) -> None:
+                progress(f"{name}: {added:,} of {whole:,} lines")
+
+            done[owner.tenant_id] = await rollups.rebuild(db, owner.tenant_id, told)
+        return done
+
+    done = run_on_database(rebuild)
+    progress("")
+    show({"tenants": len(done), "lines": sum(done.values())}, as_json)
+
+
+def _window(month: str | None, start: str | None, end: str | None, zone: ZoneInfo) -> Window:
+    """The time asked for. Raises StartupError."""
+    now = now_ms()
+    if start is None and end is None:
+        return month_window(month or f"{datetime.now(zone):%Y-%m}", zone, now)
+    if start is None:
+        raise StartupError("--to needs --from")
+    window = Window(_instant(start, zone), _instant(end, zone) if end else now)
+    if not 0 <= window.start_ms < window.end_ms <= LAST_MS:
+        raise StartupError("--from must be before --to")
+    return window
+
+
+def _instant(text: str, zone: ZoneInfo) -> int:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise StartupError(f"{text!r} is no time: write it like 2026-10-01T12:00:00+02:00") from error
+    at = at if at.tzinfo else at.replace(tzinfo=zone)
+    return int(at.astimezone(UTC).timestamp() * 1000)
+
+
+def _group(by: str, usage: Usage) -> str:
+    return (iso_time(int(usage.group)) or "") if by == GroupBy.DAY else usage.group
+
+
+def _row(by: str, usage: Usage, as_json: bool) -> dict[str, Any]:
+    facts = asdict(usage)
+    facts.pop("group")
+    amount = facts.pop("amount_nano")
+    money: dict[str, Any] = {"amount_nano": amount} if as_json else {"amount": to_display(amount)}
+    return {by: _group(by, usage), **facts, **money}
+
+
+def _print_csv(by: str, found: list[Usage]) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    names = [name for name in asdict(Usage("")) if name not in ("group", "amount_nano")]
+    writer.writerow([by, *names, "amount_usd"])
+    for usage in found:
+        values = [getattr(usage, name) for name in names]
+        writer.writerow([_spreadsheet(_group(by, usage)), *values, to_text(usage.amount_nano)])
+
+
+def _spreadsheet(text: str) -> str:
+    """Text that a spreadsheet does not take for a formula (OWASP, CSV injection): users name themselves."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text

@@ -1,0 +1,207 @@
+"""The commands on prices, usage and books, as an operator types and a script reads them."""
+
+import asyncio
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+from sqlalchemy import text
+
+from billing.biller import post
+from billing.commands.audit import audit_command
+from billing.commands.prices import prices_command
+from billing.commands.tenants import tenants_command
+from billing.commands.usage import usage_command
+from billing.main import db_command
+from billing.tenancy import find_tenant
+from billing.usage import UsageEvent, UsageOwner, encode
+from core.database import Database
+from core.errors import StartupError
+from tests.billing.events import an_event
+
+Command = Callable[..., Result]
+COMMANDS = {
+    "audit": audit_command,
+    "db": db_command,
+    "prices": prices_command,
+    "tenants": tenants_command,
+    "usage": usage_command,
+}
+OCTOBER_MS = 1_790_812_800_000  # 2026-10-01T00:00Z
+DAY_MS = 86_400_000
+FILE = 'book = "default"\n[models."*"]\ninput = "0.20"\ncached_input = "0.05"\noutput = "0.80"\n'
+
+
+@pytest.fixture
+def parley(home: Path, redis_url: str) -> Command:
+    """Runs `parley …` on a migrated SQLite of its own with the tenant acme."""
+
+    def run(name: str, *arguments: str) -> Result:
+        environment = {"PARLEY_HOME": str(home), "PARLEY_REDIS_URL": redis_url}
+        return CliRunner().invoke(COMMANDS[name], arguments, env=environment)
+
+    assert run("db", "migrate").exit_code == 0
+    assert run("tenants", "create", "acme").exit_code == 0
+    return run
+
+
+def rows(result: Result) -> list[dict[str, Any]]:
+    """The JSON lines that a command printed."""
+    assert result.exit_code == 0, (result.output, result.exception)
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def on_database(home: Path, action: Callable[[Database], Any]) -> Any:
+    """Run something on the home's database."""
+
+    async def run() -> Any:
+        database = Database(f"sqlite+aiosqlite:///{home / 'parley.db'}")
+        try:
+            return await action(database)
+        finally:
+            await database.close()
+
+    return asyncio.run(run())
+
+
+def used(home: Path, events: Sequence[UsageEvent]) -> None:
+    """Post usage of acme."""
+
+    async def post_all(database: Database) -> None:
+        tenant = await find_tenant(database, "acme")
+        assert tenant is not None
+        own = [msgspec.structs.replace(event, tenant=tenant.tenant_id) for event in events]
+        await post(database, "default", [encode(event) for event in own])
+
+    on_database(home, post_all)
+
+
+def some_usage(home: Path) -> list[UsageEvent]:
+    """Three requests in October, one in November."""
+    people = (("search", "=cmd"), ("search", "u2"), ("support", ""))
+    events = [
+        an_event(
+            f"r{day}",
+            owner=UsageOwner(project=project, key="k", user=user),
+            ended_ms=OCTOBER_MS + day * DAY_MS,
+        )
+        for day, (project, user) in zip((0, 5, 30), people, strict=True)
+    ]
+    events.append(an_event("november", ended_ms=OCTOBER_MS + 31 * DAY_MS))
+    used(home, events)
+    return events
+
+
+def test_usage_is_shown_by_whom_it_is_charged_to(parley: Command, home: Path) -> None:
+    """For a month, for any time, by day; as a table, JSON or CSV."""
+    events = some_usage(home)
+    by_project = rows(parley("usage", "show", "--tenant", "acme", "--month", "2026-10", "--json"))
+    assert [(row["project"], row["requests"]) for row in by_project] == [("search", 2), ("support", 1)]
+    assert by_project[0]["amount_nano"] == 2 * events[0].cost_nano
+    between = ("--from", "2026-10-01T00:00", "--to", "2026-10-06T00:00:00.001")
+    total = rows(parley("usage", "show", "--tenant", "acme", "--by", "total", *between, "--json"))
+    assert [row["requests"] for row in total] == [2]
+    days = rows(parley("usage", "show", "--tenant", "acme", "--by", "day", "--month", "2026-10", "--json"))
+    assert len(days) == 31
+    assert [day["day"][:10] for day in days if day["requests"]] == ["2026-10-01", "2026-10-06", "2026-10-31"]
+    table = parley("usage", "show", "--tenant", "acme", "--month", "2026-10").stdout
+    assert "$0.0000074" in table
+    shown = parley("usage", "show", "--tenant", "acme", "--by", "user", "--month", "2026-10", "--csv")
+    lines = list(csv.DictReader(io.StringIO(shown.stdout)))
+    assert {line["user"]: line["amount_usd"] for line in lines} == {
+        "": "0.0000037",
+        "'=cmd": "0.0000037",
+        "u2": "0.0000037",
+    }
+
+
+def test_prices_are_imported_once_and_shown(parley: Command, tmp_path: Path) -> None:
+    """The second import of the same file says that it is there already."""
+    file = tmp_path / "prices.toml"
+    file.write_text(FILE)
+    (first,) = rows(parley("prices", "import", str(file), "--json"))
+    assert (first["book"], first["version"], first["state"]) == ("default", 2, "added")
+    (again,) = rows(parley("prices", "import", str(file), "--json"))
+    assert (again["version"], again["state"]) == (2, "there already")
+    versions = rows(parley("prices", "show", "--book", "default", "--json"))
+    assert [(row["version"], row["output"]) for row in versions] == [(1, "0.40"), (2, "0.80")]
+    (paid,) = rows(parley("prices", "show", "--tenant", "acme", "--model", "any", "--json"))
+    assert (paid["book"], paid["version"], paid["input"]) == ("default", 2, "0.20")
+    assert "0.80" in parley("prices", "show").stdout
+
+
+def test_another_price_is_tried_on_a_month_that_was(parley: Command, home: Path, tmp_path: Path) -> None:
+    """Twice the price, twice the bill; nothing is changed by looking."""
+    events = some_usage(home)
+    file = tmp_path / "prices.toml"
+    file.write_text(FILE)
+    compared = rows(parley("prices", "what-if", str(file), "--month", "2026-10", "--json"))
+    assert [(row["model"], row["requests"]) for row in compared] == [("smollm2", 3), ("total", 3)]
+    assert compared[1]["was_nano"] == 3 * events[0].cost_nano
+    assert compared[1]["would_nano"] == 2 * compared[1]["was_nano"]
+    assert compared[1]["change_nano"] == compared[1]["was_nano"]
+    file.write_text(FILE.replace('"*"', "other"))
+    kept = rows(parley("prices", "what-if", str(file), "--month", "2026-10", "--tenant", "acme", "--json"))
+    assert (kept[1]["unpriced"], kept[1]["change_nano"]) == (3, 0)
+    assert "+100.0 %" not in parley("prices", "what-if", str(file), "--month", "2026-10").stdout
+    assert len(rows(parley("prices", "show", "--json"))) == 1
+
+
+def test_books_are_verified_and_what_is_wrong_is_said(parley: Command, home: Path) -> None:
+    """Exit code 1 for scripts, the finding for people."""
+    some_usage(home)
+    (whole,) = rows(parley("audit", "verify", "--json"))
+    assert (whole["state"], whole["lines"], whole["transactions"]) == ("whole", 16, 1)
+
+    async def tamper(database: Database) -> None:
+        async with database.transaction() as session:
+            await (await session.connection()).execute(text("UPDATE usage_line SET amount_nano = 0"))
+
+    on_database(home, tamper)
+    wrong = parley("audit", "verify", "--tenant", "acme")
+    assert wrong.exit_code == 1
+    assert "transaction 1" in wrong.output
+
+
+def test_sums_are_made_again(parley: Command, home: Path) -> None:
+    """After somebody emptied them."""
+    some_usage(home)
+    shown = rows(parley("usage", "show", "--tenant", "acme", "--month", "2026-10", "--json"))
+
+    async def empty(database: Database) -> None:
+        async with database.transaction() as session:
+            await (await session.connection()).execute(text("DELETE FROM rollup_hour"))
+
+    on_database(home, empty)
+    assert parley("audit", "verify").exit_code == 1
+    (done,) = rows(parley("usage", "rebuild", "--json"))
+    assert done == {"tenants": 1, "lines": 16}
+    assert rows(parley("usage", "show", "--tenant", "acme", "--month", "2026-10", "--json")) == shown
+    assert parley("audit", "verify").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (("usage", "show", "--tenant", "none"), "no tenant"),
+        (("usage", "show", "--tenant", "acme", "--month", "2026-13"), "no month"),
+        (("usage", "show", "--tenant", "acme", "--month", "2026-10", "--from", "2026-10-01"), "--month, or"),
+        (("usage", "show", "--tenant", "acme", "--from", "yesterday"), "no time"),
+        (("usage", "show", "--tenant", "acme", "--from", "2026-10-02", "--to", "2026-10-01"), "before"),
+        (("usage", "show", "--tenant", "acme", "--by", "day", "--from", "2001-01-01"), "at most 400 days"),
+        (("prices", "show", "--book", "none"), "no price book"),
+        (("audit", "verify", "--tenant", "none"), "no tenant"),
+    ],
+)
+def test_what_cannot_be_shown_is_one_line(parley: Command, command: tuple[str, ...], says: str) -> None:
+    """Which the command line turns into exit code 1."""
+    error = parley(*command).exception
+    assert isinstance(error, StartupError)
+    assert says in str(error)
+    assert "\n" not in str(error)
