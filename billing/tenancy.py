@@ -16,6 +16,7 @@ from sqlalchemy import bindparam
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, select
 
+from billing.periods import zone_named
 from billing.tables import Account, ApiKey, Project, Tenant
 from core.clock import now_ms
 from core.database import Database, Record, insert_ignore
@@ -99,6 +100,34 @@ async def create_project(db: Database, tenant_id: str, name: str) -> Project:
     project = Project(tenant_id=tenant_id, id=uuid7(now), name=name, created_ms=now)
     await _insert(db, [project], f"there is a project {name!r} already, or no such tenant")
     return project
+
+
+async def list_projects(db: Database, tenant_id: str) -> Sequence[Project]:
+    """A tenant's projects, oldest first."""
+    statement = select(Project).where(col(Project.tenant_id) == tenant_id).order_by(col(Project.id))
+    async with db.session() as session:
+        return (await session.exec(statement)).all()
+
+
+async def set_tenant(db: Database, tenant_id: str, **facts: str) -> Tenant:
+    """Change a tenant's `price_book_id`, `time_zone` or `priority_max`. Raises Refused where one is none."""
+    if "priority_max" in facts:
+        _check_priority(facts["priority_max"])
+    if "time_zone" in facts:
+        try:
+            zone_named(facts["time_zone"])
+        except ValueError as error:
+            raise _bad(str(error)) from error
+    try:
+        async with db.transaction() as session:
+            tenant = await session.get(Tenant, tenant_id)
+            assert tenant is not None
+            for name, value in facts.items():
+                setattr(tenant, name, value)
+            session.add(tenant)
+    except IntegrityError as error:
+        raise _bad(f"there is no price book {facts.get('price_book_id')!r}") from error
+    return tenant
 
 
 async def find_project(db: Database, tenant_id: str, name_or_id: str) -> Project | None:

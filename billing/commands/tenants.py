@@ -46,6 +46,25 @@ def list_tenants_command(as_json: bool) -> None:
         show_row(_tenant_facts(tenant), as_json)
 
 
+@tenants_command.command("set")
+@click.argument("tenant")
+@click.option("--price-book", help="The book that it pays by, from the next request on.")
+@click.option("--time-zone", help="Where its days and months begin: an IANA name like Europe/Berlin.")
+@click.option("--priority-max", type=click.Choice(tenancy.PRIORITIES))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def set_command(
+    tenant: str, price_book: str | None, time_zone: str | None, priority_max: str | None, as_json: bool
+) -> None:
+    """Change TENANT (name or id). What is not named stays as it is."""
+    given = {"price_book_id": price_book, "time_zone": time_zone, "priority_max": priority_max}
+    facts = {name: value for name, value in given.items() if value is not None}
+
+    async def change(db: Database) -> Tenant:
+        return await tenancy.set_tenant(db, (await tenant_named(db, tenant)).tenant_id, **facts)
+
+    show(_tenant_facts(run_on_database(change)), as_json)
+
+
 class _Cap(click.ParamType[int | str]):
     """A number, or `none` for no cap."""
 
@@ -93,6 +112,7 @@ def _tenant_facts(tenant: Tenant) -> dict[str, Any]:
         "name": tenant.name,
         "price_book": tenant.price_book_id,
         "priority_max": tenant.priority_max,
+        "time_zone": tenant.time_zone,
         "created": iso_time(tenant.created_ms),
         "closed": iso_time(tenant.closed_ms),
     }

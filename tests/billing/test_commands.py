@@ -16,6 +16,7 @@ from sqlalchemy import text
 from billing.biller import post
 from billing.commands.audit import audit_command
 from billing.commands.prices import prices_command
+from billing.commands.projects import cost_centers_command, projects_command
 from billing.commands.tenants import tenants_command
 from billing.commands.usage import usage_command
 from billing.main import db_command
@@ -28,8 +29,10 @@ from tests.billing.events import an_event
 Command = Callable[..., Result]
 COMMANDS = {
     "audit": audit_command,
+    "cost-centers": cost_centers_command,
     "db": db_command,
     "prices": prices_command,
+    "projects": projects_command,
     "tenants": tenants_command,
     "usage": usage_command,
 }
@@ -184,6 +187,42 @@ def test_sums_are_made_again(parley: Command, home: Path) -> None:
     assert done == {"tenants": 1, "lines": 16}
     assert rows(parley("usage", "show", "--tenant", "acme", "--month", "2026-10", "--json")) == shown
     assert parley("audit", "verify").exit_code == 0
+
+
+def test_projects_are_charged_to_cost_centers(parley: Command) -> None:
+    """From now or later on, never from before."""
+    (center,) = rows(
+        parley("cost-centers", "create", "--tenant", "acme", "4711", "--name", "Search", "--json")
+    )
+    rows(parley("projects", "create", "--tenant", "acme", "search", "--json"))
+    (moved,) = rows(parley("projects", "move", "--tenant", "acme", "search", "4711", "--json"))
+    assert (moved["project"], moved["cost_center"]) == ("search", "4711")
+    listed = rows(parley("projects", "list", "--tenant", "acme", "--json"))
+    assert {row["name"]: row["cost_center"] for row in listed} == {"default": "", "search": "4711"}
+    assert [row["code"] for row in rows(parley("cost-centers", "list", "--tenant", "acme", "--json"))] == [
+        "4711"
+    ]
+    past = ("--from", "2020-01-01T00:00:00+0000")
+    for refused in (
+        parley("projects", "move", "--tenant", "acme", "search", center["cost_center"], *past),
+        parley("projects", "move", "--tenant", "acme", "none", "4711"),
+        parley("projects", "move", "--tenant", "acme", "search", "none"),
+        parley("cost-centers", "create", "--tenant", "acme", "4711"),
+        parley("cost-centers", "create", "--tenant", "acme", " "),
+    ):
+        assert isinstance(refused.exception, StartupError)
+
+
+def test_a_tenants_month_begins_in_its_time_zone(parley: Command, home: Path) -> None:
+    """Here a day's first hour belongs to another month."""
+    used(home, [an_event("r1", ended_ms=OCTOBER_MS - 1)])
+    show = ("usage", "show", "--tenant", "acme", "--month", "2026-10", "--by", "total", "--json")
+    assert rows(parley(*show)) == []
+    (tenant,) = rows(parley("tenants", "set", "acme", "--time-zone", "Europe/Berlin", "--json"))
+    assert tenant["time_zone"] == "Europe/Berlin"
+    assert [row["requests"] for row in rows(parley(*show))] == [1]
+    for bad in (("--time-zone", "Mars"), ("--price-book", "none")):
+        assert isinstance(parley("tenants", "set", "acme", *bad).exception, StartupError)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,130 @@
+"""`parley projects` and `parley cost-centers`: what a tenant's usage is charged to."""
+
+from datetime import datetime
+from typing import Any
+
+import click
+
+from billing import cost_centers, tenancy
+from billing.commands.running import iso_time, json_option, run_on_database, show, show_table, tenant_named
+from billing.ledger_tables import CostCenter
+from billing.tables import Project
+from core.clock import now_ms
+from core.database import Database
+from core.errors import StartupError
+
+_tenant = click.option("--tenant", required=True, help="The tenant's name or id.")
+
+
+@click.group("projects")
+def projects_command() -> None:
+    """Projects of a tenant. Each API key belongs to one, and is charged to it."""
+
+
+@projects_command.command("create")
+@_tenant
+@click.argument("name")
+@json_option
+def create_project_command(tenant: str, name: str, as_json: bool) -> None:
+    """Create the project NAME. Give it a key next: `parley keys create --tenant T --project NAME`."""
+
+    async def create(db: Database) -> Project:
+        return await tenancy.create_project(db, (await tenant_named(db, tenant)).tenant_id, name)
+
+    project = run_on_database(create)
+    show({"project": project.id, "name": project.name, "created": iso_time(project.created_ms)}, as_json)
+
+
+@projects_command.command("list")
+@_tenant
+@json_option
+def list_projects_command(tenant: str, as_json: bool) -> None:
+    """A tenant's projects and the cost center of each."""
+
+    async def read(db: Database) -> list[dict[str, Any]]:
+        owner = (await tenant_named(db, tenant)).tenant_id
+        codes = {center.id: center.code for center in await cost_centers.list_cost_centers(db, owner)}
+        moves = [move for move in await cost_centers.moves_of(db, owner) if move.valid_from_ms <= now_ms()]
+        now = {move.project_id: codes[move.cost_center_id] for move in moves}
+        return [
+            {
+                "project": project.id,
+                "name": project.name,
+                "cost_center": now.get(project.id, ""),
+                "created": iso_time(project.created_ms),
+                "closed": iso_time(project.closed_ms),
+            }
+            for project in await tenancy.list_projects(db, owner)
+        ]
+
+    show_table(run_on_database(read), as_json, "there are no projects")
+
+
+@projects_command.command("move")
+@_tenant
+@click.argument("project")
+@click.argument("cost_center")
+@click.option("--from", "start", type=click.DateTime(["%Y-%m-%dT%H:%M:%S%z"]), help="By default now.")
+@json_option
+def move_command(tenant: str, project: str, cost_center: str, start: datetime | None, as_json: bool) -> None:
+    """Charge PROJECT (name or id) to COST_CENTER (code or id) from now or a later time on.
+
+    What was charged before stays where it was.
+    """
+
+    async def move(db: Database) -> dict[str, Any]:
+        owner = (await tenant_named(db, tenant)).tenant_id
+        found = await tenancy.find_project(db, owner, project)
+        center = await cost_centers.find_cost_center(db, owner, cost_center)
+        if found is None:
+            raise StartupError(f"there is no project {project!r}: see `parley projects list`")
+        if center is None:
+            raise StartupError(f"there is no cost center {cost_center!r}: see `parley cost-centers list`")
+        from_ms = int(start.timestamp() * 1000) if start else None
+        row = await cost_centers.move_project(db, owner, found.id, center.id, from_ms)
+        return {"project": found.name, "cost_center": center.code, "from": iso_time(row.valid_from_ms)}
+
+    show(run_on_database(move), as_json)
+
+
+@click.group("cost-centers")
+def cost_centers_command() -> None:
+    """Cost centers of a tenant: who pays for a project."""
+
+
+@cost_centers_command.command("create")
+@_tenant
+@click.argument("code")
+@click.option("--name", default="", help="What it is.")
+@json_option
+def create_cost_center_command(tenant: str, code: str, name: str, as_json: bool) -> None:
+    """Create the cost center CODE. Charge a project to it next: `parley projects move`."""
+
+    async def create(db: Database) -> CostCenter:
+        owner = (await tenant_named(db, tenant)).tenant_id
+        return await cost_centers.create_cost_center(db, owner, code, name)
+
+    show(_center_facts(run_on_database(create)), as_json)
+
+
+@cost_centers_command.command("list")
+@_tenant
+@json_option
+def list_cost_centers_command(tenant: str, as_json: bool) -> None:
+    """A tenant's cost centers by code."""
+
+    async def read(db: Database) -> list[dict[str, Any]]:
+        owner = (await tenant_named(db, tenant)).tenant_id
+        return [_center_facts(center) for center in await cost_centers.list_cost_centers(db, owner)]
+
+    show_table(run_on_database(read), as_json, "there are no cost centers")
+
+
+def _center_facts(center: CostCenter) -> dict[str, Any]:
+    return {
+        "cost_center": center.id,
+        "code": center.code,
+        "name": center.name,
+        "created": iso_time(center.created_ms),
+        "closed": iso_time(center.closed_ms),
+    }
