@@ -124,6 +124,18 @@ def test_usage_is_shown_by_whom_it_is_charged_to(parley: Command, home: Path) ->
     }
 
 
+def test_a_month_is_exported_for_cost_management_tools(parley: Command, home: Path, tmp_path: Path) -> None:
+    """To a file or to stdout; what a user names itself is no formula."""
+    some_usage(home)
+    export = ("usage", "export", "--tenant", "acme", "--month", "2026-10")
+    printed = parley(*export).stdout
+    lines = list(csv.DictReader(io.StringIO(printed)))
+    assert len(lines) == 9
+    assert {line["x_UserId"] for line in lines} == {"", "'=cmd", "u2"}
+    assert parley(*export, "--out", str(tmp_path / "focus.csv")).exit_code == 0
+    assert (tmp_path / "focus.csv").read_text() == printed
+
+
 def test_prices_are_imported_once_and_shown(parley: Command, tmp_path: Path) -> None:
     """The second import of the same file says that it is there already."""
     file = tmp_path / "prices.toml"

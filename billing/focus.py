@@ -1,0 +1,235 @@
+"""Charges as the FinOps Open Cost and Usage Specification has them (FOCUS 1.2, https://focus.finops.org):
+one row an hour, meter and whom it is charged to. Pure, but for reading the lines.
+
+Amounts and unit prices are exact decimals as text. A line is rounded to the nano for each request, so that
+ListCost differs from ListUnitPrice × PricingQuantity by at most half a nano-USD for each request of the row.
+"""
+
+import json
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import select
+from sqlmodel import col, func
+
+from billing.ledger import HOUR_MS, LineKind
+from billing.ledger_tables import CostCenter, UsageLine
+from billing.money import to_text
+from billing.periods import Window
+from billing.prices import Meter
+from billing.tables import Project, Tenant, UsageRow
+from core.database import Database
+
+ROWS_AT_ONCE = 5_000
+PUBLISHER = "Parley"
+UNIT_DIGITS = 15  # nano-USD for a million units, as USD for one
+
+MANDATORY = (
+    "BilledCost",
+    "BillingAccountId",
+    "BillingAccountName",
+    "BillingCurrency",
+    "BillingPeriodEnd",
+    "BillingPeriodStart",
+    "ChargeCategory",
+    "ChargeClass",
+    "ChargeDescription",
+    "ChargePeriodEnd",
+    "ChargePeriodStart",
+    "ContractedCost",
+    "EffectiveCost",
+    "InvoiceIssuerName",
+    "ListCost",
+    "PricingQuantity",
+    "PricingUnit",
+    "ProviderName",
+    "PublisherName",
+    "ServiceCategory",
+    "ServiceName",
+)
+OTHER = (
+    "BillingAccountType",
+    "ChargeFrequency",
+    "ConsumedQuantity",
+    "ConsumedUnit",
+    "ContractedUnitPrice",
+    "ListUnitPrice",
+    "PricingCategory",
+    "ResourceId",
+    "ResourceName",
+    "ResourceType",
+    "ServiceSubcategory",
+    "SkuId",
+    "SkuMeter",
+    "SkuPriceDetails",
+    "SkuPriceId",
+    "SubAccountId",
+    "SubAccountName",
+    "SubAccountType",
+    "Tags",
+    "x_KeyId",
+    "x_Model",
+    "x_Pool",
+    "x_UserId",
+)
+COLUMNS: tuple[str, ...] = (*MANDATORY, *OTHER)
+UNITS = {Meter.REQUEST: "Requests"}
+METERS = {
+    Meter.INPUT: "input tokens",
+    Meter.CACHED_INPUT: "cached input tokens",
+    Meter.OUTPUT: "output tokens",
+    Meter.REASONING: "reasoning tokens",
+    Meter.REQUEST: "requests",
+}
+
+
+@dataclass(frozen=True)
+class Charge:
+    """Lines of one hour with the same price, meter and owner, added up."""
+
+    hour_ms: int
+    project_id: str
+    cost_center_id: str
+    key_id: str
+    user_id: str
+    model: str
+    pool: str
+    kind: str
+    meter: str
+    price_book_id: str
+    price_version: int
+    price_nano: int
+    currency: str
+    quantity: int
+    amount_nano: int
+
+
+@dataclass(frozen=True)
+class Account:
+    """What the ids of a tenant's charges mean."""
+
+    tenant: Tenant
+    projects: dict[str, str]
+    cost_centers: dict[str, str]
+    issuer: str
+
+
+def focus_row(charge: Charge, account: Account, period: Window) -> dict[str, str]:
+    """A charge as a row with all COLUMNS; empty is null. `period` is the billing period that holds it."""
+    meter, cost = Meter(charge.meter), to_text(charge.amount_nano)
+    unit = UNITS.get(meter, "Tokens")
+    price = unit_price(charge.price_nano)
+    book = f"{charge.price_book_id}/{charge.price_version}"
+    tags = {"cost_center": account.cost_centers.get(charge.cost_center_id, "")}
+    start, end = max(charge.hour_ms, period.start_ms), min(charge.hour_ms + HOUR_MS, period.end_ms)
+    row = {
+        "BilledCost": cost,
+        "BillingAccountId": account.tenant.tenant_id,
+        "BillingAccountName": account.tenant.name,
+        "BillingAccountType": "Tenant",
+        "BillingCurrency": charge.currency.upper(),
+        "BillingPeriodStart": _time(period.start_ms),
+        "BillingPeriodEnd": _time(period.end_ms),
+        "ChargeCategory": "Usage",
+        "ChargeClass": "" if charge.kind == LineKind.USAGE else "Correction",
+        "ChargeDescription": f"{charge.model}: {METERS[meter]}",
+        "ChargeFrequency": "Usage-Based",
+        "ChargePeriodStart": _time(start),
+        "ChargePeriodEnd": _time(end),
+        "ConsumedQuantity": str(charge.quantity),
+        "ConsumedUnit": unit,
+        "ContractedCost": cost,
+        "ContractedUnitPrice": price,
+        "EffectiveCost": cost,
+        "InvoiceIssuerName": account.issuer,
+        "ListCost": cost,
+        "ListUnitPrice": price,
+        "PricingCategory": "Standard",
+        "PricingQuantity": str(charge.quantity),
+        "PricingUnit": unit,
+        "ProviderName": account.issuer,
+        "PublisherName": PUBLISHER,
+        "ResourceId": charge.model,
+        "ResourceName": charge.model,
+        "ResourceType": "Model",
+        "ServiceCategory": "AI and Machine Learning",
+        "ServiceSubcategory": "Generative AI",
+        "ServiceName": "Chat",
+        "SkuId": f"{charge.model}/{charge.meter}",
+        "SkuMeter": METERS[meter],
+        "SkuPriceDetails": json.dumps({"x_PriceBook": charge.price_book_id}),
+        "SkuPriceId": f"{book}/{charge.model}/{charge.meter}",
+        "SubAccountId": charge.project_id,
+        "SubAccountName": account.projects.get(charge.project_id, ""),
+        "SubAccountType": "Project",
+        "Tags": json.dumps({name: value for name, value in tags.items() if value}),
+        "x_KeyId": charge.key_id,
+        "x_Model": charge.model,
+        "x_Pool": charge.pool,
+        "x_UserId": charge.user_id,
+    }
+    return {name: row[name] for name in COLUMNS}
+
+
+def unit_price(price_nano: int) -> str:
+    """USD for one unit, exact, of nano-USD for 1,000,000: `0.0000001` for 100,000,000."""
+    whole, fraction = divmod(price_nano, 10**UNIT_DIGITS)
+    digits = f"{fraction:0{UNIT_DIGITS}d}".rstrip("0")
+    return f"{whole}.{digits}" if digits else str(whole)
+
+
+async def charges(db: Database, tenant_id: str, period: Window) -> AsyncGenerator[Charge]:
+    """A tenant's charges in a period, hour by hour. Lines that cost nothing because they count nothing are
+    left out."""
+    hour: Any = col(UsageLine.ended_ms) - col(UsageLine.ended_ms) % HOUR_MS
+    of_request: list[Any] = [UsageRow.key_id, UsageRow.user_id, UsageRow.model, UsageRow.pool]
+    of_line: list[Any] = [
+        UsageLine.kind,
+        UsageLine.meter,
+        UsageLine.price_book_id,
+        UsageLine.price_version,
+        UsageLine.price_nano,
+    ]
+    group = [hour, UsageRow.project_id, UsageLine.cost_center_id, *of_request, *of_line, UsageRow.currency]
+    sums = [func.sum(col(UsageLine.quantity)), func.sum(col(UsageLine.amount_nano))]
+    same = (col(UsageRow.tenant_id) == col(UsageLine.tenant_id)) & (
+        col(UsageRow.request_id) == col(UsageLine.request_id)
+    )
+    columns: list[Any] = [*group, *sums]
+    statement = (
+        select(*columns)
+        .select_from(UsageLine)
+        .join(UsageRow, same)
+        .where(
+            col(UsageLine.tenant_id) == tenant_id,
+            col(UsageLine.ended_ms) >= period.start_ms,
+            col(UsageLine.ended_ms) < period.end_ms,
+            (col(UsageLine.price_nano) > 0) | (col(UsageLine.meter) != Meter.REQUEST.value),
+        )
+        .group_by(*group)
+        .order_by(*group)
+    )
+    async with db.engine.connect() as connection:
+        rows = await connection.stream(statement)
+        async for page in rows.partitions(ROWS_AT_ONCE):
+            for row in page:
+                *facts, quantity, amount = tuple(row)
+                yield Charge(*facts, quantity=int(quantity), amount_nano=int(amount))
+
+
+async def account_of(db: Database, tenant: Tenant, issuer: str) -> Account:
+    """The names of what a tenant's charges name."""
+    owner = tenant.tenant_id
+    projects = select(col(Project.id), col(Project.name)).where(col(Project.tenant_id) == owner)
+    centers = select(col(CostCenter.id), col(CostCenter.code)).where(col(CostCenter.tenant_id) == owner)
+    async with db.engine.connect() as connection:
+        names = {row[0]: row[1] for row in await connection.execute(projects)}
+        codes = {row[0]: row[1] for row in await connection.execute(centers)}
+    return Account(tenant, names, codes, issuer)
+
+
+def _time(unix_ms: int) -> str:
+    """UTC as FOCUS writes it: `2026-10-01T00:00:00Z`."""
+    return datetime.fromtimestamp(unix_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

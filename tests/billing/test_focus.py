@@ -1,0 +1,127 @@
+"""The FOCUS 1.2 export against the specification's rules for its columns."""
+
+import json
+import re
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from billing.biller import post
+from billing.cost_centers import create_cost_center, move_project
+from billing.focus import COLUMNS, MANDATORY, account_of, charges, focus_row, unit_price
+from billing.ledger import HOUR_MS
+from billing.periods import Window
+from billing.tenancy import create_tenant, find_project, find_tenant
+from billing.usage import UsageOwner, encode
+from core.database import Database
+from tests.billing.events import PRICES, an_event, priced
+from tests.billing.test_books import an_hour_of
+
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+DECIMAL = re.compile(r"-?\d+(\.\d+)?")
+# FOCUS 1.2: what a column may hold, and which must not be null.
+ALLOWED = {
+    "ChargeCategory": {"Usage", "Purchase", "Tax", "Credit", "Adjustment"},
+    "ChargeClass": {"", "Correction"},
+    "ChargeFrequency": {"One-Time", "Recurring", "Usage-Based"},
+    "PricingCategory": {"Standard", "Dynamic", "Committed", "Other"},
+    "ServiceCategory": {"AI and Machine Learning"},
+    "ServiceSubcategory": {"Generative AI"},
+    "BillingCurrency": {"USD"},
+}
+NULL_ALLOWED = {"ChargeClass", "SubAccountName", "x_UserId", "BillingAccountName"}
+COSTS = ("BilledCost", "ListCost", "ContractedCost", "EffectiveCost")
+NUMBERS = (*COSTS, "PricingQuantity", "ConsumedQuantity", "ListUnitPrice", "ContractedUnitPrice")
+TIMES = ("BillingPeriodStart", "BillingPeriodEnd", "ChargePeriodStart", "ChargePeriodEnd")
+
+
+def at(text: str) -> datetime:
+    """A time of a row."""
+    assert TIME.fullmatch(text), text
+    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+
+
+def check(row: dict[str, str]) -> None:
+    """The rules of FOCUS 1.2 that one row can be held against."""
+    assert tuple(row) == COLUMNS
+    for name, value in row.items():
+        assert value or name in NULL_ALLOWED, name
+        assert value in ALLOWED.get(name, {value}), (name, value)
+    for name in NUMBERS:
+        assert DECIMAL.fullmatch(row[name]), (name, row[name])
+    period_start, period_end, start, end = (at(row[name]) for name in TIMES)
+    assert period_start <= start < end <= period_end
+    for name in ("Tags", "SkuPriceDetails"):
+        assert isinstance(json.loads(row[name]), dict)
+    assert json.loads(row["SkuPriceDetails"]).keys() <= {"x_PriceBook"}, "own keys begin with x_"
+    assert (row["PricingUnit"] == row["ConsumedUnit"]) == (row["PricingQuantity"] == row["ConsumedQuantity"])
+
+
+async def exported(database: Database, tenant_name: str, period: Window) -> list[dict[str, str]]:
+    """The rows of a tenant."""
+    tenant = await find_tenant(database, tenant_name)
+    assert tenant is not None
+    account = await account_of(database, tenant, "Example GmbH")
+    return [
+        focus_row(charge, account, period) async for charge in charges(database, tenant.tenant_id, period)
+    ]
+
+
+async def test_every_row_keeps_the_rules_and_their_sum_is_the_bill(database: Database) -> None:
+    """No charge is lost or counted twice; a row is its quantity times its price, to half a nano a request."""
+    tenant = (await create_tenant(database, "acme")).tenant_id
+    events = an_hour_of(80, seed=11, tenant=tenant)
+    await post(database, "default", [encode(event) for event in events])
+    await post(database, "default", [encode(an_event("foreign", "t9"))])
+    rows = await exported(database, "acme", Window(0, 5 * HOUR_MS))
+    assert set(MANDATORY) <= set(COLUMNS)
+    for row in rows:
+        check(row)
+        listed = Decimal(row["ListUnitPrice"]) * Decimal(row["PricingQuantity"])
+        assert abs(listed - Decimal(row["ListCost"])) <= Decimal(len(events)) / 2 / 10**9
+    billed = sum(Decimal(row["BilledCost"]) for row in rows)
+    assert billed * 10**9 == sum(event.cost_nano for event in events)
+    keys = [tuple(row[name] for name in COLUMNS if name not in NUMBERS) for row in rows]
+    assert len(set(keys)) == len(keys)
+
+
+async def test_names_cost_centers_and_edges_of_the_period(database: Database) -> None:
+    """Who pays is a tag; an hour that a period cuts is cut; what is priced by request has its row."""
+    tenant = (await create_tenant(database, "acme")).tenant_id
+    project = await find_project(database, tenant, "default")
+    assert project is not None
+    center = await create_cost_center(database, tenant, "4711")
+    moved = await move_project(database, tenant, project.id, center.id)
+    by_request = msgspec.structs.replace(PRICES, request_nano=1_000_000_000)
+    event = priced(an_event(tenant=tenant, owner=UsageOwner(project=project.id, key="k1"), prices=by_request))
+    moment = moved.valid_from_ms + 1
+    await post(database, "default", [encode(msgspec.structs.replace(event, ended_ms=moment))])
+    rows = await exported(database, "acme", Window(moment - moment % 1000, moment + 30 * 60_000))
+    assert {row["SkuMeter"] for row in rows} == {
+        "requests",
+        "input tokens",
+        "cached input tokens",
+        "output tokens",
+    }
+    for row in rows:
+        assert json.loads(row["Tags"]) == {"cost_center": "4711"}
+        assert (row["SubAccountName"], row["InvoiceIssuerName"]) == ("default", "Example GmbH")
+        assert at(row["ChargePeriodStart"]) == at(row["BillingPeriodStart"])
+    (requests,) = [row for row in rows if row["SkuMeter"] == "requests"]
+    assert (requests["PricingUnit"], requests["ListUnitPrice"]) == ("Requests", "0.000001")
+
+
+@given(st.integers(0, 9 * 10**15))
+def test_unit_prices_are_exact(nano: int) -> None:
+    """USD for one unit of nano-USD for a million."""
+    assert Decimal(unit_price(nano)) * 10**15 == nano
+
+
+@pytest.mark.parametrize(("nano", "text"), [(100_000_000, "0.0000001"), (0, "0"), (10**15, "1")])
+def test_unit_prices_read_well(nano: int, text: str) -> None:
+    """No exponent, no idle zeros."""
+    assert unit_price(nano) == text
