@@ -2,9 +2,11 @@
 billing.usage, which owns the usage event)."""
 
 from billing.money import to_display, to_text
+from billing.periods import Period, Window, window_at, zone_named
 from billing.price_book import pinned_prices
 from billing.prices import Counts, Line, Meter, counts_of, rate
 from billing.quota import Admission, AdmissionState, Admitted, Canceller, Directory, Extension, Quota, Settled
+from billing.reports import GroupBy, Usage, usage_in
 from billing.tables import ApiKey, PoolTerms, Project, Tenant
 from billing.tenancy import (
     CONTROL_CHANNEL,
@@ -45,8 +47,10 @@ __all__ = [
     "Counts",
     "Directory",
     "Extension",
+    "GroupBy",
     "Line",
     "Meter",
+    "Period",
     "PinnedPrices",
     "PoolTerms",
     "Principal",
@@ -54,8 +58,10 @@ __all__ = [
     "Quota",
     "Settled",
     "Tenant",
+    "Usage",
     "UsageEvent",
     "UsageOwner",
+    "Window",
     "authenticate_key",
     "counts_of",
     "create_key",
@@ -74,4 +80,7 @@ __all__ = [
     "set_terms",
     "to_display",
     "to_text",
+    "usage_in",
+    "window_at",
+    "zone_named",
 ]

@@ -114,7 +114,7 @@ async def post(db: Database, pool: str, deliveries: Sequence[bytes]) -> tuple[Ba
     async with db.transaction() as session:
         # In one order, so that two billers with the same events wait for one another, never in a circle.
         rows = sorted((each.row for each in batch.good), key=lambda row: (row.tenant_id, row.request_id))
-        inserted: set[Key] = {(row[0], row[1]) for row in await insert_ignore(session, rows)}
+        inserted: set[Key] = {(row[0], row[1]) for row in await insert_ignore(session, rows, UsageRow)}
         repeated = [each for each in batch.good if each.key not in inserted]
         batch.held += conflicts(pool, repeated, await _posted_sha256(session, repeated), now)
         await insert_ignore(session, batch.held)

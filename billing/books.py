@@ -6,24 +6,26 @@ for one another in a circle.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
+import msgspec
 from sqlalchemy import update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.ledger import CostCenterOf, Posting, Priced, post_usage, rollups
-from billing.ledger_tables import LedgerHead, ProjectCostCenter, RollupHour
+from billing.ledger_rows import RequestRow, RollupRow
+from billing.ledger_tables import LedgerEntry, LedgerHead, LedgerTxn, ProjectCostCenter, RollupHour, UsageLine
 from billing.prices import Line
-from billing.tables import UsageRow
-from core.database import Record, insert_ignore, insert_rows
+from core.database import Record, insert_ignore, insert_structs
 
 ROLLUP_KEYS = ("tenant_id", "hour_ms", "project_id", "cost_center_id", "user_id", "key_id", "model", "pool")
 
 
 async def book_usage(
-    session: AsyncSession, requests: Sequence[tuple[UsageRow, Sequence[Line]]], now_ms: int
+    session: AsyncSession, requests: Sequence[tuple[RequestRow, Sequence[Line]]], now_ms: int
 ) -> None:
     """Write lines, ledger and rollups of requests whose rows this transaction has just inserted."""
     by_tenant: dict[str, list[Priced]] = {}
@@ -53,13 +55,13 @@ async def lock_heads(session: AsyncSession, tenants: Iterable[str]) -> dict[str,
     return {head.tenant_id: head for head in found}
 
 
-async def write(session: AsyncSession, postings: Sequence[Posting], requests: Sequence[UsageRow]) -> None:
+async def write(session: AsyncSession, postings: Sequence[Posting], requests: Sequence[RequestRow]) -> None:
     """Add the postings' rows. Rollups follow where they are up to date; else their rebuild adds the lines."""
-    await insert_rows(session, [line for posting in postings for line in posting.lines])
-    await insert_rows(session, [txn for posting in postings for txn in posting.txns])
-    await insert_rows(session, [entry for posting in postings for entry in posting.entries])
+    await insert_structs(session, UsageLine, [line for posting in postings for line in posting.lines])
+    await insert_structs(session, LedgerTxn, [txn for posting in postings for txn in posting.txns])
+    await insert_structs(session, LedgerEntry, [entry for posting in postings for entry in posting.entries])
     current = [posting for posting in postings if posting.head.rolled_seq == posting.head.line_seq]
-    by_tenant: dict[str, list[UsageRow]] = {}
+    by_tenant: dict[str, list[RequestRow]] = {}
     for row in requests:
         by_tenant.setdefault(row.tenant_id, []).append(row)
     deltas = [
@@ -72,7 +74,7 @@ async def write(session: AsyncSession, postings: Sequence[Posting], requests: Se
         await move_head(session, posting.head)
 
 
-async def add_rollups(session: AsyncSession, deltas: Sequence[RollupHour]) -> None:
+async def add_rollups(session: AsyncSession, deltas: Sequence[RollupRow]) -> None:
     """Add sums to the rollups that are there, or make them."""
     if not deltas:
         return
@@ -85,8 +87,8 @@ async def add_rollups(session: AsyncSession, deltas: Sequence[RollupHour]) -> No
         index_elements=list(ROLLUP_KEYS),
         set_={name: table.c[name] + statement.excluded[name] for name in sums},
     )
-    ordered = sorted(deltas, key=lambda delta: [getattr(delta, key) for key in ROLLUP_KEYS])
-    await connection.execute(statement, [delta.model_dump() for delta in ordered])
+    ordered = sorted(deltas, key=attrgetter(*ROLLUP_KEYS))
+    await connection.execute(statement, [msgspec.structs.asdict(delta) for delta in ordered])
 
 
 async def move_head(session: AsyncSession, head: LedgerHead) -> None:

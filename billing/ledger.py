@@ -8,10 +8,12 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import attrgetter
 
 import msgspec
 
-from billing.ledger_tables import LedgerEntry, LedgerHead, LedgerTxn, RollupHour, UsageLine
+from billing.ledger_rows import EntryRow, LineRow, RequestRow, RollupRow, TxnRow
+from billing.ledger_tables import LedgerEntry, LedgerHead, LedgerTxn, UsageLine
 from billing.prices import Line, Meter
 from billing.tables import UsageRow
 
@@ -41,7 +43,7 @@ class TxnKind(StrEnum):
 class Priced:
     """A posted request with its priced lines."""
 
-    row: UsageRow
+    row: RequestRow
     lines: Sequence[Line]
 
 
@@ -50,16 +52,16 @@ class Posting:
     """Rows to write for one tenant; `head` is the new end of its books."""
 
     head: LedgerHead
-    lines: list[UsageLine]
-    txns: list[LedgerTxn] = field(default_factory=list[LedgerTxn])
-    entries: list[LedgerEntry] = field(default_factory=list[LedgerEntry])
+    lines: list[LineRow]
+    txns: list[TxnRow] = field(default_factory=list[TxnRow])
+    entries: list[EntryRow] = field(default_factory=list[EntryRow])
 
 
 def post_usage(
     head: LedgerHead, requests: Sequence[Priced], cost_center_of: CostCenterOf, now_ms: int
 ) -> Posting:
     """The books of one tenant after these requests, which are new. The head given is not changed."""
-    lines: list[UsageLine] = []
+    lines: list[LineRow] = []
     charged: dict[tuple[str, str, str], int] = {}
     for request in requests:
         center = cost_center_of(request.row.project_id, request.row.ended_ms)
@@ -71,13 +73,13 @@ def post_usage(
     return post(head, TxnKind.USAGE, f"usage:{first}", lines, entries_of(charged), now_ms)
 
 
-def usage_lines(request: Priced, cost_center: str, first_seq: int, now_ms: int) -> list[UsageLine]:
+def usage_lines(request: Priced, cost_center: str, first_seq: int, now_ms: int) -> list[LineRow]:
     """Line 0 is the request itself, whether or not a price is on it; then what it used."""
     per_request = [line for line in request.lines if line.meter is Meter.REQUEST]
     used = [line for line in request.lines if line.meter is not Meter.REQUEST]
     ordered = [*(per_request or [Line(Meter.REQUEST, 0, 0, 0)]), *used]
     return [
-        UsageLine(
+        LineRow(
             tenant_id=request.row.tenant_id,
             seq=first_seq + number,
             request_id=request.row.request_id,
@@ -114,7 +116,7 @@ def post(
     head: LedgerHead,
     kind: TxnKind,
     key: str,
-    lines: list[UsageLine],
+    lines: list[LineRow],
     entries: Sequence[tuple[str, int, str, str]],
     now_ms: int,
 ) -> Posting:
@@ -122,7 +124,7 @@ def post(
     assert sum(entry[1] for entry in entries) == 0, "INV-21: a transaction sums to zero"
     tenant, seq = head.tenant_id, head.txn_seq + 1
     rows = [
-        LedgerEntry(
+        EntryRow(
             tenant_id=tenant,
             txn_seq=seq,
             number=number,
@@ -133,7 +135,7 @@ def post(
         )
         for number, (account, amount, project, center) in enumerate(entries)
     ]
-    txn = LedgerTxn(
+    txn = TxnRow(
         tenant_id=tenant,
         seq=seq,
         kind=kind.value,
@@ -156,25 +158,36 @@ def post(
     return Posting(after, lines, [txn], rows)
 
 
-def chain_hash(txn: LedgerTxn, entries: Iterable[LedgerEntry], lines: Iterable[UsageLine]) -> str:
-    """SHA-256 over the transaction, its entries and lines, and the hash before it."""
-    digest = hashlib.sha256()
-    for row in (txn, *entries, *lines):
-        digest.update(msgspec.msgpack.encode(_hashed(row)))
+AnyRequest = RequestRow | UsageRow
+AnyTxn = TxnRow | LedgerTxn
+AnyEntry = EntryRow | LedgerEntry
+AnyLine = LineRow | UsageLine
+
+
+def chain_hash(txn: AnyTxn, entries: Iterable[AnyEntry], lines: Iterable[AnyLine]) -> str:
+    """SHA-256 over the transaction but for its own hash, its entries and lines, and so the hash before it.
+
+    The columns of a row are taken in the order of their names."""
+    digest = hashlib.sha256(_packed(_TXN(txn)))
+    for entry in entries:
+        digest.update(_packed(_ENTRY(entry)))
+    for line in lines:
+        digest.update(_packed(_LINE(line)))
     return digest.hexdigest()
 
 
-def _hashed(row: LedgerTxn | LedgerEntry | UsageLine) -> list[str | int | None]:
-    """A row's values but for its own hash, by the names of their columns."""
-    return [getattr(row, name) for name in sorted(type(row).model_fields) if name != "sha256"]
+_packed = msgspec.msgpack.Encoder().encode
+_TXN = attrgetter(*sorted(set(TxnRow.__struct_fields__) - {"sha256"}))
+_ENTRY = attrgetter(*sorted(EntryRow.__struct_fields__))
+_LINE = attrgetter(*sorted(LineRow.__struct_fields__))
 
 
-def rollups(requests: Iterable[UsageRow], lines: Iterable[UsageLine]) -> list[RollupHour]:
+def rollups(requests: Iterable[AnyRequest], lines: Iterable[AnyLine]) -> list[RollupRow]:
     """The sums of these lines by hour and whom they are charged to, to be added to what is there.
 
     `requests` holds the request of every line. Line 0 of a request counts it."""
     known = {row.request_id: row for row in requests}
-    sums: dict[tuple[object, ...], RollupHour] = {}
+    sums: dict[tuple[object, ...], RollupRow] = {}
     for line in lines:
         row = known[line.request_id]
         sum_of = _sum_for(row, line, sums)
@@ -196,27 +209,10 @@ MEASURES = {
 }
 
 
-def _sum_for(row: UsageRow, line: UsageLine, sums: dict[tuple[object, ...], RollupHour]) -> RollupHour:
+def _sum_for(row: AnyRequest, line: AnyLine, sums: dict[tuple[object, ...], RollupRow]) -> RollupRow:
     hour = line.ended_ms - line.ended_ms % HOUR_MS
     who = (row.project_id, line.cost_center_id, row.user_id, row.key_id, row.model, row.pool)
     key = (row.tenant_id, hour, *who)
     if key not in sums:
-        project, center, user, api_key, model, pool = who
-        sums[key] = RollupHour(
-            tenant_id=row.tenant_id,
-            hour_ms=hour,
-            project_id=project,
-            cost_center_id=center,
-            user_id=user,
-            key_id=api_key,
-            model=model,
-            pool=pool,
-            requests=0,
-            errors=0,
-            input_uncached=0,
-            input_cached=0,
-            output_text=0,
-            output_reasoning=0,
-            amount_nano=0,
-        )
+        sums[key] = RollupRow(row.tenant_id, hour, *who)
     return sums[key]

@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
+from billing.ledger_rows import RequestRow
 from billing.prices import Line, counts_of, rate
-from billing.tables import UsageQuarantine, UsageRow
+from billing.tables import UsageQuarantine
 from billing.usage import UsageEvent, decode
 
 INTEGER_MAX = 1 << 53  # what Redis scripts count exactly, and far below BIGINT
@@ -35,7 +36,7 @@ class Assessed:
     """An event that can be posted: as it came, as the row it becomes, and what it is priced at."""
 
     data: bytes
-    row: UsageRow
+    row: RequestRow
     lines: Sequence[Line]
 
     @property
@@ -116,8 +117,8 @@ def _unstorable(event: UsageEvent) -> str:
     return ""
 
 
-def _row(event: UsageEvent, data: bytes, now_ms: int) -> UsageRow:
-    return UsageRow(
+def _row(event: UsageEvent, data: bytes, now_ms: int) -> RequestRow:
+    return RequestRow(
         tenant_id=event.tenant,
         request_id=event.request,
         pool=event.pool,

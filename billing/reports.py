@@ -82,15 +82,21 @@ async def usage_in(db: Database, tenant_id: str, window: Window, by: GroupBy, zo
 
 
 async def _by_day(db: Database, tenant_id: str, window: Window, zone: ZoneInfo) -> list[Usage]:
-    """A day after the other: there are at most some hundred."""
+    """Hours are read once and added up to days here: there are at most some thousand."""
+    hours = await _of_hours(db, tenant_id, _whole_hours(window), col(RollupHour.hour_ms))
+    by_hour = {int(hour): sums for hour, *sums in hours}
     days: list[Usage] = []
     at = window.start_ms
     while at < window.end_ms:
         day = window_at(Period.DAY, zone, at)
         inside = Window(max(day.start_ms, window.start_ms), min(day.end_ms, window.end_ms))
         usage = Usage(str(day.start_ms))
-        for _, *sums in await _sums(db, tenant_id, inside, GroupBy.NOTHING):
-            usage.add(sums)
+        whole = _whole_hours(inside)
+        for hour in range(whole.start_ms, whole.end_ms, HOUR_MS):
+            usage.add(by_hour.get(hour, (0,) * len(SUMS)))
+        for edge in _edges(inside):
+            for _, *sums in await _of_lines(db, tenant_id, edge, GroupBy.NOTHING):
+                usage.add(sums)
         days.append(usage)
         at = day.end_ms
     return days
@@ -98,19 +104,29 @@ async def _by_day(db: Database, tenant_id: str, window: Window, zone: ZoneInfo) 
 
 async def _sums(db: Database, tenant_id: str, window: Window, by: GroupBy) -> list[Sequence[Any]]:
     """Rows of (group, *SUMS): of the whole hours, and of the lines at the edges."""
-    first = -(-window.start_ms // HOUR_MS) * HOUR_MS
-    last = window.end_ms // HOUR_MS * HOUR_MS
-    if first > last:
-        return await _of_lines(db, tenant_id, window, by)
-    rows = await _of_hours(db, tenant_id, Window(first, last), by)
-    for edge in (Window(window.start_ms, first), Window(last, window.end_ms)):
-        if edge.start_ms < edge.end_ms:
-            rows += await _of_lines(db, tenant_id, edge, by)
+    group: Any = getattr(RollupHour, COLUMNS[by][0]) if by in COLUMNS else func.coalesce("", "")
+    rows = await _of_hours(db, tenant_id, _whole_hours(window), group)
+    for edge in _edges(window):
+        rows += await _of_lines(db, tenant_id, edge, by)
     return rows
 
 
-async def _of_hours(db: Database, tenant_id: str, hours: Window, by: GroupBy) -> list[Sequence[Any]]:
-    group: Any = getattr(RollupHour, COLUMNS[by][0]) if by in COLUMNS else func.coalesce("", "")
+def _whole_hours(window: Window) -> Window:
+    """The whole hours inside a window; empty where it holds none."""
+    first = -(-window.start_ms // HOUR_MS) * HOUR_MS
+    return Window(first, max(first, window.end_ms // HOUR_MS * HOUR_MS))
+
+
+def _edges(window: Window) -> list[Window]:
+    """What of a window is not in its whole hours."""
+    whole = _whole_hours(window)
+    if whole.start_ms == whole.end_ms:
+        return [window]
+    edges = (Window(window.start_ms, whole.start_ms), Window(whole.end_ms, window.end_ms))
+    return [edge for edge in edges if edge.start_ms < edge.end_ms]
+
+
+async def _of_hours(db: Database, tenant_id: str, hours: Window, group: Any) -> list[Sequence[Any]]:
     sums = [func.sum(getattr(RollupHour, name)) for name in SUMS]
     statement = select(group, *sums).where(
         col(RollupHour.tenant_id) == tenant_id,

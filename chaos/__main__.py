@@ -2,6 +2,7 @@
 
 import click
 
+from chaos.bench.billing import month_view, posting
 from chaos.bench.fairness import fairness
 from chaos.bench.interactive import interactive
 from chaos.bench.noisy import noisy
@@ -38,6 +39,8 @@ bench.add_command(noisy)
 bench.add_command(prefill)
 bench.add_command(start)
 bench.add_command(seams)
+bench.add_command(posting)
+bench.add_command(month_view)
 bench.add_command(relay)
 bench.add_command(sessions)
 bench.add_command(wire)

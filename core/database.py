@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from sqlalchemy import Connection, Table, event, insert, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
@@ -70,18 +71,23 @@ class Database:
         await self.engine.dispose()
 
 
-async def insert_ignore(session: AsyncSession, rows: Sequence[SQLModel]) -> list[tuple[Any, ...]]:
-    """Insert rows of one table except those whose primary or unique key exists already.
+async def insert_ignore(
+    session: AsyncSession,
+    rows: Sequence[SQLModel] | Sequence[msgspec.Struct],
+    of: type[SQLModel] | None = None,
+) -> list[tuple[Any, ...]]:
+    """Insert rows of one table except those whose primary or unique key exists already. `of`: the table,
+    where the rows are plain structs.
 
     Returns the primary keys of the rows that are new, in no particular order."""
     if not rows:
         return []
-    table = _table(rows[0])
+    table = _table(of or rows[0])
     dialect = session.get_bind().dialect.name
     statement: Any = (sqlite if dialect == "sqlite" else postgresql).insert(table).on_conflict_do_nothing()
     connection = await session.connection()
     reply = await connection.execute(
-        statement.returning(*table.primary_key.columns), [row.model_dump() for row in rows]
+        statement.returning(*table.primary_key.columns), [_facts(row) for row in rows]
     )
     return [tuple(row) for row in reply]
 
@@ -91,6 +97,15 @@ async def insert_rows(session: AsyncSession, rows: Sequence[SQLModel]) -> None:
     if rows:
         connection = await session.connection()
         await connection.execute(insert(_table(rows[0])), [row.model_dump() for row in rows])
+
+
+async def insert_structs(
+    session: AsyncSession, table: type[SQLModel], rows: Sequence[msgspec.Struct]
+) -> None:
+    """Insert plain rows, structs whose fields are the table's columns: for what is written in numbers."""
+    if rows:
+        connection = await session.connection()
+        await connection.execute(insert(_table(table)), [msgspec.structs.asdict(row) for row in rows])
 
 
 async def migrate(endpoint: str) -> None:
@@ -213,7 +228,12 @@ def _configure_sqlite(connection: Any, _record: object) -> None:
     cursor.close()
 
 
-def _table(row: SQLModel) -> Table:
-    table = getattr(type(row), "__table__", None)
-    assert isinstance(table, Table), f"{type(row).__name__} is no table"
+def _facts(row: SQLModel | msgspec.Struct) -> dict[str, Any]:
+    return msgspec.structs.asdict(row) if isinstance(row, msgspec.Struct) else row.model_dump()
+
+
+def _table(row: SQLModel | msgspec.Struct | type[SQLModel]) -> Table:
+    of = row if isinstance(row, type) else type(row)
+    table = getattr(of, "__table__", None)
+    assert isinstance(table, Table), f"{of.__name__} is no table"
     return table

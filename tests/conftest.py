@@ -10,10 +10,10 @@ from uuid import uuid4
 import pytest
 from redis.asyncio import Redis
 
+from chaos import postgres
 from core.database import Database, migrate
 from core.settings import Settings
 from engine.models.provision import provision
-from tests.helpers import postgres
 from tests.helpers.home import lend_model, settings_in, short_folder
 from tests.helpers.platform import Platform, running_platform
 from tests.helpers.valkey import running_valkey

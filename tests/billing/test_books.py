@@ -13,15 +13,18 @@ from sqlmodel import col, select
 from billing.biller import post
 from billing.books import center_at
 from billing.ledger import HOUR_MS, Priced, post_usage
+from billing.ledger_rows import EntryRow, LineRow, RequestRow, RollupRow, TxnRow
 from billing.ledger_tables import (
     CostCenter,
     LedgerEntry,
     LedgerHead,
+    LedgerTxn,
     ProjectCostCenter,
     RollupHour,
     UsageLine,
 )
 from billing.posting import assess
+from billing.tables import UsageRow
 from billing.tenancy import create_project, create_tenant
 from billing.usage import UsageEvent, UsageOwner, encode
 from billing.verify import Verified, verify_books
@@ -188,6 +191,21 @@ async def test_a_project_that_moves_leaves_its_past_where_it_was(database: Datab
     entries: list[LedgerEntry] = await read(database, LedgerEntry, tenant)
     owed = {entry.cost_center_id: entry.amount_nano for entry in entries if entry.account == "receivable"}
     assert owed == {"": 3_700, "old": 3_700, "new": 3_700}
+
+
+@pytest.mark.parametrize(
+    ("row", "table"),
+    [
+        (RequestRow, UsageRow),
+        (LineRow, UsageLine),
+        (EntryRow, LedgerEntry),
+        (TxnRow, LedgerTxn),
+        (RollupRow, RollupHour),
+    ],
+)
+def test_plain_rows_have_the_columns_of_their_table(row: Any, table: Any) -> None:
+    """Every one, and no other."""
+    assert set(row.__struct_fields__) == set(table.model_fields)
 
 
 @given(st.lists(st.integers(0, 100), unique=True, max_size=6), st.integers(-5, 105))

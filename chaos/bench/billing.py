@@ -1,0 +1,220 @@
+"""What the books cost: usage events posted in a second, and a month's view over ten million of them."""
+
+import asyncio
+import os
+import re
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import click
+from sqlalchemy import text
+
+from billing.api import (
+    Counts,
+    GroupBy,
+    PinnedPrices,
+    UsageEvent,
+    UsageOwner,
+    Window,
+    create_tenant,
+    rate,
+    usage_in,
+)
+from billing.usage import ENDED_FIELD, encode, ended_stream
+from chaos import postgres
+from chaos.bench.session.figures import Figure, json_option, progress, show
+from core.clock import now_ms
+from core.database import Database, migrate
+from core.embedded import EmbeddedValkey, ensure_home
+from core.leash import spawn
+from core.redis import connect
+from core.settings import Settings
+
+TENANTS = 20
+PRICES = PinnedPrices(
+    book="default", version=1, input_nano=100_000_000, cached_input_nano=25_000_000, output_nano=400_000_000
+)
+HOUR_MS = 3_600_000
+MONTH = Window(1_788_220_800_000, 1_790_812_800_000)  # September 2026, UTC
+POST_SECONDS_MAX = 600.0
+VIEWS = 7
+GROUPINGS = (GroupBy.NOTHING, GroupBy.PROJECT, GroupBy.MODEL, GroupBy.KEY, GroupBy.USER, GroupBy.DAY)
+AIMS = {"sqlite": 500.0, "postgres": 2000.0}
+
+
+@click.command()
+@click.option("--events", default=20_000, show_default=True, type=click.IntRange(1000, 1_000_000))
+@json_option
+def posting(events: int, as_json: bool) -> None:
+    """Usage events posted in a second by one `parley biller`, on SQLite and on Postgres.
+
+    The events of 20 tenants wait on the pool's stream; the biller writes events, lines, ledger and rollups, a
+    transaction a batch, and settles each with its tenant. From the first batch's commit to the last.
+    """
+    figures = [asyncio.run(_posted(dialect, events)) for dialect in AIMS]
+    show("posting", figures, as_json)
+
+
+async def _posted(dialect: str, events: int) -> Figure:
+    async with _ground(dialect) as settings:
+        redis = connect(settings)
+        try:
+            for first in range(0, events, 1000):
+                pipeline = redis.pipeline(transaction=False)
+                for number in range(first, min(events, first + 1000)):
+                    pipeline.xadd(ended_stream(settings.pool), {ENDED_FIELD: encode(_event(number))})
+                await pipeline.execute()
+            progress(f"{dialect}: {events} events wait")
+            return await _timed(dialect, settings, events)
+        finally:
+            await redis.aclose()
+
+
+async def _timed(dialect: str, settings: Settings, events: int) -> Figure:
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")},
+        "PARLEY_HOME": str(settings.home),
+        "PARLEY_DATABASE_URL": settings.database_endpoint,
+        "PARLEY_REDIS_URL": settings.redis_endpoint,
+    }
+    log = settings.home / "biller.log"
+    biller = await spawn([sys.executable, "-m", "core.cli", "biller"], environment, log)
+    database = Database(settings.database_endpoint)
+    try:
+        async with asyncio.timeout(POST_SECONDS_MAX):
+            while (facts := await _posted_so_far(database))[0] < events:  # noqa: ASYNC110  (nothing says when)
+                await asyncio.sleep(0.2)
+    finally:
+        await database.close()
+        biller.terminate()
+        await biller.wait()
+    _, first_batch, first_ms, last_ms = facts
+    value = (events - first_batch) / max(1, last_ms - first_ms) * 1000
+    return Figure(f"usage events posted, {dialect}", round(value), "/s", least=AIMS[dialect])
+
+
+async def _posted_so_far(database: Database) -> tuple[int, int, int, int]:
+    """Rows, those of the first batch, and when the first and the last batch began."""
+    statement = text(
+        "SELECT count(*), coalesce(sum(CASE WHEN posted_ms = low THEN 1 ELSE 0 END), 0), min(low), "
+        "max(posted_ms) FROM usage_event, (SELECT min(posted_ms) AS low FROM usage_event) AS first"
+    )
+    async with database.engine.connect() as connection:
+        return tuple(int(value or 0) for value in (await connection.execute(statement)).one())  # type: ignore[return-value]
+
+
+def _event(number: int) -> UsageEvent:
+    counts = Counts(
+        input_uncached=100 + number % 50, input_cached=number % 3 * 16, output_text=200 + number % 90
+    )
+    return UsageEvent(
+        tenant=f"tenant{number % TENANTS}",
+        request=f"r{number}",
+        pool="default",
+        model=f"model{number % 3}",
+        fingerprint="bench",
+        owner=UsageOwner(project=f"p{number % 7}", key=f"k{number % 31}", user=f"u{number % 101}"),
+        accepted_ms=now_ms(),
+        ended_ms=now_ms(),
+        reason="stop",
+        prices=PRICES,
+        input_uncached=counts.input_uncached,
+        input_cached=counts.input_cached,
+        output_text=counts.output_text,
+        cost_nano=rate(counts, PRICES)[1],
+        claims=1,
+    )
+
+
+@click.command("month-view")
+@click.option("--events", default=10_000_000, show_default=True, type=click.IntRange(1000, 100_000_000))
+@click.option("--users", default=1000, show_default=True)
+@json_option
+def month_view(events: int, users: int, as_json: bool) -> None:
+    """How long a tenant's month takes to be added up from the rollups on Postgres, by each grouping.
+
+    The rollups are those of so many requests in a month: of 20 projects, 200 keys, five models and so many
+    users, who work in bursts of 25 requests to one model.
+    """
+    show("month view", asyncio.run(_views(events, users)), as_json)
+
+
+async def _views(events: int, users: int) -> list[Figure]:
+    async with _ground("postgres") as settings:
+        database = Database(settings.database_endpoint)
+        try:
+            tenant = (await create_tenant(database, "bench")).tenant_id
+            progress(f"rolling up {events:,} requests")
+            rows = await _fill(database, tenant, events, users)
+            progress(f"{rows:,} rollups")
+            views = [await _view(database, tenant, by) for by in GROUPINGS]
+            return [Figure("rollups", rows, ""), *views]
+        finally:
+            await database.close()
+
+
+async def _view(database: Database, tenant: str, by: GroupBy) -> Figure:
+    took: list[float] = []
+    for _ in range(VIEWS):
+        began = time.monotonic()
+        await usage_in(database, tenant, MONTH, by, ZoneInfo("UTC"))
+        took.append((time.monotonic() - began) * 1000)
+    return Figure(
+        f"month by {by.value}, median of {VIEWS}", round(statistics.median(took), 1), "ms", most=300
+    )
+
+
+async def _fill(database: Database, tenant: str, events: int, users: int) -> int:
+    rollups = """
+        INSERT INTO rollup_hour
+        SELECT :tenant, CAST(:start AS BIGINT) + hour * CAST(:hour_ms AS BIGINT), 'p' || key % 20,
+               'c' || key % 4, 'u' || person, 'k' || key, 'm' || model, 'default', count(*), 0,
+               sum(100), sum(20), sum(200), 0, sum(90000)
+        FROM (SELECT chosen(1) % CAST(:hours AS BIGINT) AS hour, chosen(2) % CAST(:users AS BIGINT) AS person,
+                     chosen(2) % CAST(:users AS BIGINT) % 200 AS key, chosen(3) % 5 AS model
+              FROM (SELECT n / 25 AS burst FROM generate_series(CAST(0 AS BIGINT), :events - 1) AS n)
+                   AS bursts) AS requests
+        GROUP BY hour, person, key, model
+        """
+    # A number from 0 that looks random, the same for each request of a burst.
+    drawn = re.sub(r"chosen\((\d)\)", r"(hashint8extended(burst, \1) & 281474976710655)", rollups)
+    facts = {
+        "tenant": tenant,
+        "start": MONTH.start_ms,
+        "hour_ms": HOUR_MS,
+        "hours": (MONTH.end_ms - MONTH.start_ms) // HOUR_MS,
+        "users": users,
+        "events": events,
+    }
+    async with database.engine.begin() as connection:
+        await connection.execute(text(drawn), facts)
+    async with database.engine.connect() as connection:
+        await connection.execution_options(isolation_level="AUTOCOMMIT")
+        await connection.execute(text("VACUUM ANALYZE rollup_hour"))
+        return int((await connection.execute(text("SELECT count(*) FROM rollup_hour"))).scalar_one())
+
+
+@asynccontextmanager
+async def _ground(dialect: str) -> AsyncGenerator[Settings]:
+    """A migrated database of this kind and a Valkey, both new."""
+    async with AsyncExitStack() as stack:
+        home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parley-bench-")))
+        url = f"sqlite+aiosqlite:///{home / 'parley.db'}"
+        if dialect == "postgres":
+            socket = stack.enter_context(tempfile.TemporaryDirectory(prefix="parley-postgres-"))
+            running = postgres.running_postgres(Path(socket))
+            folder = await asyncio.to_thread(stack.enter_context, running)
+            url = postgres.url(folder, "postgres")
+        settings = Settings(home=home, database_url=url, secret="bench")
+        ensure_home(settings)
+        valkey = EmbeddedValkey(settings)
+        await valkey.start()
+        stack.push_async_callback(valkey.stop)
+        await migrate(url)
+        yield settings
