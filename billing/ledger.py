@@ -121,7 +121,7 @@ def post(
     now_ms: int,
 ) -> Posting:
     """One transaction of these lines and entries behind `head`. Entries that do not balance are a bug."""
-    assert sum(entry[1] for entry in entries) == 0, "INV-21: a transaction sums to zero"
+    assert sum(entry[1] for entry in entries) == 0, "INV-24: a transaction sums to zero"
     tenant, seq = head.tenant_id, head.txn_seq + 1
     rows = [
         EntryRow(
