@@ -15,7 +15,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.ledger import CostCenterOf, Posting, Priced, post_usage, rollups
+from billing.ledger import AnyRequest, CostCenterOf, Posting, Priced, post_usage, rollups
 from billing.ledger_rows import RequestRow, RollupRow
 from billing.ledger_tables import LedgerEntry, LedgerHead, LedgerTxn, ProjectCostCenter, RollupHour, UsageLine
 from billing.prices import Line
@@ -55,13 +55,13 @@ async def lock_heads(session: AsyncSession, tenants: Iterable[str]) -> dict[str,
     return {head.tenant_id: head for head in found}
 
 
-async def write(session: AsyncSession, postings: Sequence[Posting], requests: Sequence[RequestRow]) -> None:
+async def write(session: AsyncSession, postings: Sequence[Posting], requests: Sequence[AnyRequest]) -> None:
     """Add the postings' rows. Rollups follow where they are up to date; else their rebuild adds the lines."""
     await insert_structs(session, UsageLine, [line for posting in postings for line in posting.lines])
     await insert_structs(session, LedgerTxn, [txn for posting in postings for txn in posting.txns])
     await insert_structs(session, LedgerEntry, [entry for posting in postings for entry in posting.entries])
     current = [posting for posting in postings if posting.head.rolled_seq == posting.head.line_seq]
-    by_tenant: dict[str, list[RequestRow]] = {}
+    by_tenant: dict[str, list[AnyRequest]] = {}
     for row in requests:
         by_tenant.setdefault(row.tenant_id, []).append(row)
     deltas = [

@@ -81,6 +81,17 @@ async def usage_in(db: Database, tenant_id: str, window: Window, by: GroupBy, zo
     return sorted(groups.values(), key=lambda usage: (-usage.amount_nano, usage.group))
 
 
+async def usage_as_of(
+    db: Database, tenant_id: str, window: Window, by: GroupBy, known_ms: int
+) -> list[Usage]:
+    """The same as the books said at an earlier time: without what came late or was corrected after it. Read
+    from the lines; not by day."""
+    groups: dict[str, Usage] = {}
+    for group, *sums in await _of_lines(db, tenant_id, window, by, known_ms):
+        groups.setdefault(group, Usage(group)).add(sums)
+    return sorted(groups.values(), key=lambda usage: (-usage.amount_nano, usage.group))
+
+
 async def _by_day(db: Database, tenant_id: str, window: Window, zone: ZoneInfo) -> list[Usage]:
     """Hours are read once and added up to days here: there are at most some thousand."""
     hours = await _of_hours(db, tenant_id, _whole_hours(window), col(RollupHour.hour_ms))
@@ -137,7 +148,9 @@ async def _of_hours(db: Database, tenant_id: str, hours: Window, group: Any) -> 
         return list((await connection.execute(statement.group_by(group))).all())
 
 
-async def _of_lines(db: Database, tenant_id: str, window: Window, by: GroupBy) -> list[Sequence[Any]]:
+async def _of_lines(
+    db: Database, tenant_id: str, window: Window, by: GroupBy, known_ms: int | None = None
+) -> list[Sequence[Any]]:
     group: Any = COLUMNS[by][1] if by in COLUMNS else func.coalesce("", "")
     first_line = col(UsageLine.number) == 0
     requests: Any = func.count(col(UsageLine.number)).filter(first_line)
@@ -159,5 +172,7 @@ async def _of_lines(db: Database, tenant_id: str, window: Window, by: GroupBy) -
             col(UsageLine.ended_ms) < window.end_ms,
         )
     )
+    if known_ms is not None:
+        statement = statement.where(col(UsageLine.posted_ms) <= known_ms)
     async with db.engine.connect() as connection:
         return list((await connection.execute(statement.group_by(group))).all())

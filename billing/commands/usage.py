@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from billing import rollups
+from billing.adjustments import Correction, correct
 from billing.commands.prices import month_window
 from billing.commands.running import (
     iso_time,
@@ -26,7 +27,8 @@ from billing.commands.running import (
 from billing.focus import COLUMNS, account_of, charges, focus_row
 from billing.money import to_display, to_text
 from billing.periods import LAST_MS, Window
-from billing.reports import GroupBy, Usage, usage_in
+from billing.prices import Meter
+from billing.reports import GroupBy, Usage, usage_as_of, usage_in
 from billing.tenancy import list_tenants
 from core.clock import now_ms
 from core.database import Database
@@ -49,6 +51,7 @@ def usage_command() -> None:
 @click.option("--month", help="As 2026-10, in the tenant's time zone; by default this one.")
 @click.option("--from", "start", help="Instead of a month: from this time on, as 2026-10-01T12:00:00+02:00.")
 @click.option("--to", "end", help="Up to this time; by default now.")
+@click.option("--as-of", help="As the books said at this time, without what was corrected or came later.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV; amounts in USD, exact.")
 @json_option
 def show_command(
@@ -57,6 +60,7 @@ def show_command(
     month: str | None,
     start: str | None,
     end: str | None,
+    as_of: str | None,
     as_csv: bool,
     as_json: bool,
 ) -> None:
@@ -70,7 +74,12 @@ def show_command(
         window = _window(month, start, end, zone)
         if by == GroupBy.DAY and window.end_ms - window.start_ms > DAYS_MAX * 86_400_000:
             raise StartupError(f"at most {DAYS_MAX} days at once")
-        return window, await usage_in(db, owner.tenant_id, window, GroupBy(by), zone)
+        if as_of is None:
+            return window, await usage_in(db, owner.tenant_id, window, GroupBy(by), zone)
+        if by == GroupBy.DAY:
+            raise StartupError("--as-of does not go with --by day")
+        known_ms = _instant(as_of, zone)
+        return window, await usage_as_of(db, owner.tenant_id, window, GroupBy(by), known_ms)
 
     window, found = run_on_database(read)
     if as_csv:
@@ -115,6 +124,51 @@ def export_command(tenant: str, month: str | None, issuer: str, out: Path | None
     written = run_on_database(export)
     if out:
         click.echo(f"{written:,} rows in {out}", err=True)
+
+
+@usage_command.command("correct")
+@click.option("--tenant", required=True, help="The tenant's name or id.")
+@click.argument("request_id", metavar="REQUEST")
+@click.option("--input", "input_tokens", type=int, help="Input tokens in truth, in all.")
+@click.option("--cached-input", "cached_input_tokens", type=int)
+@click.option("--output", "output_tokens", type=int)
+@click.option("--cause", required=True, help="Your name for this correction; the same one is booked once.")
+@json_option
+def correct_command(
+    tenant: str,
+    request_id: str,
+    input_tokens: int | None,
+    cached_input_tokens: int | None,
+    output_tokens: int | None,
+    cause: str,
+    as_json: bool,
+) -> None:
+    """Bring what was billed for REQUEST to what it used in truth.
+
+    Adds lines with the difference, at the price it was billed by; what is there stays.
+    """
+    given = {
+        Meter.INPUT: input_tokens,
+        Meter.CACHED_INPUT: cached_input_tokens,
+        Meter.OUTPUT: output_tokens,
+    }
+    wanted = {meter: quantity for meter, quantity in given.items() if quantity is not None}
+
+    async def book(db: Database) -> list[dict[str, Any]]:
+        owner = (await tenant_named(db, tenant)).tenant_id
+        lines = await correct(db, owner, Correction(request_id, wanted, cause))
+        return [
+            {
+                "line": line.seq,
+                "adjusts": line.adjusts_seq,
+                "meter": line.meter,
+                "quantity": line.quantity,
+                "amount": to_text(line.amount_nano),
+            }
+            for line in lines
+        ]
+
+    show_table(run_on_database(book), as_json, "the books say so already")
 
 
 @usage_command.command("rebuild")

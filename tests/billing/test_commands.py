@@ -184,6 +184,20 @@ def test_books_are_verified_and_what_is_wrong_is_said(parley: Command, home: Pat
     assert "transaction 1" in wrong.output
 
 
+def test_a_request_is_corrected(parley: Command, home: Path) -> None:
+    """And what was known before is still shown as of then."""
+    some_usage(home)
+    wrong = ("usage", "correct", "--tenant", "acme", "r0", "--output", "6", "--cause", "ticket 7", "--json")
+    (line,) = rows(parley(*wrong))
+    assert (line["meter"], line["quantity"], line["amount"]) == ("output", -1, "-0.0000004")
+    assert rows(parley(*wrong)) == []
+    show = ("usage", "show", "--tenant", "acme", "--month", "2026-10", "--by", "total", "--json")
+    (now,) = rows(parley(*show))
+    assert now["output_text"] == 20
+    assert rows(parley(*show, "--as-of", "2026-10-01T00:00:00")) == []
+    assert rows(parley(*show, "--as-of", "2999-01-01T00:00:00")) == [now]
+
+
 def test_sums_are_made_again(parley: Command, home: Path) -> None:
     """After somebody emptied them."""
     some_usage(home)

@@ -1,0 +1,148 @@
+"""Corrections of what was billed: new lines that point at old ones. Nothing in the books is changed.
+
+A correction says what a request used of a meter in truth; its line holds the difference to what the books say
+so far, earlier corrections included. Said twice, the second changes nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.books import lock_heads, write
+from billing.ledger import LineKind, TxnKind, entries_of, post
+from billing.ledger_rows import LineRow
+from billing.ledger_tables import LedgerHead, UsageLine
+from billing.money import UNITS, round_half_even
+from billing.prices import Meter
+from billing.tables import UsageRow
+from core.clock import now_ms
+from core.database import Database
+from core.errors import Refusal, Refused
+
+QUANTITY_MAX = 1 << 53
+TOKEN_METERS = (Meter.INPUT, Meter.CACHED_INPUT, Meter.OUTPUT, Meter.REASONING)
+
+
+@dataclass(frozen=True)
+class Correction:
+    """What a request used in truth, by meter; meters that are not named stay. `cause` is the caller's own
+    name for this correction: the same cause is booked once."""
+
+    request: str
+    quantities: Mapping[Meter, int]
+    cause: str
+
+
+async def correct(db: Database, tenant_id: str, correction: Correction) -> list[LineRow]:
+    """Book the difference; the new lines, none where the books say so already.
+
+    Raises Refused where the request was never billed, or a quantity cannot be."""
+    _check(correction)
+    try:
+        return await _correct(db, tenant_id, correction)
+    except IntegrityError as error:
+        raise _bad(f"the cause {correction.cause!r} was another correction of this request") from error
+
+
+async def _correct(db: Database, tenant_id: str, correction: Correction) -> list[LineRow]:
+    async with db.transaction() as session:
+        head = (await lock_heads(session, [tenant_id]))[tenant_id]
+        request = await session.get(UsageRow, (tenant_id, correction.request))
+        lines = await _lines_of(session, tenant_id, correction.request)
+        if request is None or not lines:
+            raise _bad(f"there is no billed request {correction.request!r} of this tenant")
+        now = now_ms()
+        new = differences(head, lines, correction.quantities, _prices(request, lines), now)
+        if new:
+            charged: dict[tuple[str, str, str], int] = {}
+            for line in new:
+                key = (line.meter, request.project_id, line.cost_center_id)
+                charged[key] = charged.get(key, 0) + line.amount_nano
+            name = f"adjust:{correction.request}:{correction.cause}"
+            posting = post(head, TxnKind.ADJUST, name, new, entries_of(charged), now)
+            session.expunge(request)
+            await write(session, [posting], [request])
+        return new
+
+
+def differences(
+    head: LedgerHead,
+    lines: Sequence[UsageLine],
+    quantities: Mapping[Meter, int],
+    prices: Mapping[Meter, int],
+    now: int,
+) -> list[LineRow]:
+    """The lines that bring a request's lines, in order, to these quantities. Pure."""
+    new: list[LineRow] = []
+    for meter, wanted in quantities.items():
+        own = [line for line in lines if line.meter == meter]
+        quantity = wanted - sum(line.quantity for line in own)
+        amount = round_half_even(wanted * prices[meter], UNITS) - sum(line.amount_nano for line in own)
+        if abs(amount) >= QUANTITY_MAX:
+            raise _bad(f"{wanted} {meter.value} tokens cost more than the books can hold")
+        if quantity or amount:
+            first = own[0] if own else lines[0]
+            new.append(
+                LineRow(
+                    tenant_id=first.tenant_id,
+                    seq=head.line_seq + len(new) + 1,
+                    request_id=first.request_id,
+                    number=lines[-1].number + len(new) + 1,
+                    kind=LineKind.ADJUST.value,
+                    meter=meter.value,
+                    quantity=quantity,
+                    price_nano=prices[meter],
+                    amount_nano=amount,
+                    price_book_id=first.price_book_id,
+                    price_version=first.price_version,
+                    cost_center_id=first.cost_center_id,
+                    adjusts_seq=first.seq,
+                    ended_ms=first.ended_ms,
+                    posted_ms=now,
+                )
+            )
+    return new
+
+
+async def _lines_of(session: AsyncSession, tenant_id: str, request_id: str) -> Sequence[UsageLine]:
+    statement = select(UsageLine).where(
+        col(UsageLine.tenant_id) == tenant_id, col(UsageLine.request_id) == request_id
+    )
+    return (await session.exec(statement.order_by(col(UsageLine.number)))).all()
+
+
+def _prices(request: UsageRow, lines: Sequence[UsageLine]) -> dict[Meter, int]:
+    """The prices that the request was billed by. Reasoning costs what output costs.
+
+    Raises Refused for a meter that it has no line of: what that would have cost is not in the books."""
+    known = {Meter(line.meter): line.price_nano for line in lines}
+    for one, other in ((Meter.OUTPUT, Meter.REASONING), (Meter.REASONING, Meter.OUTPUT)):
+        if one not in known and other in known:
+            known[one] = known[other]
+    return _Known(known, request.request_id)
+
+
+class _Known(dict[Meter, int]):
+    def __init__(self, prices: Mapping[Meter, int], request: str) -> None:
+        super().__init__(prices)
+        self._request = request
+
+    def __missing__(self, meter: Meter) -> int:
+        raise _bad(f"the request {self._request!r} has no {meter.value} line whose price could be used")
+
+
+def _check(correction: Correction) -> None:
+    if not correction.quantities:
+        raise _bad("a correction names at least one meter")
+    for meter, quantity in correction.quantities.items():
+        if meter not in TOKEN_METERS:
+            raise _bad(f"{meter.value} cannot be corrected: only tokens can")
+        if not 0 <= quantity < QUANTITY_MAX:
+            raise _bad(f"{meter.value}: a quantity is from 0 to {QUANTITY_MAX - 1}, in all, not a difference")
+
+
+def _bad(message: str) -> Refused:
+    return Refused(Refusal("bad_request", message))
