@@ -199,7 +199,8 @@ class UsageRow(Record, table=True):
 
 
 class UsageQuarantine(Record, table=True):
-    """An event that was not posted as it came, kept whole until a person decides. Never billed by itself."""
+    """An event that was not posted as it came, kept whole until a person decides, and after. Never billed by
+    itself."""
 
     __table_args__ = (Index("ix_usage_quarantine_tenant", "tenant_id", "created_ms"),)
 
@@ -211,3 +212,5 @@ class UsageQuarantine(Record, table=True):
     detail: str
     event: bytes
     created_ms: int = Field(sa_type=BigInteger)
+    resolved_ms: int | None = Field(default=None, sa_type=BigInteger)
+    resolution: str = ""

@@ -11,6 +11,8 @@ def upgrade() -> None:
     """Make the books."""
     op.add_column("tenant", sa.Column("time_zone", sa.String(), nullable=False, server_default="UTC"))
     op.add_column("price_book", sa.Column("parent_id", sa.String()))
+    op.add_column("usage_quarantine", sa.Column("resolved_ms", sa.BigInteger()))
+    op.add_column("usage_quarantine", sa.Column("resolution", sa.String(), nullable=False, server_default=""))
     _make_cost_centers()
     _make_lines()
     _make_rollups()

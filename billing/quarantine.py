@@ -1,0 +1,106 @@
+"""Usage events that were held back: a person lets one count or not, and the reason is kept."""
+
+from collections.abc import Sequence
+
+import msgspec
+from sqlmodel import col, select
+
+from billing.adjustments import Correction, correct
+from billing.biller import post
+from billing.ledger_tables import UsageLine
+from billing.prices import Meter, counts_of, rate
+from billing.tables import UsageQuarantine, UsageRow
+from billing.usage import UsageEvent, decode, encode
+from core.clock import now_ms
+from core.database import Database
+from core.errors import Refusal, Refused
+
+LISTED_MAX = 1_000
+
+
+async def held_events(db: Database, resolved: bool = False) -> Sequence[UsageQuarantine]:
+    """What waits for a decision, oldest first; or what was decided, newest first. For operators."""
+    statement = select(UsageQuarantine)
+    if resolved:
+        statement = statement.where(col(UsageQuarantine.resolved_ms).is_not(None))
+        statement = statement.order_by(col(UsageQuarantine.resolved_ms).desc())
+    else:
+        statement = statement.where(col(UsageQuarantine.resolved_ms).is_(None))
+        statement = statement.order_by(col(UsageQuarantine.created_ms))
+    async with db.session() as session:
+        return (await session.exec(statement.limit(LISTED_MAX))).all()
+
+
+async def accept(db: Database, event_sha256: str, reason: str) -> str:
+    """Let a held event count, by its own prices; what was done. Again: nothing more is booked.
+
+    A request that was not billed is billed now; for one that was, the difference is booked as a correction.
+    Raises Refused where the event cannot be read or counted."""
+    held = await _held(db, event_sha256)
+    event = _readable(held)
+    async with db.session() as session:
+        billed = await session.get(UsageRow, (event.tenant, event.request))
+    if billed is None:
+        priced = msgspec.structs.replace(event, cost_nano=rate(counts_of(event), event.prices)[1])
+        batch, posted = await post(db, held.pool, [encode(priced)])
+        if not posted:
+            raise _bad(
+                f"the event cannot be billed: {batch.held[0].detail if batch.held else 'billed meanwhile'}"
+            )
+        done = "billed"
+    else:
+        quantities = {
+            Meter.INPUT: event.input_uncached,
+            Meter.CACHED_INPUT: event.input_cached,
+            Meter.OUTPUT: event.output_text,
+            Meter.REASONING: event.output_reasoning,
+        }
+        cause = f"event {event_sha256[:16]}"
+        lines = await correct(
+            db, event.tenant, Correction(event.request, await _known(db, event, quantities), cause)
+        )
+        done = f"corrected by {len(lines)} lines" if lines else "the books said so already"
+    await _resolve(db, held, f"accepted ({done}): {reason}")
+    return done
+
+
+async def dismiss(db: Database, event_sha256: str, reason: str) -> None:
+    """Decide that a held event does not count. Raises Refused where there is no such event to decide on."""
+    await _resolve(db, await _held(db, event_sha256), f"dismissed: {reason}")
+
+
+async def _known(db: Database, event: UsageEvent, quantities: dict[Meter, int]) -> dict[Meter, int]:
+    """Without the meters at zero that the request has no line of: there is nothing to correct."""
+    statement = select(UsageLine.meter).where(
+        col(UsageLine.tenant_id) == event.tenant, col(UsageLine.request_id) == event.request
+    )
+    async with db.session() as session:
+        meters = set((await session.exec(statement)).all())
+    return {meter: quantity for meter, quantity in quantities.items() if quantity or meter.value in meters}
+
+
+async def _held(db: Database, event_sha256: str) -> UsageQuarantine:
+    async with db.session() as session:
+        held = await session.get(UsageQuarantine, event_sha256)
+    if held is None:
+        raise _bad(f"there is no held event {event_sha256!r}")
+    if held.resolved_ms is not None:
+        raise _bad(f"this event was decided on already: {held.resolution}")
+    return held
+
+
+def _readable(held: UsageQuarantine) -> UsageEvent:
+    try:
+        return decode(held.event)
+    except msgspec.MsgspecError as error:
+        raise _bad(f"the event cannot be read ({error}): dismiss it") from error
+
+
+async def _resolve(db: Database, held: UsageQuarantine, resolution: str) -> None:
+    async with db.transaction() as session:
+        held.resolved_ms, held.resolution = now_ms(), resolution
+        await session.merge(held)
+
+
+def _bad(message: str) -> Refused:
+    return Refused(Refusal("bad_request", message))
