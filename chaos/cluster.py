@@ -39,7 +39,7 @@ class Engine(StrEnum):
 
 @dataclass(frozen=True)
 class Plan:
-    """How large an installation, and how its workers run. `forked`: see chaos/crew.py.
+    """How large an installation, and how its workers run. `forked`: see chaos/crew.py; `dtype`: of vLLM.
 
     `settings` are fields of Settings, for every process."""
 
@@ -49,6 +49,7 @@ class Plan:
     forked: bool = True
     seed: int = 1
     step_ms: float = 10.0
+    dtype: str = "float32"
     settings: dict[str, object] = field(default_factory=dict[str, object])
 
 
@@ -175,5 +176,5 @@ async def running_cluster(plan: Plan) -> AsyncGenerator[Cluster]:
 
 def _engine_settings(plan: Plan) -> dict[str, object]:
     if plan.engine is Engine.VLLM:
-        return {"model": VLLM_MODEL, "worker_dtype": "float32"}
+        return {"model": VLLM_MODEL, "worker_dtype": plan.dtype}
     return {"test_backend": "scripted", "test_step_ms": plan.step_ms, "test_seed": plan.seed}

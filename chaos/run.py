@@ -41,6 +41,7 @@ class Run:
         plan = self.plan
         parts = [f"--seed {plan.seed} --kills {self.strikes} --workers {plan.workers} --rate {self.rate:g}"]
         parts.append(f"--engine {plan.engine} --gateways {plan.gateways} --round {self.per_round}")
+        parts += [f"--dtype {plan.dtype}"] * (plan.engine is Engine.VLLM)
         parts += ["--supervised"] * (not plan.forked)
         return f"python -m chaos run {self.scenario.name} {' '.join(parts)}"
 
@@ -94,6 +95,7 @@ def _command(scenario: Scenario) -> click.Command:
     @click.option("--workers", default=4, show_default=True, type=click.IntRange(1, 64))
     @click.option("--gateways", default=1, show_default=True, type=click.IntRange(1, 8))
     @click.option("--engine", default=min(scenario.engines).value, show_default=True, type=ENGINES)
+    @click.option("--dtype", default="float32", show_default=True, help="Of vLLM; auto: the model's own.")
     @click.option("--rate", type=float, help=f"Faults a second (scripted: {scenario.per_second:g}).")
     @click.option("--round", "per_round", default=500, show_default=True, help="Faults an installation.")
     @click.option("--supervised", is_flag=True, help="Workers under `parley supervisor`; always with vLLM.")
@@ -105,6 +107,7 @@ def _command(scenario: Scenario) -> click.Command:
         workers: int,
         gateways: int,
         engine: str,
+        dtype: str,
         rate: float | None,
         per_round: int,
         supervised: bool,
@@ -118,7 +121,7 @@ def _command(scenario: Scenario) -> click.Command:
         seed = random.SystemRandom().getrandbits(31) if seed is None else seed
         forked = scenario.forked and not supervised and not vllm
         settings = scenario.settings | (scenarios.VLLM_SETTINGS if vllm else {})
-        plan = Plan(chosen, workers, gateways, forked, seed, settings=settings)
+        plan = Plan(chosen, workers, gateways, forked, seed, dtype=dtype, settings=settings)
         rate = rate or (scenario.vllm_per_second if vllm else scenario.per_second)
         asked = Run(scenario, plan, strikes, rate, per_round, state)
         configure_logs(Settings.model_validate({"log_level": "error"}), "chaos")
