@@ -41,8 +41,14 @@ def top(once: bool, interval: float, as_json: bool, pool: str | None) -> None:
         in_pool(pool, lambda found: action(found, output, interval, once))
 
 
+def _interrupted() -> bool:
+    """Ctrl-C cancels the task that runs this, once; redis-py can swallow that in the middle of a call."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 async def _print_json(pool: Pool, output: Console, interval: float, once: bool) -> None:
-    while True:
+    while not _interrupted():
         click.echo(msgspec.json.encode(await pool.inspection.snapshot()))
         if once:
             return
@@ -55,7 +61,7 @@ async def _print(pool: Pool, output: Console, interval: float, once: bool) -> No
 
 async def _live(pool: Pool, output: Console, interval: float, once: bool) -> None:
     with Live(console=output, screen=True, auto_refresh=False) as live:
-        while True:
+        while not _interrupted():
             live.update(page(await pool.inspection.snapshot()), refresh=True)
             await asyncio.sleep(interval)
 

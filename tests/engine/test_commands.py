@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -224,7 +225,9 @@ async def test_top_is_live_until_it_is_interrupted(pool: Pool, parley: Parley):
     await pool.worker("w1")
     argv = [sys.executable, "-m", "core.cli", "queue", "top", "--json", "--interval", "0.2"]
     pipe = subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*argv, stdout=pipe, stderr=pipe)
+    # What a shell runs in the background ignores Ctrl-C, and so would a command that it starts.
+    obeying = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = await asyncio.create_subprocess_exec(*argv, stdout=pipe, stderr=pipe, preexec_fn=obeying)
     assert process.stdout is not None
     lines = [json.loads(await process.stdout.readline()) for _ in range(2)]
     assert lines[1]["at_ms"] > lines[0]["at_ms"]
