@@ -20,7 +20,7 @@ from billing.prices import Meter
 from billing.tables import UsageRow
 from core.clock import now_ms
 from core.database import Database
-from core.errors import Refusal, Refused
+from core.errors import bad_request
 
 QUANTITY_MAX = 1 << 53
 TOKEN_METERS = (Meter.INPUT, Meter.CACHED_INPUT, Meter.OUTPUT, Meter.REASONING)
@@ -44,7 +44,7 @@ async def correct(db: Database, tenant_id: str, correction: Correction) -> list[
     try:
         return await _correct(db, tenant_id, correction)
     except IntegrityError as error:
-        raise _bad(f"the cause {correction.cause!r} was another correction of this request") from error
+        raise bad_request(f"the cause {correction.cause!r} was another correction of this request") from error
 
 
 async def _correct(db: Database, tenant_id: str, correction: Correction) -> list[LineRow]:
@@ -53,9 +53,9 @@ async def _correct(db: Database, tenant_id: str, correction: Correction) -> list
         request = await session.get(UsageRow, (tenant_id, correction.request))
         lines = await _lines_of(session, tenant_id, correction.request)
         if request is None or not lines:
-            raise _bad(f"there is no billed request {correction.request!r} of this tenant")
+            raise bad_request(f"there is no billed request {correction.request!r} of this tenant")
         now = now_ms()
-        new = differences(head, lines, correction.quantities, _prices(request, lines), now)
+        new = differences(head, lines, correction.quantities, _prices(lines), now)
         if new:
             charged: dict[tuple[str, str, str], int] = {}
             for line in new:
@@ -75,14 +75,18 @@ def differences(
     prices: Mapping[Meter, int],
     now: int,
 ) -> list[LineRow]:
-    """The lines that bring a request's lines, in order, to these quantities. Pure."""
+    """The lines that bring a request's lines, in order, to these quantities. Pure.
+
+    Raises Refused for a meter without a price: what it would have cost is not in the books."""
     new: list[LineRow] = []
     for meter, wanted in quantities.items():
+        if meter not in prices:
+            raise bad_request(f"this request has no {meter.value} line whose price could be used")
         own = [line for line in lines if line.meter == meter]
         quantity = wanted - sum(line.quantity for line in own)
         amount = round_half_even(wanted * prices[meter], UNITS) - sum(line.amount_nano for line in own)
         if abs(amount) >= QUANTITY_MAX:
-            raise _bad(f"{wanted} {meter.value} tokens cost more than the books can hold")
+            raise bad_request(f"{wanted} {meter.value} tokens cost more than the books can hold")
         if quantity or amount:
             first = own[0] if own else lines[0]
             new.append(
@@ -114,35 +118,22 @@ async def _lines_of(session: AsyncSession, tenant_id: str, request_id: str) -> S
     return (await session.exec(statement.order_by(col(UsageLine.number)))).all()
 
 
-def _prices(request: UsageRow, lines: Sequence[UsageLine]) -> dict[Meter, int]:
-    """The prices that the request was billed by. Reasoning costs what output costs.
-
-    Raises Refused for a meter that it has no line of: what that would have cost is not in the books."""
+def _prices(lines: Sequence[UsageLine]) -> dict[Meter, int]:
+    """The prices that a request was billed by. Reasoning costs what output costs."""
     known = {Meter(line.meter): line.price_nano for line in lines}
     for one, other in ((Meter.OUTPUT, Meter.REASONING), (Meter.REASONING, Meter.OUTPUT)):
         if one not in known and other in known:
             known[one] = known[other]
-    return _Known(known, request.request_id)
-
-
-class _Known(dict[Meter, int]):
-    def __init__(self, prices: Mapping[Meter, int], request: str) -> None:
-        super().__init__(prices)
-        self._request = request
-
-    def __missing__(self, meter: Meter) -> int:
-        raise _bad(f"the request {self._request!r} has no {meter.value} line whose price could be used")
+    return known
 
 
 def _check(correction: Correction) -> None:
     if not correction.quantities:
-        raise _bad("a correction names at least one meter")
+        raise bad_request("a correction names at least one meter")
     for meter, quantity in correction.quantities.items():
         if meter not in TOKEN_METERS:
-            raise _bad(f"{meter.value} cannot be corrected: only tokens can")
+            raise bad_request(f"{meter.value} cannot be corrected: only tokens can")
         if not 0 <= quantity < QUANTITY_MAX:
-            raise _bad(f"{meter.value}: a quantity is from 0 to {QUANTITY_MAX - 1}, in all, not a difference")
-
-
-def _bad(message: str) -> Refused:
-    return Refused(Refusal("bad_request", message))
+            raise bad_request(
+                f"{meter.value}: a quantity is from 0 to {QUANTITY_MAX - 1}, in all, not a difference"
+            )

@@ -19,7 +19,7 @@ from billing.ledger import AnyRequest, CostCenterOf, Posting, Priced, post_usage
 from billing.ledger_rows import RequestRow, RollupRow
 from billing.ledger_tables import LedgerEntry, LedgerHead, LedgerTxn, ProjectCostCenter, RollupHour, UsageLine
 from billing.prices import Line
-from core.database import Record, insert_ignore, insert_structs
+from core.database import insert_ignore, insert_rows
 
 ROLLUP_KEYS = ("tenant_id", "hour_ms", "project_id", "cost_center_id", "user_id", "key_id", "model", "pool")
 
@@ -57,9 +57,9 @@ async def lock_heads(session: AsyncSession, tenants: Iterable[str]) -> dict[str,
 
 async def write(session: AsyncSession, postings: Sequence[Posting], requests: Sequence[AnyRequest]) -> None:
     """Add the postings' rows. Rollups follow where they are up to date; else their rebuild adds the lines."""
-    await insert_structs(session, UsageLine, [line for posting in postings for line in posting.lines])
-    await insert_structs(session, LedgerTxn, [txn for posting in postings for txn in posting.txns])
-    await insert_structs(session, LedgerEntry, [entry for posting in postings for entry in posting.entries])
+    await insert_rows(session, [line for posting in postings for line in posting.lines], UsageLine)
+    await insert_rows(session, [txn for posting in postings for txn in posting.txns], LedgerTxn)
+    await insert_rows(session, [entry for posting in postings for entry in posting.entries], LedgerEntry)
     current = [posting for posting in postings if posting.head.rolled_seq == posting.head.line_seq]
     by_tenant: dict[str, list[AnyRequest]] = {}
     for row in requests:
@@ -96,7 +96,7 @@ async def move_head(session: AsyncSession, head: LedgerHead) -> None:
     statement = (
         update(LedgerHead)
         .where(col(LedgerHead.tenant_id) == head.tenant_id)
-        .values(**_facts(head, "tenant_id"))
+        .values(**head.model_dump(exclude={"tenant_id"}))
     )
     await (await session.connection()).execute(statement)
 
@@ -116,7 +116,3 @@ def center_at(moves: Sequence[tuple[int, str]], at_ms: int) -> str:
     """Of moves in their order, (from, cost center), the one that holds at a time; empty before the first."""
     found = bisect_right(moves, at_ms, key=lambda move: move[0])
     return moves[found - 1][1] if found else ""
-
-
-def _facts(row: Record, *without: str) -> dict[str, Any]:
-    return row.model_dump(exclude=set(without))

@@ -9,7 +9,7 @@ from sqlmodel import col, select
 from billing.ledger_tables import CostCenter, ProjectCostCenter
 from core.clock import now_ms
 from core.database import Database
-from core.errors import Refusal, Refused
+from core.errors import bad_request
 from core.ids import uuid7
 
 CODE_MAX = 64
@@ -18,16 +18,16 @@ CODE_MAX = 64
 async def create_cost_center(db: Database, tenant_id: str, code: str, name: str = "") -> CostCenter:
     """A new cost center. `code` is the tenant's own name for it. Raises Refused where it is taken or none."""
     if not code.isprintable() or code != code.strip() or not 0 < len(code) <= CODE_MAX:
-        raise _bad(f"{code!r} is no cost center code: 1 to {CODE_MAX} printable characters")
+        raise bad_request(f"{code!r} is no cost center code: 1 to {CODE_MAX} printable characters")
     if not name.isprintable() or len(name) > 200:
-        raise _bad("the name of a cost center has at most 200 printable characters")
+        raise bad_request("the name of a cost center has at most 200 printable characters")
     now = now_ms()
     center = CostCenter(tenant_id=tenant_id, id=uuid7(now), code=code, name=name, created_ms=now)
     try:
         async with db.transaction() as session:
             session.add(center)
     except IntegrityError as error:
-        raise _bad(f"there is a cost center {code!r} already, or no such tenant") from error
+        raise bad_request(f"there is a cost center {code!r} already, or no such tenant") from error
     return center
 
 
@@ -57,7 +57,7 @@ async def move_project(
     now = now_ms()
     start = now if from_ms is None else from_ms
     if start < now:
-        raise _bad("the time has passed: what was charged stays where it was")
+        raise bad_request("the time has passed: what was charged stays where it was")
     row = ProjectCostCenter(
         tenant_id=tenant_id, project_id=project_id, valid_from_ms=start, cost_center_id=cost_center_id
     )
@@ -69,10 +69,10 @@ async def move_project(
     try:
         async with db.transaction() as session:
             if (await session.exec(later)).first() is not None:
-                raise _bad("another move of this project is set for this time or later")
+                raise bad_request("another move of this project is set for this time or later")
             session.add(row)
     except IntegrityError as error:
-        raise _bad("there is no such project or cost center, or another move came between") from error
+        raise bad_request("there is no such project or cost center, or another move came between") from error
     return row
 
 
@@ -81,7 +81,3 @@ async def moves_of(db: Database, tenant_id: str) -> Sequence[ProjectCostCenter]:
     statement = select(ProjectCostCenter).where(col(ProjectCostCenter.tenant_id) == tenant_id)
     async with db.session() as session:
         return (await session.exec(statement.order_by(col(ProjectCostCenter.valid_from_ms)))).all()
-
-
-def _bad(message: str) -> Refused:
-    return Refused(Refusal("bad_request", message))

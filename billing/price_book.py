@@ -16,7 +16,7 @@ from billing.tables import PLATFORM, Price, PriceBook, PriceVersion, Tenant
 from billing.usage import PinnedPrices
 from core.clock import now_ms
 from core.database import Database
-from core.errors import Refusal, Refused
+from core.errors import Refusal, Refused, bad_request
 
 ANY_MODEL = "*"
 PARENTS_MAX = 3
@@ -93,7 +93,9 @@ async def add_version(db: Database, new: NewVersion) -> tuple[PriceVersion, bool
         async with db.transaction() as session:
             return await _add_version(session, new)
     except IntegrityError as error:
-        raise _bad("there is no such parent book, or another import came between: look again") from error
+        raise bad_request(
+            "there is no such parent book, or another import came between: look again"
+        ) from error
 
 
 async def _add_version(session: AsyncSession, new: NewVersion) -> tuple[PriceVersion, bool]:
@@ -105,11 +107,11 @@ async def _add_version(session: AsyncSession, new: NewVersion) -> tuple[PriceVer
     if last is not None and said and await prices_of(session, last) == dict(new.prices):
         return last, False
     if valid_from < now:
-        raise _bad(
+        raise bad_request(
             "valid_from has passed: what was admitted keeps its prices, so a version begins now or later"
         )
     if last is not None and valid_from <= last.valid_from_ms:
-        raise _bad(
+        raise bad_request(
             f"version {last.version} of {book.id!r} begins later: a version cannot come before another"
         )
     number = last.version + 1 if last else 1
@@ -145,7 +147,9 @@ async def _book_for(session: AsyncSession, new: NewVersion, now: int) -> PriceBo
         session.add(book)
         await session.flush()
     if (book.tenant_id, book.currency, book.parent_id) != (new.tenant_id, new.currency, new.parent):
-        raise _bad(f"the book {book.id!r} has another owner, currency or parent, which cannot be changed")
+        raise bad_request(
+            f"the book {book.id!r} has another owner, currency or parent, which cannot be changed"
+        )
     return book
 
 
@@ -155,11 +159,11 @@ async def _check_parents(session: AsyncSession, new: NewVersion) -> None:
         depth += 1
         book = await session.get(PriceBook, parent)
         if book is None or book.tenant_id not in (PLATFORM, new.tenant_id):
-            raise _bad(f"there is no price book {parent!r} to be a parent")
+            raise bad_request(f"there is no price book {parent!r} to be a parent")
         if book.currency != new.currency:
-            raise _bad(f"the parent {parent!r} is in {book.currency}, not in {new.currency}")
+            raise bad_request(f"the parent {parent!r} is in {book.currency}, not in {new.currency}")
         if depth > PARENTS_MAX:
-            raise _bad(f"a book has at most {PARENTS_MAX} parents above it")
+            raise bad_request(f"a book has at most {PARENTS_MAX} parents above it")
         parent = book.parent_id
 
 
@@ -187,7 +191,3 @@ async def list_books(db: Database) -> list[tuple[PriceBook, list[PriceVersion]]]
         order = (col(PriceVersion.book_id), col(PriceVersion.version))
         versions = (await session.exec(select(PriceVersion).order_by(*order))).all()
     return [(book, [each for each in versions if each.book_id == book.id]) for book in books]
-
-
-def _bad(message: str) -> Refused:
-    return Refused(Refusal("bad_request", message))

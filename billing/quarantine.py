@@ -13,7 +13,7 @@ from billing.tables import UsageQuarantine, UsageRow
 from billing.usage import UsageEvent, decode, encode
 from core.clock import now_ms
 from core.database import Database
-from core.errors import Refusal, Refused
+from core.errors import bad_request
 
 LISTED_MAX = 1_000
 
@@ -44,7 +44,7 @@ async def accept(db: Database, event_sha256: str, reason: str) -> str:
         priced = msgspec.structs.replace(event, cost_nano=rate(counts_of(event), event.prices)[1])
         batch, posted = await post(db, held.pool, [encode(priced)])
         if not posted:
-            raise _bad(
+            raise bad_request(
                 f"the event cannot be billed: {batch.held[0].detail if batch.held else 'billed meanwhile'}"
             )
         done = "billed"
@@ -83,9 +83,9 @@ async def _held(db: Database, event_sha256: str) -> UsageQuarantine:
     async with db.session() as session:
         held = await session.get(UsageQuarantine, event_sha256)
     if held is None:
-        raise _bad(f"there is no held event {event_sha256!r}")
+        raise bad_request(f"there is no held event {event_sha256!r}")
     if held.resolved_ms is not None:
-        raise _bad(f"this event was decided on already: {held.resolution}")
+        raise bad_request(f"this event was decided on already: {held.resolution}")
     return held
 
 
@@ -93,14 +93,10 @@ def _readable(held: UsageQuarantine) -> UsageEvent:
     try:
         return decode(held.event)
     except msgspec.MsgspecError as error:
-        raise _bad(f"the event cannot be read ({error}): dismiss it") from error
+        raise bad_request(f"the event cannot be read ({error}): dismiss it") from error
 
 
 async def _resolve(db: Database, held: UsageQuarantine, resolution: str) -> None:
     async with db.transaction() as session:
         held.resolved_ms, held.resolution = now_ms(), resolution
         await session.merge(held)
-
-
-def _bad(message: str) -> Refused:
-    return Refused(Refusal("bad_request", message))

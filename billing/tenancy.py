@@ -20,7 +20,7 @@ from billing.periods import zone_named
 from billing.tables import Account, ApiKey, Project, Tenant
 from core.clock import now_ms
 from core.database import Database, Record, insert_ignore
-from core.errors import Refusal, Refused
+from core.errors import bad_request
 from core.ids import uuid7
 from core.redis import Client
 
@@ -117,7 +117,7 @@ async def set_tenant(db: Database, tenant_id: str, **facts: str) -> Tenant:
         try:
             zone_named(facts["time_zone"])
         except ValueError as error:
-            raise _bad(str(error)) from error
+            raise bad_request(str(error)) from error
     try:
         async with db.transaction() as session:
             tenant = await session.get(Tenant, tenant_id)
@@ -126,7 +126,7 @@ async def set_tenant(db: Database, tenant_id: str, **facts: str) -> Tenant:
                 setattr(tenant, name, value)
             session.add(tenant)
     except IntegrityError as error:
-        raise _bad(f"there is no price book {facts.get('price_book_id')!r}") from error
+        raise bad_request(f"there is no price book {facts.get('price_book_id')!r}") from error
     return tenant
 
 
@@ -155,7 +155,7 @@ async def create_key(
     """A new key and its secret, which is nowhere else: show it once. `user` binds the key to one user."""
     unknown = set(scopes) - SCOPES
     if unknown:
-        raise _bad(f"unknown scope {sorted(unknown)[0]!r}: choose from {', '.join(sorted(SCOPES))}")
+        raise bad_request(f"unknown scope {sorted(unknown)[0]!r}: choose from {', '.join(sorted(SCOPES))}")
     _check_priority(priority_max)
     if user:
         _check_name("user", user)
@@ -191,7 +191,7 @@ async def rotate_key(db: Database, tenant_id: str, key_id: str, overlap_seconds:
     """A successor with the same rights and its secret; the old key works for `overlap_seconds` more."""
     old = await _key(db, tenant_id, key_id)
     if old is None or old.revoked_ms is not None:
-        raise _bad("there is no such key to rotate")
+        raise bad_request("there is no such key to rotate")
     new, secret = await create_key(
         db,
         tenant_id,
@@ -303,7 +303,7 @@ async def _insert(db: Database, rows: Sequence[Record], taken: str) -> None:
                     session.add(row)
                     await session.flush()
     except IntegrityError as error:
-        raise _bad(taken) from error
+        raise bad_request(taken) from error
 
 
 def _digest(secret: str) -> str:
@@ -312,13 +312,11 @@ def _digest(secret: str) -> str:
 
 def _check_name(what: str, name: str) -> None:
     if not NAME.fullmatch(name) or name != name.strip():
-        raise _bad(f"{name!r} is no {what} name: 1 to 200 characters, none of them a control character")
+        raise bad_request(
+            f"{name!r} is no {what} name: 1 to 200 characters, none of them a control character"
+        )
 
 
 def _check_priority(priority: str) -> None:
     if priority not in PRIORITIES:
-        raise _bad(f"unknown priority {priority!r}: choose from {', '.join(PRIORITIES)}")
-
-
-def _bad(message: str) -> Refused:
-    return Refused(Refusal("bad_request", message))
+        raise bad_request(f"unknown priority {priority!r}: choose from {', '.join(PRIORITIES)}")

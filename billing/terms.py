@@ -11,7 +11,7 @@ from billing.tables import PoolTerms
 from billing.tenancy import CONTROL_CHANNEL, ControlNews
 from core.clock import now_ms
 from core.database import Database
-from core.errors import Refusal, Refused
+from core.errors import bad_request
 from core.redis import Client
 
 TERMS_CHANGED = "terms_changed"
@@ -43,12 +43,8 @@ async def set_terms(db: Database, redis: Client, terms: PoolTerms) -> None:
 
 def _check(terms: PoolTerms) -> None:
     if not (math.isfinite(terms.weight) and 0 < terms.weight <= WEIGHT_MAX):
-        raise _bad(f"a weight is above 0 and at most {WEIGHT_MAX:,.0f}")
+        raise bad_request(f"a weight is above 0 and at most {WEIGHT_MAX:,.0f}")
     for name, least in (("slots_max", 1), ("tokens_max", 1), ("reserve_tokens", 0)):
         value = getattr(terms, name)
         if value is not None and not least <= value <= INTEGER_MAX:
-            raise _bad(f"{name} is at least {least} and at most {INTEGER_MAX}")
-
-
-def _bad(message: str) -> Refused:
-    return Refused(Refusal("bad_request", message))
+            raise bad_request(f"{name} is at least {least} and at most {INTEGER_MAX}")

@@ -92,20 +92,16 @@ async def insert_ignore(
     return [tuple(row) for row in reply]
 
 
-async def insert_rows(session: AsyncSession, rows: Sequence[SQLModel]) -> None:
-    """Insert rows of one table in as few statements as the driver allows."""
-    if rows:
-        connection = await session.connection()
-        await connection.execute(insert(_table(rows[0])), [row.model_dump() for row in rows])
-
-
-async def insert_structs(
-    session: AsyncSession, table: type[SQLModel], rows: Sequence[msgspec.Struct]
+async def insert_rows(
+    session: AsyncSession,
+    rows: Sequence[SQLModel] | Sequence[msgspec.Struct],
+    of: type[SQLModel] | None = None,
 ) -> None:
-    """Insert plain rows, structs whose fields are the table's columns: for what is written in numbers."""
+    """Insert rows of one table in as few statements as the driver allows. `of`: the table, where the rows are
+    plain structs."""
     if rows:
         connection = await session.connection()
-        await connection.execute(insert(_table(table)), [msgspec.structs.asdict(row) for row in rows])
+        await connection.execute(insert(_table(of or rows[0])), [_facts(row) for row in rows])
 
 
 async def migrate(endpoint: str) -> None:

@@ -28,3 +28,8 @@ class Refused(Exception):  # noqa: N818  (a refusal is an answer, not a fault)
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(f"{refusal.code}: {refusal.message}")
         self.refusal = refusal
+
+
+def bad_request(message: str) -> Refused:
+    """To raise where what was asked for cannot be done as it was asked."""
+    return Refused(Refusal("bad_request", message))
