@@ -16,6 +16,7 @@ local NOT_FITTING_RETRY_MS, AGED_EVERY, LARGE_PREFILLS_MAX = 50, 8, 2
 local worker = P .. 'worker:' .. name
 local picks, victims, unfit, retry, wanted, large_left = {}, {}, false, math.huge, math.huge, 0
 local fresh, trial = 0, math.huge  -- how many here have logged nothing yet, and how many may, because of suspects
+local restart_order  -- what was in line by then waited when the server last started anew; read at the first pick
 
 local ROW = { 'ck', 'cn', 'epoch', 'n', 'o', 'raw', 'visible', 'granted', 'control', 'deaths', 'claimed', 'first',
   'cached', 'recomputed', 'covered' }
@@ -162,8 +163,9 @@ local function take(found)
   local req, ck = key('req', t, id), nonce .. '-' .. (#picks + 1)
   if #picks == 0 then
     notice_restart()
+    restart_order = number_of(call('HGET', KEYS[1], 'restart_order'))
   end
-  if found.order <= number_of(call('HGET', KEYS[1], 'restart_order')) then
+  if found.order <= restart_order then
     doubt(t, id)
   end
   leave_line(t, id, found.class)
