@@ -11,7 +11,8 @@ class StartupError(Exception):
 class Refusal:
     """A typed answer to a caller who asked for something that will not be done (docs/protocol.md, errors).
 
-    `after_ms` and `limit` are numbers of the thing `scope` names; `retry`: the same call may work later.
+    `scope` names what is at its limit, `dimension` what is counted there, and the numbers are of it: units,
+    or nano-USD where money is counted; `resets_at_ms` is Unix ms. `retry`: the same call may work later.
     """
 
     code: str
@@ -20,6 +21,11 @@ class Refusal:
     after_ms: int | None = None
     scope: str | None = None
     limit: int | None = None
+    dimension: str | None = None
+    remaining: int | None = None
+    spent: int | None = None
+    held: int | None = None
+    resets_at_ms: int | None = None
 
 
 class Refused(Exception):  # noqa: N818  (a refusal is an answer, not a fault)

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, text
 from sqlmodel import SQLModel, select
 
 import billing.ledger_tables
+import billing.limit_tables
 import engine.tables
 import server.tables
 from billing.tables import PriceBook, Tenant
@@ -22,7 +23,7 @@ from chaos import postgres
 from core.database import Database, insert_ignore, insert_rows, migrate, require_schema
 from core.errors import StartupError
 
-TABLES_OF_ALL_PACKAGES = (billing.ledger_tables, engine.tables, server.tables)
+TABLES_OF_ALL_PACKAGES = (billing.ledger_tables, billing.limit_tables, engine.tables, server.tables)
 MIGRATE = "import asyncio, sys; from core.database import migrate; asyncio.run(migrate(sys.argv[1]))"
 
 

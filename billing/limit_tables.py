@@ -1,0 +1,65 @@
+"""Tables of what tenants may use: rates, concurrency and budgets. A row is never changed but for its end: an
+edit ends one row and adds another, so that what held at any time stays known."""
+
+from sqlalchemy import JSON, BigInteger, CheckConstraint, Index
+from sqlmodel import Field
+
+from core.database import Record
+
+
+class QuotaPolicy(Record, table=True):
+    """A limit on a rate or on concurrency, for one scope. `tenant_id` PLATFORM: a plan's, named by `plan_id`.
+
+    `scope`: tenant, project, key, user or model; `scope_id` empty: each of that kind has the limit for
+    itself. `model_glob`: the models that are counted. `dimension`: requests_per_minute, input_tokens_per_minute,
+    output_tokens_per_minute, tokens_per_minute or concurrency. `burst` None: as much as the limit.
+    `mode`: enforce or shadow (counted, never refused)."""
+
+    __table_args__ = (
+        CheckConstraint("limit_units >= 0", name="ck_quota_policy_limit"),
+        CheckConstraint("burst_units IS NULL OR burst_units >= 1", name="ck_quota_policy_burst"),
+        Index("ix_quota_policy_open", "tenant_id", "ended_ms"),
+    )
+
+    tenant_id: str = Field(primary_key=True)
+    id: str = Field(primary_key=True)
+    plan_id: str = ""
+    scope: str
+    scope_id: str = ""
+    model_glob: str = "*"
+    dimension: str
+    limit_units: int = Field(sa_type=BigInteger)
+    burst_units: int | None = Field(default=None, sa_type=BigInteger)
+    mode: str = "enforce"
+    author: str = ""
+    created_ms: int = Field(sa_type=BigInteger)
+    ended_ms: int | None = Field(default=None, sa_type=BigInteger)
+
+
+class Budget(Record, table=True):
+    """A limit on money, for one scope and window. A request counts in the window in which it was accepted.
+
+    `scope`, `scope_id` as in QuotaPolicy. `period`: day, week, month (in the tenant's time zone) or lifetime.
+    `hard`: refuses, and ends answers, at the limit; else it only alerts. `thresholds`: per cents of the limit
+    that alert. The override holds in place of the limit until its time."""
+
+    __table_args__ = (
+        CheckConstraint("limit_nano >= 0", name="ck_budget_limit"),
+        CheckConstraint("override_nano IS NULL OR override_nano >= 0", name="ck_budget_override"),
+        Index("ix_budget_open", "tenant_id", "ended_ms"),
+    )
+
+    tenant_id: str = Field(primary_key=True)
+    id: str = Field(primary_key=True)
+    scope: str
+    scope_id: str = ""
+    period: str
+    limit_nano: int = Field(sa_type=BigInteger)
+    hard: bool = True
+    mode: str = "enforce"
+    thresholds: list[int] = Field(sa_type=JSON)
+    override_nano: int | None = Field(default=None, sa_type=BigInteger)
+    override_until_ms: int | None = Field(default=None, sa_type=BigInteger)
+    author: str = ""
+    created_ms: int = Field(sa_type=BigInteger)
+    ended_ms: int | None = Field(default=None, sa_type=BigInteger)
