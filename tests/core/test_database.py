@@ -16,6 +16,7 @@ from sqlmodel import SQLModel, select
 
 import billing.ledger_tables
 import billing.limit_tables
+import billing.reconciliation_tables
 import engine.tables
 import server.tables
 from billing.tables import PriceBook, Tenant
@@ -23,7 +24,13 @@ from chaos import postgres
 from core.database import Database, insert_ignore, insert_rows, migrate, require_schema
 from core.errors import StartupError
 
-TABLES_OF_ALL_PACKAGES = (billing.ledger_tables, billing.limit_tables, engine.tables, server.tables)
+TABLES_OF_ALL_PACKAGES = (
+    billing.ledger_tables,
+    billing.limit_tables,
+    billing.reconciliation_tables,
+    engine.tables,
+    server.tables,
+)
 MIGRATE = "import asyncio, sys; from core.database import migrate; asyncio.run(migrate(sys.argv[1]))"
 
 
