@@ -15,11 +15,13 @@ PLATFORM = ""  # the tenant_id of what belongs to the platform: the books that a
 
 class Tenant(Record, table=True):
     """A customer. `tenant_id` is its own id, so that one filter serves every table. `time_zone`: the IANA
-    name of the zone in which its days, weeks and months begin."""
+    name of the zone in which its days, weeks and months begin. `plan_since_ms`: when it was last given a plan,
+    or none."""
 
     __table_args__ = (
         UniqueConstraint("name", name="uq_tenant_name"),
         ForeignKeyConstraint(["price_book_id"], ["price_book.id"], name="fk_tenant_price_book"),
+        ForeignKeyConstraint(["plan_id"], ["plan.id"], name="fk_tenant_plan"),
     )
 
     tenant_id: str = Field(primary_key=True)
@@ -29,6 +31,33 @@ class Tenant(Record, table=True):
     time_zone: str = "UTC"
     created_ms: int = Field(sa_type=BigInteger)
     closed_ms: int | None = Field(default=None, sa_type=BigInteger)
+    plan_id: str | None = None
+    plan_since_ms: int | None = Field(default=None, sa_type=BigInteger)
+
+
+class Plan(Record, table=True):
+    """What tenants may buy: prices, priority, a place in the pools (as in PoolTerms; `weight` None: the plan
+    says nothing of pools), and limits, which are rows of quota_policy that name the plan. Never changed but
+    for its limits and its end: another offer is another plan."""
+
+    __table_args__ = (
+        UniqueConstraint("name", name="uq_plan_name"),
+        CheckConstraint("weight IS NULL OR weight > 0", name="ck_plan_weight"),
+        CheckConstraint("reserve_tokens >= 0", name="ck_plan_reserve"),
+        ForeignKeyConstraint(["price_book_id"], ["price_book.id"], name="fk_plan_price_book"),
+    )
+
+    id: str = Field(primary_key=True)
+    tenant_id: str = PLATFORM
+    name: str
+    price_book_id: str
+    priority_max: str
+    weight: float | None = None
+    slots_max: int | None = Field(default=None, sa_type=BigInteger)
+    tokens_max: int | None = Field(default=None, sa_type=BigInteger)
+    reserve_tokens: int = Field(default=0, sa_type=BigInteger)
+    created_ms: int = Field(sa_type=BigInteger)
+    ended_ms: int | None = Field(default=None, sa_type=BigInteger)
 
 
 class PoolTerms(Record, table=True):
@@ -73,6 +102,7 @@ class Account(Record, table=True):
     tenant_id: str = Field(primary_key=True)
     id: str = Field(primary_key=True)
     created_ms: int = Field(sa_type=BigInteger)
+    closed_ms: int | None = Field(default=None, sa_type=BigInteger)
 
 
 class ApiKey(Record, table=True):

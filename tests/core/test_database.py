@@ -14,8 +14,10 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, text
 from sqlmodel import SQLModel, select
 
+import billing.audit_tables
 import billing.ledger_tables
 import billing.limit_tables
+import billing.noisy_tables
 import billing.reconciliation_tables
 import engine.tables
 import server.tables
@@ -25,8 +27,10 @@ from core.database import Database, insert_ignore, insert_rows, migrate, require
 from core.errors import StartupError
 
 TABLES_OF_ALL_PACKAGES = (
+    billing.audit_tables,
     billing.ledger_tables,
     billing.limit_tables,
+    billing.noisy_tables,
     billing.reconciliation_tables,
     engine.tables,
     server.tables,

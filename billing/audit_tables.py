@@ -1,0 +1,35 @@
+"""Tables of what administrators did. Rows are added, never changed or deleted, but for a chain's head."""
+
+from sqlalchemy import BigInteger, Index, Text
+from sqlmodel import Field
+
+from core.database import Record
+
+
+class AuditHead(Record, table=True):
+    """The end of a tenant's audit chain. Its row is the lock that every writer of the chain takes.
+
+    `tenant_id` PLATFORM: of what belongs to no tenant."""
+
+    tenant_id: str = Field(primary_key=True)
+    seq: int = Field(default=0, sa_type=BigInteger)
+    sha256: str = ""
+
+
+class AuditLog(Record, table=True):
+    """One change by an administrator. `seq` counts a chain's rows from 1 without a gap. `before` and `after`
+    are JSON without secrets; `sha256` covers the row and the one before it."""
+
+    __table_args__ = (Index("ix_audit_log_at", "tenant_id", "at_ms"),)
+
+    tenant_id: str = Field(primary_key=True)
+    seq: int = Field(primary_key=True, sa_type=BigInteger)
+    at_ms: int = Field(sa_type=BigInteger)
+    author: str
+    source: str
+    action: str
+    target: str
+    before: str = Field(sa_type=Text)
+    after: str = Field(sa_type=Text)
+    previous_sha256: str
+    sha256: str
