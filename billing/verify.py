@@ -38,13 +38,16 @@ async def verify_books(db: Database, tenant_id: str) -> Verified:
     found = Verified(tenant_id)
     async with db.session() as session:
         head = await session.get(LedgerHead, tenant_id) or LedgerHead(tenant_id=tenant_id)
-        await _follow_chain(session, head, found)
+        await follow_chain(session, head, found, 0, "")
         await _compare_rollups(session, head, found)
     return found
 
 
-async def _follow_chain(session: AsyncSession, head: LedgerHead, found: Verified) -> None:
-    last = LedgerTxn(
+async def follow_chain(
+    session: AsyncSession, head: LedgerHead, found: Verified, after: int, sha256: str
+) -> None:
+    """Read the transactions behind number `after`, which had this hash, up to the head. 0: from the first."""
+    last = (await session.get(LedgerTxn, (head.tenant_id, after)) if after else None) or LedgerTxn(
         tenant_id=head.tenant_id,
         seq=0,
         kind="",
@@ -55,7 +58,9 @@ async def _follow_chain(session: AsyncSession, head: LedgerHead, found: Verified
         previous_sha256="",
         sha256="",
     )
-    async for txns, entries, lines in _in_pages(session, head):
+    if (last.seq, last.sha256) != (after, sha256):
+        found.fault(f"transaction {after} is not the one that was read before")
+    async for txns, entries, lines in _in_pages(session, head, last.seq):
         for txn in txns:
             own_entries = [entry for entry in entries if entry.txn_seq == txn.seq]
             own_lines = [line for line in lines if txn.first_line_seq <= line.seq <= txn.last_line_seq]
@@ -95,12 +100,11 @@ def faults_of(
 
 
 async def _in_pages(
-    session: AsyncSession, head: LedgerHead
+    session: AsyncSession, head: LedgerHead, after: int
 ) -> AsyncGenerator[tuple[list[LedgerTxn], list[LedgerEntry], list[UsageLine]]]:
-    """The transactions up to the head, some at a time, with their entries and lines. What is appended
-    meanwhile is left for the next time."""
+    """The transactions behind number `after` up to the head, some at a time, with their entries and lines.
+    What is appended meanwhile is left for the next time."""
     tenant = head.tenant_id
-    after = 0
     while True:
         of_txns = select(LedgerTxn).where(col(LedgerTxn.tenant_id) == tenant)
         of_txns = of_txns.where(col(LedgerTxn.seq) > after, col(LedgerTxn.seq) <= head.txn_seq)
