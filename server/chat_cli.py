@@ -18,9 +18,11 @@ from typing import Any
 import click
 from rich.console import Console
 
+from core.clock import now_ms
 from core.errors import StartupError
 from core.settings import Settings
 from server.client import Answer, Client, Ended, ProtocolError
+from server.limit_words import error_text
 
 CONNECT_SECONDS_MAX = 15.0
 NANO_DIGITS = 9
@@ -56,7 +58,7 @@ def command(url: str | None, key: str | None, model: str | None, prompt: str | N
         try:
             code = terminal.once(prompt) if prompt is not None else terminal.talk()
         except ProtocolError as error:
-            raise StartupError(f"{error.message} ({error.code})") from None
+            raise StartupError(error_text(error, now_ms())) from None
         finally:
             terminal.close()
     sys.exit(code)
@@ -138,7 +140,7 @@ class Terminal:
         except ProtocolError as error:
             if error.code in ("closed", "unauthorized", "superseded", "forbidden"):
                 raise
-            self._notes.print(f"{error.message} ({error.code})", style="red", markup=False)
+            self._notes.print(error_text(error, now_ms()), style="red", markup=False)
 
     def _turn(self, prompt: str, conversation: str | None) -> Ended:
         """Ask, print the answer as it comes, and say what it cost."""

@@ -15,7 +15,9 @@ Frame = Mapping[str, Any]
 
 
 class ProtocolError(Exception):
-    """A refusal or failure with a code of docs/protocol.md. `retry`: it may work later, after `after_ms`."""
+    """A refusal or failure with a code of docs/protocol.md. `retry`: it may work later, after `after_ms`.
+
+    `scope` is at its `limit` of `dimension`; the numbers count that, money in nano-USD."""
 
     def __init__(self, error: Frame) -> None:
         super().__init__(f"{error['code']}: {error['message']}")
@@ -25,6 +27,11 @@ class ProtocolError(Exception):
         self.after_ms: int | None = error.get("after_ms")
         self.scope: str | None = error.get("scope")
         self.limit: int | None = error.get("limit")
+        self.dimension: str | None = error.get("dimension")
+        self.remaining: int | None = error.get("remaining")
+        self.spent: int | None = error.get("spent")
+        self.held: int | None = error.get("held")
+        self.resets_at_ms: int | None = error.get("resets_at_ms")
 
 
 class TextTakenBack(Exception):  # noqa: N818  (it is a fact about the answer, not a fault)

@@ -7,8 +7,10 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from core.clock import now_ms
 from core.errors import Refusal, Refused
-from server.protocol.codes import ErrorCode, refusal
+from server.http import limit_headers
+from server.protocol.codes import ErrorCode, limit_facts, refusal
 
 STATUSES = {
     ErrorCode.UNAUTHORIZED: 401,
@@ -38,13 +40,12 @@ def json_reply(content: Any, status: int = 200) -> Response:
 
 
 def refused_reply(refused: Refusal) -> Response:
-    """{"error": {...}} with the code's status, and Retry-After where it may work later."""
+    """{"error": {...}} with the code's status and the headers of limit_headers.py."""
     error = {"code": refused.code, "message": refused.message, "retry": refused.retry}
-    extra = {"after_ms": refused.after_ms, "scope": refused.scope, "limit": refused.limit}
+    extra: dict[str, object] = {"after_ms": refused.after_ms, **limit_facts(refused)}
     status = STATUSES.get(ErrorCode(refused.code), 400)
     reply = json_reply({"error": error | {k: v for k, v in extra.items() if v is not None}}, status)
-    if refused.after_ms is not None:
-        reply.headers["retry-after"] = str(-(-refused.after_ms // 1000))
+    reply.headers.update(limit_headers.of_refusal(refused, status, now_ms()))
     if status == 401:
         reply.headers["www-authenticate"] = "Bearer"
     return reply

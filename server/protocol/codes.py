@@ -3,7 +3,9 @@
 Close codes 4000-4499: reconnect and resume; 4500-4999: stop.
 """
 
+from dataclasses import replace
 from enum import IntEnum, StrEnum
+from typing import TypedDict
 
 from core.errors import Refusal
 
@@ -95,10 +97,29 @@ def of_queue(refused: Refusal) -> Refusal:
     code, scope = QUEUE_REFUSALS.get(refused.code, (None, None))
     if code is None:
         code, scope = ErrorCode(refused.code), refused.scope
-    return refusal(
-        code,
-        refused.message,
-        after_ms=refused.after_ms,
-        scope=refused.scope or scope,
+    return replace(refused, code=code, retry=code in RETRYABLE, scope=refused.scope or scope)
+
+
+class LimitFacts(TypedDict):
+    """What an `error` says of the limit that refuses; None: not known, or nothing to say."""
+
+    scope: str | None
+    limit: int | None
+    dimension: str | None
+    remaining: int | None
+    spent: int | None
+    held: int | None
+    resets_at_ms: int | None
+
+
+def limit_facts(refused: Refusal) -> LimitFacts:
+    """Those of a refusal."""
+    return LimitFacts(
+        scope=refused.scope,
         limit=refused.limit,
+        dimension=refused.dimension,
+        remaining=refused.remaining,
+        spent=refused.spent,
+        held=refused.held,
+        resets_at_ms=refused.resets_at_ms,
     )

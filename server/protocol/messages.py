@@ -312,7 +312,7 @@ class GoAway(Struct, frozen=True, tag_field="t", tag="go_away", omit_defaults=Tr
 
 
 class Error(Struct, frozen=True, tag_field="t", tag="error", omit_defaults=True):
-    """A refusal."""
+    """A refusal. `scope` is at its `limit` of `dimension`; the numbers count that, money in nano-USD."""
 
     code: str
     message: str
@@ -322,6 +322,11 @@ class Error(Struct, frozen=True, tag_field="t", tag="error", omit_defaults=True)
     after_ms: int | None = None
     scope: str | None = None
     limit: int | None = None
+    dimension: str | None = None
+    remaining: int | None = None
+    spent: int | None = None
+    held: int | None = None
+    resets_at_ms: int | None = None
 
 
 class ServerPing(Struct, frozen=True, tag_field="t", tag="ping"):

@@ -10,7 +10,7 @@ from typing import assert_never
 from core.errors import Refusal
 from server.protocol import codec
 from server.protocol import messages as m
-from server.protocol.codes import CloseCode, ErrorCode, refusal
+from server.protocol.codes import CloseCode, ErrorCode, limit_facts, refusal
 from server.session import effects as fx
 from server.session import events as ev
 from server.session.duties import Access, AckRules, Heartbeat, Patience
@@ -365,7 +365,6 @@ def _error(refused: Refusal, re: str | None = None, id: str | None = None) -> fx
             re,
             id,
             refused.after_ms,
-            refused.scope,
-            refused.limit,
+            **limit_facts(refused),
         )
     )

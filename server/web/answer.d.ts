@@ -2,7 +2,8 @@
 export class ProtocolError extends Error {
     /**
      * @param {{code: string, message: string, retry?: boolean, after_ms?: number, scope?: string,
-     *   limit?: number}} frame an `error`
+     *   limit?: number, dimension?: string, remaining?: number, spent?: number, held?: number,
+     *   resets_at_ms?: number}} frame an `error`
      */
     constructor(frame: {
         code: string;
@@ -11,6 +12,11 @@ export class ProtocolError extends Error {
         after_ms?: number;
         scope?: string;
         limit?: number;
+        dimension?: string;
+        remaining?: number;
+        spent?: number;
+        held?: number;
+        resets_at_ms?: number;
     });
     code: string;
     /** The same message may work later. */
@@ -18,6 +24,13 @@ export class ProtocolError extends Error {
     afterMs: number | null;
     scope: string | null;
     limit: number | null;
+    /** What is counted at the limit; of money the numbers are in nano-USD. */
+    dimension: string | null;
+    remaining: number | null;
+    spent: number | null;
+    held: number | null;
+    /** When it begins anew, Unix ms. */
+    resetsAtMs: number | null;
 }
 /** One request and the text of its answer so far: always a prefix of the server's log. */
 export class Answer {

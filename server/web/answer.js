@@ -39,7 +39,8 @@ const STATUSES = new Set(["queued", "running", "moved", "parked", "resumed"]);
 export class ProtocolError extends Error {
   /**
    * @param {{code: string, message: string, retry?: boolean, after_ms?: number, scope?: string,
-   *   limit?: number}} frame an `error`
+   *   limit?: number, dimension?: string, remaining?: number, spent?: number, held?: number,
+   *   resets_at_ms?: number}} frame an `error`
    */
   constructor(frame) {
     super(frame.message);
@@ -50,6 +51,13 @@ export class ProtocolError extends Error {
     this.afterMs = frame.after_ms ?? null;
     this.scope = frame.scope ?? null;
     this.limit = frame.limit ?? null;
+    /** What is counted at the limit; of money the numbers are in nano-USD. */
+    this.dimension = frame.dimension ?? null;
+    this.remaining = frame.remaining ?? null;
+    this.spent = frame.spent ?? null;
+    this.held = frame.held ?? null;
+    /** When it begins anew, Unix ms. */
+    this.resetsAtMs = frame.resets_at_ms ?? null;
   }
 }
 

@@ -1,5 +1,7 @@
 // What the page says: numbers, times and errors in words. Pure.
 
+import { limitText } from "./limit_words.js";
+
 /** @typedef {import("./answer.js").Usage} Usage */
 /** @typedef {import("./answer.js").Cost} Cost */
 /** @typedef {import("./answer_view.js").Shown} Shown */
@@ -85,7 +87,7 @@ export function reasonText(reason) {
 const ERRORS = new Map([
   ["overloaded", "All workers are busy."],
   ["rate_limited", "Too many requests."],
-  ["insufficient_quota", "Your quota is used up."],
+  ["insufficient_quota", "The prepaid credit is used up."],
   ["budget_exceeded", "The budget is used up."],
   ["account_suspended", "This account is suspended."],
   ["conversation_busy", "An answer in this chat is still running."],
@@ -96,10 +98,11 @@ const ERRORS = new Map([
 
 /**
  * A refusal, for people.
- * @param {{code: string, message: string, afterMs?: number | null}} error
+ * @param {{message: string, afterMs?: number | null} & import("./limit_words.js").LimitFacts} error
  */
-export function errorText({ code, message, afterMs }) {
-  const text = ERRORS.get(code) ?? sentence(message);
+export function errorText(error) {
+  const { code, message, afterMs } = error;
+  const text = limitText(error, new Date()) || (ERRORS.get(code) ?? sentence(message));
   return afterMs ? `${text} Try again in ${seconds(afterMs)}.` : text;
 }
 

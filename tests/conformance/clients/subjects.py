@@ -14,6 +14,7 @@ from server.client_connection import Encoding
 from tests.conformance.clients.steps import Options
 
 Facts = dict[str, Any]
+LIMIT_FACTS = ("dimension", "remaining", "spent", "held", "resets_at_ms")
 
 
 class Subject(Protocol):
@@ -208,7 +209,7 @@ class PythonSubject:
 
 
 def _error(error: ProtocolError | None) -> Facts | None:
-    names = ("code", "message", "retry", "after_ms", "scope", "limit")
+    names = ("code", "message", "retry", "after_ms", "scope", "limit", *LIMIT_FACTS)
     return None if error is None else {name: getattr(error, name) for name in names}
 
 
@@ -266,12 +267,14 @@ ANSWER = """(id) => {
   if (!answer) return null;
   const { text, applied, epoch, status, tokens, paused, cancelling, reason, code, verified, error } = answer;
   const { code: problem, message, retry, afterMs: after_ms, scope, limit } = error ?? {};
+  const { dimension, remaining, spent, held, resetsAtMs: resets_at_ms } = error ?? {};
+  const counted = { dimension, remaining, spent, held, resets_at_ms };
   return {
     text, applied, epoch, status, tokens, paused, cancelling, reason, code, verified,
     moved_because: answer.movedBecause,
     usage: answer.usage?.total ?? null,
     cost: answer.cost?.nano ?? null,
-    error: error && { code: problem, message, retry, after_ms, scope, limit },
+    error: error && { code: problem, message, retry, after_ms, scope, limit, ...counted },
     traces: subject.traces[id] ?? [],
   };
 }"""

@@ -1,0 +1,55 @@
+// What the page says of a limit that refuses: whose it is, of what, and when it begins anew. Pure.
+
+/**
+ * @typedef {{code: string, scope?: string | null, dimension?: string | null,
+ *   resetsAtMs?: number | null}} LimitFacts as in a ProtocolError
+ */
+
+const DAY_MS = 24 * 3600 * 1000;
+const OWNERS = new Map([
+  ["tenant", "Your organization's"],
+  ["project", "This project's"],
+  ["key", "This key's"],
+  ["user", "Your"],
+  ["model", "This model's"],
+]);
+const PERIODS = new Map([
+  ["day", " for today"],
+  ["week", " for this week"],
+  ["month", " for this month"],
+]);
+const RATES = new Map([
+  ["requests_per_minute", "requests a minute"],
+  ["tokens_per_minute", "tokens a minute"],
+  ["input_tokens_per_minute", "tokens asked a minute"],
+  ["output_tokens_per_minute", "tokens answered a minute"],
+  ["concurrency", "answers at once"],
+]);
+
+/**
+ * A sentence about the limit, empty where the refusal is not about one.
+ * @param {LimitFacts} error
+ * @param {Date} now
+ */
+export function limitText({ code, scope, dimension, resetsAtMs }, now) {
+  const owner = OWNERS.get(scope ?? "") ?? "The";
+  if (code === "budget_exceeded") {
+    const anew = resetsAtMs ? `; it begins anew ${whenText(resetsAtMs, now)}` : "";
+    return `${owner} budget${PERIODS.get(dimension ?? "") ?? ""} is used up${anew}.`;
+  }
+  const rate = RATES.get(dimension ?? "");
+  return code === "rate_limited" && rate ? `${owner} limit of ${rate} is reached.` : "";
+}
+
+/**
+ * "at 18:00", "on 1 December", "on 1 December at 01:00": in the reader's own time.
+ * @param {number} atMs
+ * @param {Date} now
+ */
+export function whenText(atMs, now) {
+  const at = new Date(atMs);
+  const time = at.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+  if (atMs - now.getTime() < DAY_MS) return `at ${time}`;
+  const day = at.toLocaleDateString("en-GB", { day: "numeric", month: "long" });
+  return time === "00:00" ? `on ${day}` : `on ${day} at ${time}`;
+}

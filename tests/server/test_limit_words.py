@@ -1,0 +1,59 @@
+"""What a terminal says of a limit that refuses."""
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from server.client_answer import ProtocolError
+from server.limit_words import error_text
+
+NOW_MS = int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp() * 1000)
+DECEMBER_MS = int(datetime(2026, 12, 1, tzinfo=UTC).timestamp() * 1000)
+
+CASES = [
+    (
+        {"code": "budget_exceeded", "scope": "user", "dimension": "month", "resets_at_ms": DECEMBER_MS},
+        "Your budget for this month is used up; it begins anew on 1 December.",
+    ),
+    (
+        {
+            "code": "budget_exceeded",
+            "scope": "project",
+            "dimension": "day",
+            "resets_at_ms": NOW_MS + 3_600_000,
+        },
+        "This project's budget for today is used up; it begins anew at 13:00.",
+    ),
+    (
+        {"code": "budget_exceeded", "scope": "tenant", "dimension": "lifetime"},
+        "Your organization's budget is used up.",
+    ),
+    (
+        {"code": "insufficient_quota", "scope": "tenant", "dimension": "wallet"},
+        "The prepaid credit is used up.",
+    ),
+    (
+        {"code": "rate_limited", "scope": "key", "dimension": "requests_per_minute", "after_ms": 1001},
+        "This key's limit of requests a minute is reached. Try again in 2 seconds.",
+    ),
+    (
+        {"code": "rate_limited", "scope": "user", "dimension": "concurrency", "after_ms": 10},
+        "Your limit of answers at once is reached. Try again in 1 second.",
+    ),
+    ({"code": "overloaded", "after_ms": 3000}, "because (overloaded). Try again in 3 seconds."),
+    ({"code": "id_conflict"}, "because (id_conflict)"),
+]
+
+
+@pytest.mark.parametrize(("error", "said"), CASES, ids=[said for _, said in CASES])
+def test_a_refusal_says_whose_limit_it_is_and_when_it_ends(error: dict[str, object], said: str):
+    """Complaints 25 and 26: whose budget is used up, and when it begins anew, in the reader's own time."""
+    assert error_text(ProtocolError({"message": "because", **error}), NOW_MS, UTC) == said
+
+
+def test_the_hour_is_told_where_a_window_begins_within_a_day_of_the_reader():
+    """A month of a tenant in UTC begins in the evening of a reader in New York."""
+    error = {"code": "budget_exceeded", "scope": "user", "dimension": "month", "resets_at_ms": DECEMBER_MS}
+    said = error_text(ProtocolError({"message": "because", **error}), NOW_MS, ZoneInfo("America/New_York"))
+    assert said.endswith("begins anew on 30 November at 19:00.")
