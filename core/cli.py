@@ -7,6 +7,7 @@ from importlib.metadata import entry_points
 import click
 from pydantic import ValidationError
 
+from core.author import Author, acting_as, process_user
 from core.errors import StartupError
 
 GROUP = "parley.commands"
@@ -30,11 +31,16 @@ class Commands(click.Group):
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="parley")
-def parley() -> None:
+@click.option(
+    "--author", help="Who makes a change, for `parley audit list`. By default the system's user."
+)
+@click.pass_context
+def parley(context: click.Context, author: str | None) -> None:
     """Parley: LLM chat for many tenants on your own GPUs.
 
     Start everything on this machine with `parley up`; talk to it with `parley chat`.
     """
+    context.with_resource(acting_as(Author(author or process_user(), "command")))
 
 
 def main() -> None:
