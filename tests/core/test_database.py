@@ -18,7 +18,10 @@ import billing.audit_tables
 import billing.ledger_tables
 import billing.limit_tables
 import billing.noisy_tables
+import billing.pool_tables
+import billing.price_tables
 import billing.reconciliation_tables
+import billing.wallet_tables
 import engine.tables
 import server.tables
 from billing.tables import PriceBook, Tenant
@@ -31,7 +34,10 @@ TABLES_OF_ALL_PACKAGES = (
     billing.ledger_tables,
     billing.limit_tables,
     billing.noisy_tables,
+    billing.pool_tables,
+    billing.price_tables,
     billing.reconciliation_tables,
+    billing.wallet_tables,
     engine.tables,
     server.tables,
 )

@@ -1,0 +1,156 @@
+"""Tables of prepaid money, of what was spent in budgets' windows, of alerts, and of what is to be sent."""
+
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, CheckConstraint, ForeignKeyConstraint, Index, UniqueConstraint, text
+from sqlmodel import Field
+
+from core.database import Record
+
+
+class Wallet(Record, table=True):
+    """A prepaid tenant. Its requests that are posted after `opened_line_seq` are paid from its grants.
+
+    `posted_nano`: what these requests cost so far, corrections included, whether a grant paid it or not.
+    `top_up_*`: the last grant that counts as a top-up; `low_percents`: per cents of it that alert when no
+    more is left."""
+
+    __table_args__ = (
+        CheckConstraint("posted_nano >= 0", name="ck_wallet_posted"),
+        ForeignKeyConstraint(["tenant_id"], ["tenant.tenant_id"], name="fk_wallet_tenant"),
+    )
+
+    tenant_id: str = Field(primary_key=True)
+    opened_line_seq: int = Field(sa_type=BigInteger)
+    posted_nano: int = Field(default=0, sa_type=BigInteger)
+    top_up_grant_id: str = ""
+    top_up_nano: int = Field(default=0, sa_type=BigInteger)
+    low_percents: list[int] = Field(sa_type=JSON)
+    created_ms: int = Field(sa_type=BigInteger)
+
+
+class WalletGrant(Record, table=True):
+    """Money put into a wallet. `kind`: paid or promo. Of several, the lowest `priority` is spent first, then
+    what expires first, then the oldest.
+
+    `left_nano` follows from the ledger, account `wallet:<kind>:<id>`; it is kept so that posting need not sum
+    it. `idempotency_key`: the caller's own name for this grant, so that none is made twice."""
+
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "idempotency_key", name="uq_wallet_grant_key"),
+        CheckConstraint("kind IN ('paid', 'promo')", name="ck_wallet_grant_kind"),
+        CheckConstraint("amount_nano > 0", name="ck_wallet_grant_amount"),
+        CheckConstraint("left_nano >= 0 AND left_nano <= amount_nano", name="ck_wallet_grant_left"),
+        ForeignKeyConstraint(["tenant_id"], ["wallet.tenant_id"], name="fk_wallet_grant_wallet"),
+        Index(
+            "ix_wallet_grant_open",
+            "tenant_id",
+            "expires_ms",
+            sqlite_where=text("left_nano > 0"),
+            postgresql_where=text("left_nano > 0"),
+        ),
+    )
+
+    tenant_id: str = Field(primary_key=True)
+    id: str = Field(primary_key=True)
+    kind: str
+    priority: int
+    amount_nano: int = Field(sa_type=BigInteger)
+    left_nano: int = Field(sa_type=BigInteger)
+    expires_ms: int | None = Field(default=None, sa_type=BigInteger)
+    idempotency_key: str
+    author: str = ""
+    note: str = ""
+    created_ms: int = Field(sa_type=BigInteger)
+
+
+class WalletUse(Record, table=True):
+    """What a transaction took from a grant for a request; below zero: gave back by a correction. Rows are
+    added, never changed. What a request cost beyond its rows is owed (`receivable`)."""
+
+    tenant_id: str = Field(primary_key=True)
+    request_id: str = Field(primary_key=True)
+    txn_seq: int = Field(primary_key=True, sa_type=BigInteger)
+    grant_id: str = Field(primary_key=True)
+    amount_nano: int = Field(sa_type=BigInteger)
+
+
+class BudgetSpent(Record, table=True):
+    """What was spent by one project, key, user or model, or the tenant (`scope_id` empty), in one window of
+    the times of acceptance. Follows from the lines; kept so that posting need not sum them."""
+
+    tenant_id: str = Field(primary_key=True)
+    scope: str = Field(primary_key=True)
+    scope_id: str = Field(primary_key=True)
+    period: str = Field(primary_key=True)
+    window_start_ms: int = Field(primary_key=True, sa_type=BigInteger)
+    spent_nano: int = Field(sa_type=BigInteger)
+
+
+class BudgetWatermark(Record, table=True):
+    """The last line of a tenant that is in its rows of BudgetSpent."""
+
+    tenant_id: str = Field(primary_key=True)
+    line_seq: int = Field(sa_type=BigInteger)
+
+
+class BudgetAlert(Record, table=True):
+    """A threshold that was reached: each once a budget, `scope_id` and window. `budget_id` empty: the wallet
+    fell to a per cent of its last top-up, the grant `scope_id`."""
+
+    tenant_id: str = Field(primary_key=True)
+    budget_id: str = Field(primary_key=True)
+    scope_id: str = Field(primary_key=True)
+    window_start_ms: int = Field(primary_key=True, sa_type=BigInteger)
+    threshold: int = Field(primary_key=True)
+    limit_nano: int = Field(sa_type=BigInteger)
+    spent_nano: int = Field(sa_type=BigInteger)
+    created_ms: int = Field(sa_type=BigInteger)
+
+
+class AlertTarget(Record, table=True):
+    """Where a tenant's alerts go. `kind`: webhook (`address` is a URL, messages are signed with `secret`) or
+    email."""
+
+    __table_args__ = (
+        CheckConstraint("kind IN ('webhook', 'email')", name="ck_alert_target_kind"),
+        ForeignKeyConstraint(["tenant_id"], ["tenant.tenant_id"], name="fk_alert_target_tenant"),
+    )
+
+    tenant_id: str = Field(primary_key=True)
+    id: str = Field(primary_key=True)
+    kind: str
+    address: str
+    secret: str = ""
+    author: str = ""
+    created_ms: int = Field(sa_type=BigInteger)
+    ended_ms: int | None = Field(default=None, sa_type=BigInteger)
+
+
+class Outbox(Record, table=True):
+    """A message that must be sent at least once, written in the transaction that is its cause.
+
+    `state`: waiting, sent or failed. A sender has the row until `claimed_until_ms`. `idempotency_key` goes
+    with the message, so that its receiver can tell a repetition."""
+
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "idempotency_key", name="uq_outbox_key"),
+        CheckConstraint("state IN ('waiting', 'sent', 'failed')", name="ck_outbox_state"),
+        Index("ix_outbox_due", "state", "next_attempt_ms"),
+    )
+
+    tenant_id: str = Field(primary_key=True)
+    id: str = Field(primary_key=True)
+    topic: str
+    target_id: str
+    idempotency_key: str
+    payload: dict[str, Any] = Field(sa_type=JSON)
+    state: str = "waiting"
+    attempts: int = 0
+    next_attempt_ms: int = Field(sa_type=BigInteger)
+    claimed_by: str = ""
+    claimed_until_ms: int = Field(default=0, sa_type=BigInteger)
+    first_sent_ms: int | None = Field(default=None, sa_type=BigInteger)
+    ended_ms: int | None = Field(default=None, sa_type=BigInteger)
+    last_error: str = ""
+    created_ms: int = Field(sa_type=BigInteger)
