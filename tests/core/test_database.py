@@ -20,6 +20,8 @@ import billing.limit_tables
 import billing.noisy_tables
 import billing.pool_tables
 import billing.price_tables
+import billing.pool_tables
+import billing.price_tables
 import billing.reconciliation_tables
 import billing.wallet_tables
 import engine.tables
@@ -34,6 +36,8 @@ TABLES_OF_ALL_PACKAGES = (
     billing.ledger_tables,
     billing.limit_tables,
     billing.noisy_tables,
+    billing.pool_tables,
+    billing.price_tables,
     billing.pool_tables,
     billing.price_tables,
     billing.reconciliation_tables,
