@@ -20,8 +20,6 @@ import billing.limit_tables
 import billing.noisy_tables
 import billing.pool_tables
 import billing.price_tables
-import billing.pool_tables
-import billing.price_tables
 import billing.reconciliation_tables
 import billing.wallet_tables
 import engine.tables
@@ -36,8 +34,6 @@ TABLES_OF_ALL_PACKAGES = (
     billing.ledger_tables,
     billing.limit_tables,
     billing.noisy_tables,
-    billing.pool_tables,
-    billing.price_tables,
     billing.pool_tables,
     billing.price_tables,
     billing.reconciliation_tables,
