@@ -1,11 +1,35 @@
 """The door of this package: what the engine, the server and the console may import from billing (besides
 billing.usage, which owns the usage event)."""
 
+from billing.limit_book import LimitBook
+from billing.limit_rows import (
+    LIMITS_CHANGED,
+    end_budget,
+    end_policy,
+    list_budgets,
+    list_policies,
+    override_budget,
+    set_budget,
+    set_policy,
+)
+from billing.limits import UNLIMITED, Dimension, Limits, Mode, Scope
 from billing.money import to_display, to_text
 from billing.periods import Period, Window, window_at, zone_named
 from billing.price_book import pinned_prices
 from billing.prices import Counts, Line, Meter, counts_of, rate
-from billing.quota import Admission, AdmissionState, Admitted, Canceller, Directory, Extension, Quota, Settled
+from billing.quota import (
+    Admission,
+    AdmissionState,
+    Admitted,
+    Canceller,
+    Directory,
+    Extension,
+    LimitUse,
+    Quota,
+    Remaining,
+    Settled,
+    Standing,
+)
 from billing.reports import GroupBy, Usage, usage_in
 from billing.tables import ApiKey, PoolTerms, Project, Tenant
 from billing.tenancy import (
@@ -35,9 +59,11 @@ __all__ = [
     "CONTROL_CHANNEL",
     "DEFAULT_PROJECT",
     "DEFAULT_SCOPES",
+    "LIMITS_CHANGED",
     "PRIORITIES",
     "SCOPES",
     "TERMS_CHANGED",
+    "UNLIMITED",
     "Admission",
     "AdmissionState",
     "Admitted",
@@ -45,18 +71,26 @@ __all__ = [
     "Canceller",
     "ControlNews",
     "Counts",
+    "Dimension",
     "Directory",
     "Extension",
     "GroupBy",
+    "LimitBook",
+    "LimitUse",
+    "Limits",
     "Line",
     "Meter",
+    "Mode",
     "Period",
     "PinnedPrices",
     "PoolTerms",
     "Principal",
     "Project",
     "Quota",
+    "Remaining",
+    "Scope",
     "Settled",
+    "Standing",
     "Tenant",
     "Usage",
     "UsageEvent",
@@ -67,16 +101,23 @@ __all__ = [
     "create_key",
     "create_project",
     "create_tenant",
+    "end_budget",
+    "end_policy",
     "find_project",
     "find_tenant",
+    "list_budgets",
     "list_keys",
+    "list_policies",
     "list_tenants",
     "list_terms",
+    "override_budget",
     "pinned_prices",
     "principal_of_key",
     "rate",
     "revoke_key",
     "rotate_key",
+    "set_budget",
+    "set_policy",
     "set_terms",
     "to_display",
     "to_text",

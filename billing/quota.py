@@ -4,7 +4,7 @@ Decides nothing itself: the scripts do. Every call is idempotent per request id.
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +12,9 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from billing.limits import UNLIMITED, Limits
 from billing.usage import PinnedPrices, UsageEvent
+from core.database import Database
 from core.errors import Refusal
 from core.redis import Client, Script
 from core.settings import Settings
@@ -21,6 +23,7 @@ UNLIMITED_TOKENS = 1 << 30
 CONCURRENCY_GRACE_MS = 60_000
 SETTLED_KEEP_MS = 15 * 60_000
 CANCEL_MARK_MS = 60_000
+STALE_MS = 60_000
 
 _FOLDER = Path(__file__).parent / "lua"
 _ADMIT = Script(_FOLDER / "admit.lua")
@@ -59,11 +62,51 @@ class Admission:
     deadline_ms: int
     prices: PinnedPrices
     now_ms: int = 0
+    limits: Limits = UNLIMITED
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """How much of a limit is left, and when it is whole again (None: never by itself). Money in nano-USD."""
+
+    limit: int
+    remaining: int
+    resets_at_ms: int | None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Of the enforced limits that applied to a request, those with the least left; None: there is none."""
+
+    requests: Remaining | None = None
+    tokens: Remaining | None = None
+    budget: Remaining | None = None
+
+
+@dataclass(frozen=True)
+class LimitUse:
+    """One limit and how much of it is used. `dimension`: a policy's, a budget's period, or `wallet`.
+
+    `spent` is what is posted (money) or taken (units), `held` what open requests hold of money."""
+
+    scope: str
+    scope_id: str
+    model_glob: str
+    dimension: str
+    shadow: bool
+    hard: bool
+    limit: int
+    burst: int | None
+    spent: int
+    held: int
+    remaining: int
+    resets_at_ms: int | None
 
 
 @dataclass(frozen=True)
 class Admitted:
-    """What the request is bound to. `cancelled`: a cancel came first, end it with zero usage.
+    """What the request is bound to. `cancelled`: a cancel came first, end it with zero usage. `shadowed`:
+    what limits in shadow mode would have answered.
 
     `dup` says that an admission existed, not that the request reached the queue: its gateway may have died
     between. While `state` is open, enqueue it all the same, which creates or returns."""
@@ -76,6 +119,8 @@ class Admitted:
     cancelled: bool
     granted: int
     state: AdmissionState
+    standing: Standing = Standing()
+    shadowed: Sequence[Refusal] = ()
 
 
 @dataclass(frozen=True)
@@ -132,11 +177,12 @@ class Canceller:
 
 
 class Quota:
-    """The tenant slot. Stateless: any process may hold one."""
+    """The tenant slot. Stateless: any process may hold one. `db`: where budgets are read from the books."""
 
-    def __init__(self, redis: Client, settings: Settings) -> None:
+    def __init__(self, redis: Client, settings: Settings, db: Database | None = None) -> None:
         self._redis = redis
         self._settings = settings
+        self._db = db
 
     async def admit(self, a: Admission) -> Admitted | Refusal:
         """Bind the request to pool, fingerprint and prices, or return its first binding."""
@@ -181,8 +227,10 @@ class Quota:
             case _:
                 raise AssertionError(f"extend answered {reply!r}")
 
-    async def settle(self, event: UsageEvent) -> Settled:
-        """Close the request with what it used. Only the first call counts."""
+    async def settle(self, event: UsageEvent, line_seq: int | None = None) -> Settled:
+        """Close the request with what it used. Only the first call counts.
+
+        `line_seq`: the last of its lines in the books, where it is in them."""
         keys = [_rq(event.tenant, event.request), _open(event.tenant), posted_key(event.tenant)]
         tokens_in = event.input_uncached + event.input_cached
         tokens_out = event.output_text + event.output_reasoning
@@ -215,6 +263,18 @@ class Quota:
         reply: list[bytes] = await _CANCEL(self._redis, keys, [CANCEL_MARK_MS, canceller.member])
         fields = dict(zip(reply[::2], reply[1::2], strict=True))
         return _directory(tenant, id, fields) if fields else None
+
+    async def use(self, tenant: str, limits: Limits, now_ms: int = 0) -> Sequence[LimitUse]:
+        """How much of each of these limits is used. Changes nothing."""
+        return ()
+
+    async def open_tenants(self) -> set[str]:
+        """The tenants that may have open requests."""
+        return set()
+
+    async def stale(self, tenant: str, older_than_ms: int = STALE_MS) -> Sequence[tuple[str, str]]:
+        """Requests that have been open for longer: (id, pool)."""
+        return ()
 
     async def open_requests(self, tenant: str) -> int:
         """How many requests of the tenant are admitted and not settled."""
