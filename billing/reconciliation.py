@@ -1,0 +1,177 @@
+"""Compares the books that must agree, remembers since when they do not, and says so.
+
+The comparisons are pure (billing/compared.py) or beside what they read (billing/reconciliation_*.py). Chaos
+runs judge by the same functions.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from redis.exceptions import RedisError
+from sqlalchemy.exc import DBAPIError
+from sqlmodel import col, select
+
+from billing import instruments
+from billing.compared import Check, Compared, State
+from billing.quota import Quota
+from billing.reconciliation_books import BOOK_CHECKS, compare_books
+from billing.reconciliation_slots import Streams, compare_holds, look_at_streams, posted_sums, slot_sums
+from billing.reconciliation_tables import ReconItem
+from billing.tables import PLATFORM
+from billing.tenancy import list_tenants
+from core.clock import now_ms
+from core.database import Database
+from core.pools import known_pools
+from core.redis import Client
+from core.settings import Settings
+from core.telemetry import logger
+
+log = logger(__name__)
+
+EVERY_SECONDS = 60.0
+LEASE_MS = 50_000
+LOOKS_MAX = 5
+LOOK_SECONDS = 0.1
+OF_A_TENANT = frozenset({*BOOK_CHECKS, Check.R4, Check.R8})
+EVERYTHING = frozenset(Check)
+
+
+class Reconciliation:
+    """Everything that is compared, over one database and one Redis. Reads only, but for what it remembers."""
+
+    def __init__(self, db: Database, redis: Client, settings: Settings) -> None:
+        self._db = db
+        self._redis = redis
+        self._settings = settings
+        self._quota = Quota(redis, settings)
+
+    async def run(
+        self, checks: Collection[Check] = EVERYTHING, tenant_id: str | None = None, whole: bool = False
+    ) -> list[Compared]:
+        """The comparisons of one tenant, or of all and of the pools, with since when each differs.
+
+        `whole`: read the books from their first row, not from where they were last found whole."""
+        tenants = [tenant_id] if tenant_id else [each.tenant_id for each in await list_tenants(self._db)]
+        compared: list[Compared] = []
+        if OF_A_TENANT & set(checks):
+            for each in tenants:
+                compared += await self._of_tenant(each, checks, whole)
+        return await remember(self._db, compared, checks, tenant_id, now_ms())
+
+    async def _of_tenant(self, tenant_id: str, checks: Collection[Check], whole: bool) -> list[Compared]:
+        books = await self._settled_books(tenant_id, whole)
+        if Check.R8 in checks:
+            streams = await self._streams()
+            drained = not streams.unread
+            holds = await compare_holds(self._db, self._redis, self._quota, tenant_id, now_ms(), drained)
+            books.append(holds)
+        return [each for each in books if each.check in checks]
+
+    async def _settled_books(self, tenant_id: str, whole: bool) -> list[Compared]:
+        """The books and, beside them, the slot: looked at again while they differ and something moves."""
+        compared, found = await self._books_and_slot(tenant_id, whole)
+        for _ in range(LOOKS_MAX - 1):
+            if all(each.state is not State.WAITING for each in found):
+                break
+            await asyncio.sleep(LOOK_SECONDS)
+            compared, found = await self._books_and_slot(tenant_id, whole=False)
+        return [*compared, *found]
+
+    async def _books_and_slot(self, tenant_id: str, whole: bool) -> tuple[list[Compared], list[Compared]]:
+        before, slot_before = await self._streams(), await slot_sums(self._redis, tenant_id)
+        compared, sums = await compare_books(self._db, tenant_id, now_ms(), whole)
+        slot, after = await slot_sums(self._redis, tenant_id), await self._streams()
+        moved = slot != slot_before or after.last_ids != before.last_ids
+        now = now_ms()
+        waiting = after.waiting(now) or before.waiting(now) or ("requests end now" if moved else "")
+        return compared, posted_sums(tenant_id, sums, slot, waiting)
+
+    async def _streams(self) -> Streams:
+        pools = {self._settings.pool, *await known_pools(self._redis, self._settings)}
+        return await look_at_streams(self._redis, pools)
+
+
+async def remember(
+    db: Database, compared: Sequence[Compared], checks: Collection[Check], tenant_id: str | None, now: int
+) -> list[Compared]:
+    """Keep what differs, resolve what no longer does, and say how long each has differed. What waits stays as
+    it was. Of all tenants, or of one."""
+    async with db.transaction() as session:
+        statement = select(ReconItem).where(col(ReconItem.resolved_ms).is_(None))
+        statement = statement.where(col(ReconItem.check_id).in_(sorted(checks)))
+        if tenant_id is not None:
+            statement = statement.where(col(ReconItem.tenant_id) == tenant_id)
+        items = {
+            (each.tenant_id, each.check_id, each.subject): each for each in await session.exec(statement)
+        }
+        aged: list[Compared] = []
+        for each in compared:
+            item = items.pop((each.tenant_id, each.check.value, each.subject), None)
+            if each.state is State.DIFFERS:
+                session.add(item := _seen(item, each, now))
+            elif item is not None and each.state is State.EQUAL:
+                item.resolved_ms = now
+                session.add(item)
+            aged.append(each.aged(now - item.first_seen_ms) if item and not item.resolved_ms else each)
+        for item in items.values():  # what was compared then is not there any more
+            item.resolved_ms = now
+            session.add(item)
+    return aged
+
+
+def _seen(item: ReconItem | None, compared: Compared, now: int) -> ReconItem:
+    item = item or ReconItem(
+        tenant_id=compared.tenant_id,
+        check_id=compared.check.value,
+        subject=compared.subject,
+        first_seen_ms=now,
+        last_seen_ms=now,
+        expected=0,
+        actual=0,
+        difference=0,
+    )
+    item.last_seen_ms, item.detail = now, compared.detail
+    item.expected, item.actual, item.difference = compared.expected, compared.actual, compared.difference
+    return item
+
+
+async def watch(db: Database, redis: Client, settings: Settings, stop: asyncio.Event) -> None:
+    """Compare once a minute until `stop`, one process of the installation at a time; show it as metrics."""
+    reconciliation = Reconciliation(db, redis, settings)
+    name = secrets.token_hex(8)
+    while not stop.is_set():
+        try:
+            client: Any = redis
+            if await client.set(f"{settings.installation}:reconciling", name, nx=True, px=LEASE_MS):
+                report(await reconciliation.run())
+        except (RedisError, DBAPIError, OSError) as error:
+            log.warning("reconciliation interrupted", error=str(error))
+        try:
+            async with asyncio.timeout(EVERY_SECONDS):
+                await stop.wait()
+        except TimeoutError:
+            pass
+
+
+def report(compared: Sequence[Compared]) -> None:
+    """Metrics by check, and a line in the log for each difference."""
+    differing = {check.value: 0 for check in Check}
+    differences = dict(differing)
+    for each in compared:
+        if each.state is State.DIFFERS:
+            differing[each.check.value] += 1
+            differences[each.check.value] += abs(each.difference)
+    instruments.show_differences(differing, differences)
+    for each in compared:
+        if each.state is State.DIFFERS:
+            log.error(
+                "books differ",
+                check=each.check.value,
+                tenant=each.tenant_id or PLATFORM,
+                subject=each.subject,
+                expected=each.expected,
+                actual=each.actual,
+                age_ms=each.age_ms,
+            )

@@ -1,0 +1,95 @@
+"""Deaths on demand, for crash tests: a process kills itself with SIGKILL where it passes a named point.
+
+Off unless PARLEY_FAILPOINTS names points, as `biller.before_commit` or, for the third pass,
+`biller.before_commit:3`; several are separated by commas. It is obeyed only where PARLEY_TEST_CRASHES says
+`kill-this-process`; else the process refuses to start. A point kills once in an installation: the file
+`crashes/POINT` under PARLEY_HOME says that it did.
+"""
+
+import os
+import signal
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+
+from core.errors import StartupError
+
+POINTS = "PARLEY_FAILPOINTS"
+CONSENT = "PARLEY_TEST_CRASHES"
+CONSENT_VALUE = "kill-this-process"
+FOLDER = "crashes"
+
+
+class Point(StrEnum):
+    """Where a process may die: between two steps of which the second repairs, or repeats, the first."""
+
+    BILLER_AFTER_READ = "biller.after_read"
+    BILLER_BEFORE_COMMIT = "biller.before_commit"
+    BILLER_AFTER_COMMIT = "biller.after_commit"
+    BILLER_AFTER_SETTLE = "biller.after_settle"
+    BILLER_AFTER_ACKNOWLEDGE = "biller.after_acknowledge"
+    GATEWAY_AFTER_ADMIT = "gateway.after_admit"
+    GATEWAY_AFTER_ENQUEUE = "gateway.after_enqueue"
+    GATEWAY_BEFORE_RELEASE = "gateway.before_release"
+    WORKER_BEFORE_END = "worker.before_end"
+    WORKER_AFTER_END = "worker.after_end"
+    WORKER_BEFORE_EXTEND = "worker.before_extend"
+    WORKER_AFTER_EXTEND = "worker.after_extend"
+
+
+_left: dict[Point, int] = {}
+_folder = Path()
+
+
+def reached(point: Point) -> None:
+    """Die here where that was asked for. Costs a look at an empty mapping otherwise."""
+    if _left:
+        _pass(point)
+
+
+def arm(home: Path, environment: Mapping[str, str]) -> None:
+    """Obey PARLEY_FAILPOINTS from now on. Raises StartupError where it cannot be read or must not be set."""
+    global _folder
+    _left.clear()
+    asked = environment.get(POINTS, "")
+    if not asked:
+        return
+    if environment.get(CONSENT) != CONSENT_VALUE:
+        raise StartupError(f"{POINTS} kills this process: it is for crash tests only. Unset it")
+    _folder = home / FOLDER
+    _left.update(_parsed(asked))
+
+
+def burnt(home: Path) -> set[Point]:
+    """The points at which a process of this installation died."""
+    folder = home / FOLDER
+    return {Point(path.name) for path in folder.iterdir()} if folder.is_dir() else set()
+
+
+def _parsed(asked: str) -> dict[Point, int]:
+    found: dict[Point, int] = {}
+    for part in asked.split(","):
+        name, _, count = part.strip().partition(":")
+        try:
+            found[Point(name)] = int(count or 1)
+        except ValueError as error:
+            known = ", ".join(point.value for point in Point)
+            raise StartupError(f"{POINTS}: {part!r} is not POINT or POINT:n with one of {known}") from error
+    return found
+
+
+def _pass(point: Point) -> None:
+    left = _left.get(point, 0)
+    if left:
+        _left[point] = left - 1
+    if left == 1 and _first(point):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _first(point: Point) -> bool:
+    _folder.mkdir(mode=0o700, exist_ok=True)
+    try:
+        (_folder / point.value).touch(mode=0o600, exist_ok=False)
+    except FileExistsError:
+        return False
+    return True

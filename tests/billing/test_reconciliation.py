@@ -1,0 +1,223 @@
+"""Reconciliation: books that agree are said to agree, and each planted fault is found by its check."""
+
+from collections.abc import Sequence
+
+import pytest
+from redis.asyncio import Redis
+from sqlalchemy import text
+
+from billing.biller import post
+from billing.compared import BookSums, Check, Compared, State, lines_and_revenue, receivable
+from billing.ended import EndedStream
+from billing.quota import Admission, Quota, posted_key
+from billing.reconciliation import Reconciliation, remember
+from billing.reconciliation_slots import Streams
+from billing.usage import ENDED_FIELD, UsageEvent, encode, ended_stream
+from core.database import Database
+from core.settings import Settings
+from tests.billing.events import PRICES, an_event
+
+NOW = 1_000_000
+
+
+async def admitted(redis: Redis, settings: Settings, request: str, **changes: object) -> None:
+    """An open admission of tenant t1."""
+    facts: dict[str, object] = {"deadline_ms": 1 << 42} | changes
+    admission = Admission(
+        tenant="t1",
+        id=request,
+        body_hash="h",
+        owner_key="k1",
+        project="p1",
+        user="u1",
+        model="smollm2",
+        pool="default",
+        fingerprint="f1",
+        input_tokens=12,
+        chunk_tokens=256,
+        prices=PRICES,
+        **facts,  # pyright: ignore[reportArgumentType]
+    )
+    await Quota(redis, settings).admit(admission)
+
+
+async def billed(database: Database, redis: Redis, settings: Settings, *events: UsageEvent) -> None:
+    """Admitted, posted and settled."""
+    for event in events:
+        await admitted(redis, settings, event.request)
+        await Quota(redis, settings).settle(event)
+    await post(database, "default", [encode(event) for event in events])
+
+
+async def found(database: Database, redis: Redis, settings: Settings, whole: bool = False) -> list[Compared]:
+    """All comparisons of tenant t1."""
+    return await Reconciliation(database, redis, settings).run(tenant_id="t1", whole=whole)
+
+
+def differing(compared: Sequence[Compared]) -> set[str]:
+    """Which checks differ."""
+    return {each.check.value for each in compared if each.state is State.DIFFERS}
+
+
+async def test_books_that_agree_are_said_to_agree(
+    database: Database, redis: Redis, settings: Settings
+) -> None:
+    """Every check of a tenant is there and equal, at once and when only what is new is read."""
+    await billed(database, redis, settings, an_event("r1"), an_event("r2", output_text=0, reason="error"))
+    first = await found(database, redis, settings)
+    assert {each.state for each in first} == {State.EQUAL}
+    assert {each.check for each in first} >= {Check.R1, Check.R2, Check.R4, Check.R7, Check.R8}
+    await billed(database, redis, settings, an_event("r3"))
+    again = await found(database, redis, settings)
+    assert {each.state for each in again} == {State.EQUAL}
+    totals = {each.subject: each.actual for each in again if each.check is Check.R4}
+    assert totals["requests"] == 3
+    whole = await found(database, redis, settings, whole=True)
+    assert [(each.subject, each.expected) for each in whole] == [(e.subject, e.expected) for e in again]
+
+
+@pytest.mark.parametrize(
+    ("statement", "checks"),
+    [
+        (
+            "UPDATE usage_line SET amount_nano = amount_nano + 1 WHERE meter = 'output'",
+            {"R1", "R2", "R4", "R7"},
+        ),
+        (
+            "UPDATE ledger_entry SET amount_nano = amount_nano - 1 WHERE account = 'revenue:input'",
+            {"R1", "R7"},
+        ),
+        ("UPDATE ledger_entry SET amount_nano = amount_nano + 1 WHERE account = 'receivable'", {"R2", "R7"}),
+        ("UPDATE usage_line SET quantity = quantity + 1 WHERE meter = 'output'", {"R4", "R7"}),
+        ("UPDATE ledger_txn SET posted_ms = posted_ms + 1", {"R7"}),
+        ("DELETE FROM usage_line WHERE number = 0", {"R4", "R7"}),
+    ],
+)
+async def test_a_change_in_the_books_is_found(
+    statement: str, checks: set[str], database: Database, redis: Redis, settings: Settings
+) -> None:
+    """Each change by hand is found by the checks that it breaks, and by no other."""
+    await billed(database, redis, settings, an_event("r1"))
+    async with database.transaction() as session:
+        await (await session.connection()).execute(text(statement))
+    assert differing(await found(database, redis, settings)) == checks
+
+
+async def test_a_change_behind_the_mark_is_found_by_the_whole_reading(
+    database: Database, redis: Redis, settings: Settings
+) -> None:
+    """The minute's look reads what is new; the whole one reads everything."""
+    await billed(database, redis, settings, an_event("r1"))
+    assert not differing(await found(database, redis, settings))
+    async with database.transaction() as session:
+        connection = await session.connection()
+        await connection.execute(text("UPDATE usage_line SET ended_ms = ended_ms + 1"))
+    assert not differing(await found(database, redis, settings))
+    assert differing(await found(database, redis, settings, whole=True)) == {"R7"}
+
+
+async def test_books_whose_end_was_cut_off_are_found(
+    database: Database, redis: Redis, settings: Settings
+) -> None:
+    """Who deletes the last transaction and moves the head back meets the hash that was kept."""
+    await billed(database, redis, settings, an_event("r1"))
+    await billed(database, redis, settings, an_event("r2"))
+    assert not differing(await found(database, redis, settings))
+    async with database.transaction() as session:
+        connection = await session.connection()
+        for statement in (
+            "DELETE FROM ledger_entry WHERE txn_seq = 2",
+            "DELETE FROM usage_line WHERE seq > (SELECT last_line_seq FROM ledger_txn WHERE seq = 1)",
+            "UPDATE ledger_head SET txn_seq = 1, sha256 = (SELECT sha256 FROM ledger_txn WHERE seq = 1),"
+            " line_seq = (SELECT last_line_seq FROM ledger_txn WHERE seq = 1)",
+            "DELETE FROM ledger_txn WHERE seq = 2",
+        ):
+            await connection.execute(text(statement))
+    assert "R7" in differing(await found(database, redis, settings))
+
+
+async def test_a_slot_that_counted_otherwise_is_found_and_resolved(
+    database: Database, redis: Redis, settings: Settings
+) -> None:
+    """R4 says by how much, and since when; once it is mended it is no difference any more."""
+    await billed(database, redis, settings, an_event("r1"))
+    await redis.hincrby(posted_key("t1"), "cost_nano", 7)
+    (cost,) = [each for each in await found(database, redis, settings) if each.state is State.DIFFERS]
+    assert (cost.check, cost.subject, cost.difference) == (Check.R4, "cost", 7)
+    await redis.hincrby(posted_key("t1"), "cost_nano", -7)
+    assert not differing(await found(database, redis, settings))
+
+
+async def test_what_is_unread_is_no_false_alarm(database: Database, redis: Redis, settings: Settings) -> None:
+    """A worker settles before the biller posts: until the stream is drained R4 waits."""
+    await billed(database, redis, settings, an_event("r1"))
+    event = an_event("r2")
+    await admitted(redis, settings, "r2")
+    await redis.xadd(ended_stream("default"), {ENDED_FIELD: encode(event)})
+    await Quota(redis, settings).settle(event)
+    waiting = [each for each in await found(database, redis, settings) if each.state is not State.EQUAL]
+    assert {each.state for each in waiting} == {State.WAITING}
+    assert "not drained: 1 unread" in waiting[0].waiting
+    stream = EndedStream(redis, "default", "c")
+    await stream.ensure_groups()
+    deliveries = await stream.read()
+    await post(database, "default", [each.data for each in deliveries])
+    await stream.acknowledge(deliveries)
+    assert {each.state for each in await found(database, redis, settings)} == {State.EQUAL}
+
+
+def test_streams_say_how_much_they_hold_and_since_when() -> None:
+    """In seconds; nothing where they are drained."""
+    assert Streams(("1-0",)).waiting(9_000) == ""
+    assert Streams(("1-0",), 3, 2_000).waiting(9_000) == "not drained: 3 unread, the oldest for 7 s"
+
+
+@pytest.mark.parametrize("how", ["lease over", "billed", "never queued", "live"])
+async def test_holds_that_nobody_will_close_are_found(
+    how: str, database: Database, redis: Redis, settings: Settings
+) -> None:
+    """Past its deadline and grace, billed already, or never in a queue; one that runs is none."""
+    changes: dict[str, dict[str, object]] = {"lease over": {"deadline_ms": 5_000}}
+    if how == "never queued":
+        changes[how] = {"now_ms": 1_000}
+    await admitted(redis, settings, "r1", **changes.get(how, {}))
+    if how == "live":
+        await redis.hset("{p:default}req:t1:r1", "status", "run")
+    if how == "billed":
+        await post(database, "default", [encode(an_event("r1"))])
+    compared = await Reconciliation(database, redis, settings).run({Check.R8}, "t1")
+    (holds,) = compared
+    assert holds.actual == (0 if how == "live" else 1)
+
+
+async def test_a_difference_is_remembered_from_when_it_was_first_seen(database: Database) -> None:
+    """Its age grows while it lasts; what waits leaves it open; a new one later begins at nought."""
+    wrong = Compared(Check.R4, "t1", "cost", "nano", 5, 7)
+    checks = {Check.R4}
+    assert (await remember(database, [wrong], checks, "t1", NOW))[0].age_ms == 0
+    assert (await remember(database, [wrong], checks, "t1", NOW + 500))[0].age_ms == 500
+    waits = Compared(Check.R4, "t1", "cost", "nano", 5, 7, waiting="not drained")
+    assert (await remember(database, [waits], checks, "t1", NOW + 600))[0].age_ms == 600
+    equal = Compared(Check.R4, "t1", "cost", "nano", 7, 7)
+    assert (await remember(database, [equal], checks, "t1", NOW + 700))[0].age_ms == 0
+    assert (await remember(database, [wrong], checks, "t1", NOW + 800))[0].age_ms == 0
+
+
+def test_revenue_is_compared_by_meter() -> None:
+    """A true-up and an adjustment count with their meter; an account without lines is a difference."""
+    sums = BookSums(
+        amounts={"usage:input": 100, "adjust:input": -10, "true_up:output": 5},
+        accounts={"usage:revenue:input": -100, "adjust:revenue:input": 10, "usage:revenue:reasoning": -3},
+    )
+    assert [(each.subject, each.difference) for each in lines_and_revenue("t1", sums)] == [
+        ("input", 0),
+        ("output", -5),
+        ("reasoning", 3),
+    ]
+
+
+def test_what_a_wallet_paid_is_not_owed() -> None:
+    """Charged 100: 60 from the wallet, 40 owed. Grants made elsewhere do not count."""
+    accounts = {"usage:receivable": 40, "usage:wallet_paid": 60, "usage:revenue:input": -100}
+    sums = BookSums(amounts={"usage:input": 100}, accounts={**accounts, "grant:wallet_paid": -500})
+    assert receivable("t1", sums).difference == 0
