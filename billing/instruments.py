@@ -1,5 +1,9 @@
 """Billing's metrics. Labels come from enums only: never a tenant, a key or a request."""
 
+from collections.abc import Callable, Iterable, Mapping
+
+from opentelemetry.metrics import CallbackOptions, Observation
+
 from core.telemetry import meter
 
 _meter = meter("billing")
@@ -13,4 +17,29 @@ events_quarantined = _meter.create_counter(
 )
 posting_lag = _meter.create_histogram(
     "parley_billing_posting_lag", unit="ms", description="from a request's end to its posting"
+)
+
+_differing: dict[str, int] = {}
+_differences: dict[str, int] = {}
+
+
+def show_differences(differing: Mapping[str, int], differences: Mapping[str, int]) -> None:
+    """What the last reconciliation found: by check, how many comparisons differ, and by how much in all."""
+    _differing.update(differing)
+    _differences.update(differences)
+
+
+def _by_check(found: Mapping[str, int]) -> Callable[[CallbackOptions], Iterable[Observation]]:
+    return lambda _: [Observation(value, {"check": check}) for check, value in list(found.items())]
+
+
+_meter.create_observable_gauge(
+    "parley_reconciliation_differing",
+    [_by_check(_differing)],
+    description="Comparisons that differ, by check",
+)
+_meter.create_observable_gauge(
+    "parley_reconciliation_difference",
+    [_by_check(_differences)],
+    description="Sum of the differences, in the check's unit (nano-USD, tokens, ms, faults, holds)",
 )

@@ -1,6 +1,8 @@
 """Tables of reconciliation: what was found to differ, and what workers' engines counted."""
 
-from sqlalchemy import BigInteger, CheckConstraint, Index
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, CheckConstraint, Index
 from sqlmodel import Field
 
 from billing.tables import PLATFORM
@@ -25,6 +27,18 @@ class ReconItem(Record, table=True):
     actual: int = Field(sa_type=BigInteger)
     difference: int = Field(sa_type=BigInteger)
     detail: str = ""
+
+
+class ReconMark(Record, table=True):
+    """How far a tenant's books were read and found whole, and their sums up to there, so that the next look
+    reads only what came later. `sums`: billing.compared.BookSums."""
+
+    tenant_id: str = Field(primary_key=True)
+    txn_seq: int = Field(default=0, sa_type=BigInteger)
+    line_seq: int = Field(default=0, sa_type=BigInteger)
+    sha256: str = ""
+    sums: dict[str, Any] = Field(sa_type=JSON)
+    verified_ms: int = Field(default=0, sa_type=BigInteger)
 
 
 class EngineHour(Record, table=True):

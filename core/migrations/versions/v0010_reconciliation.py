@@ -19,7 +19,7 @@ ENGINE_COUNTS = (
 
 
 def upgrade() -> None:
-    """Make the table of differences and that of the engines' counts."""
+    """Make the tables of differences, of how far books were read, and of the engines' counts."""
     op.create_table(
         "recon_item",
         *(sa.Column(name, sa.String(), primary_key=True) for name in ("tenant_id", "check_id", "subject")),
@@ -30,6 +30,14 @@ def upgrade() -> None:
         sa.Column("detail", sa.String(), nullable=False),
     )
     op.create_index("ix_recon_item_open", "recon_item", ["resolved_ms", "check_id"])
+    op.create_table(
+        "recon_mark",
+        sa.Column("tenant_id", sa.String(), primary_key=True),
+        *(sa.Column(name, sa.BigInteger(), nullable=False) for name in ("txn_seq", "line_seq")),
+        sa.Column("sha256", sa.String(), nullable=False),
+        sa.Column("sums", sa.JSON(), nullable=False),
+        sa.Column("verified_ms", sa.BigInteger(), nullable=False),
+    )
     op.create_table(
         "engine_hour",
         *(sa.Column(name, sa.String(), primary_key=True) for name in ("tenant_id", "pool", "worker")),
