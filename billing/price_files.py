@@ -9,6 +9,23 @@
     output = "0.40"
     request = "0.0001"       # for one request
 
+    [models.large]
+    input = "1.00"
+    output = "3.00"
+
+    [models.large.tiers.output]          # what a month's quantity costs: booked as a true-up at its end
+    mode = "graduated"                   # or volume
+    steps = [{ up_to = 1_000_000_000, price = "3.00" }, { price = "2.40" }]
+    minimum = "50.00"                    # of a month in which it was used
+
+    [models.large.tiers.request]
+    mode = "package"
+    units = 1000
+    price = "0.05"
+
+    [gpus.h200]                          # of a dedicated pool
+    hour = "3.50"
+
 Amounts are text: a number in TOML is a binary fraction, and 0.1 is none.
 """
 
@@ -18,21 +35,35 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from billing.money import UNITS, from_text, to_text
+from billing.money import UNITS
+from billing.price_tiers import (
+    PRICE_NANO_MAX,
+    TierKey,
+    WrittenGpu,
+    WrittenTiers,
+    gpu_prices,
+    price_nano,
+    tiers_of_model,
+)
+from billing.prices import Meter
+from billing.tiers import TierPrices
 
-PRICE_NANO_MAX = 9_000_000_000_000_000  # below 2^53, which Redis scripts count exactly
 MODELS_MAX = 1_000
+GPUS_MAX = 100
+__all__ = ["PRICE_NANO_MAX", "FlatPrices", "ModelPrices", "PriceFile", "gpus_of", "parse", "tiers_of"]
 
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class ModelPrices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A model's prices as written. Where none is given, cached input costs what input costs."""
+    """A model's prices as written. Where none is given, cached input costs what input costs. `tiers` by
+    meter; those of `output` count reasoning too."""
 
     input: str
     output: str
     cached_input: str | None = None
     request: str = "0"
+    tiers: dict[str, WrittenTiers] = {}
 
 
 class PriceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,6 +77,7 @@ class PriceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     valid_from: Annotated[datetime, Meta(tz=True)] | None = None
     tenant: Name | None = None
     parent: Name | None = None
+    gpus: Annotated[dict[Name, WrittenGpu], Meta(max_length=GPUS_MAX)] = {}
 
 
 class FlatPrices(msgspec.Struct, frozen=True):
@@ -66,22 +98,32 @@ def parse(text: str) -> tuple[PriceFile, dict[str, FlatPrices]]:
     return file, {model: _flat(model, prices) for model, prices in file.models.items()}
 
 
+def tiers_of(file: PriceFile) -> dict[TierKey, TierPrices]:
+    """The tiers in a file by model and meter. Raises ValueError that says what is wrong and where."""
+    found: dict[TierKey, TierPrices] = {}
+    for model, prices in file.models.items():
+        flat = _flat(model, prices)
+        of_meter = {
+            Meter.INPUT: flat.input_nano,
+            Meter.CACHED_INPUT: flat.cached_input_nano,
+            Meter.OUTPUT: flat.output_nano,
+            Meter.REQUEST: flat.request_nano,
+        }
+        found |= tiers_of_model(model, prices.tiers, of_meter)
+    return found
+
+
+def gpus_of(file: PriceFile) -> dict[str, int]:
+    """The prices of 1,000,000 GPU-seconds in a file, by type. Raises ValueError with the place."""
+    return gpu_prices(file.gpus)
+
+
 def _flat(model: str, prices: ModelPrices) -> FlatPrices:
     cached = prices.input if prices.cached_input is None else prices.cached_input
+    place = f"models.{model}"
     return FlatPrices(
-        input_nano=_amount(model, "input", prices.input, 1),
-        cached_input_nano=_amount(model, "cached_input", cached, 1),
-        output_nano=_amount(model, "output", prices.output, 1),
-        request_nano=_amount(model, "request", prices.request, UNITS),
+        input_nano=price_nano(f"{place}.input", prices.input, 1),
+        cached_input_nano=price_nano(f"{place}.cached_input", cached, 1),
+        output_nano=price_nano(f"{place}.output", prices.output, 1),
+        request_nano=price_nano(f"{place}.request", prices.request, UNITS),
     )
-
-
-def _amount(model: str, what: str, text: str, times: int) -> int:
-    try:
-        nano = from_text(text) * times
-    except ValueError as error:
-        raise ValueError(f"models.{model}.{what}: {error}") from error
-    if not 0 <= nano <= PRICE_NANO_MAX:
-        most = to_text(PRICE_NANO_MAX // times)
-        raise ValueError(f"models.{model}.{what}: {text} is not from 0 to {most}")
-    return nano

@@ -11,13 +11,17 @@ from billing.usage import PinnedPrices, UsageEvent
 
 
 class Meter(StrEnum):
-    """What a line counts. Token classes are disjoint: a cached token is not an input token too."""
+    """What a line counts. Token classes are disjoint: a cached token is not an input token too. MINIMUM
+    counts nothing: it is what lacks to what a tenant committed to spend."""
 
     INPUT = "input"
     CACHED_INPUT = "cached_input"
     OUTPUT = "output"
     REASONING = "reasoning"
     REQUEST = "request"
+    GPU_SECOND = "gpu_second"
+    RESERVED_GPU_SECOND = "reserved_gpu_second"
+    MINIMUM = "minimum"
 
 
 @dataclass(frozen=True)
