@@ -7,10 +7,12 @@ so far, earlier corrections included. Said twice, the second changes nothing.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from billing.audit_log import record
 from billing.books import lock_heads, write
 from billing.ledger import LineKind, TxnKind, entries_of, post
 from billing.ledger_rows import LineRow
@@ -65,6 +67,11 @@ async def _correct(db: Database, tenant_id: str, correction: Correction) -> list
             posting = post(head, TxnKind.ADJUST, name, new, entries_of(charged), now)
             session.expunge(request)
             await write(session, [posting], [request])
+            facts = {"request": correction.request, "cause": correction.cause}
+            changed = [msgspec.structs.asdict(line) for line in new]
+            await record(
+                session, tenant_id, "request.correct", request.request_id, None, {**facts, "lines": changed}
+            )
         return new
 
 

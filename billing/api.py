@@ -1,6 +1,18 @@
 """The door of this package: what the engine, the server and the console may import from billing (besides
 billing.usage, which owns the usage event)."""
 
+from billing.keys import (
+    DEFAULT_SCOPES,
+    KEY_REVOKED,
+    SCOPES,
+    Principal,
+    authenticate_key,
+    create_key,
+    list_keys,
+    principal_of_key,
+    revoke_key,
+    rotate_key,
+)
 from billing.limit_book import LimitBook
 from billing.limit_rows import (
     LIMITS_CHANGED,
@@ -33,32 +45,27 @@ from billing.quota import (
 from billing.reports import GroupBy, Usage, usage_in
 from billing.tables import ApiKey, PoolTerms, Project, Tenant
 from billing.tenancy import (
+    ACCESS_CHANGED,
     CONTROL_CHANNEL,
     DEFAULT_PROJECT,
-    DEFAULT_SCOPES,
     PRIORITIES,
-    SCOPES,
     ControlNews,
-    Principal,
-    authenticate_key,
-    create_key,
     create_project,
     create_tenant,
     find_project,
     find_tenant,
-    list_keys,
     list_tenants,
-    principal_of_key,
-    revoke_key,
-    rotate_key,
+    user_is_closed,
 )
 from billing.terms import TERMS_CHANGED, list_terms, set_terms
 from billing.usage import PinnedPrices, UsageEvent, UsageOwner
 
 __all__ = [
+    "ACCESS_CHANGED",
     "CONTROL_CHANNEL",
     "DEFAULT_PROJECT",
     "DEFAULT_SCOPES",
+    "KEY_REVOKED",
     "LIMITS_CHANGED",
     "PRIORITIES",
     "SCOPES",
@@ -122,6 +129,7 @@ __all__ = [
     "to_display",
     "to_text",
     "usage_in",
+    "user_is_closed",
     "window_at",
     "zone_named",
 ]

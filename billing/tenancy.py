@@ -1,54 +1,34 @@
-"""Tenants, projects, users and API keys: making, listing, rotating, revoking, and who a secret belongs to.
+"""Tenants, their projects and their users: making, changing, closing and opening them again.
 
-A secret is `pk_<prefix>_<rest>`. The prefix finds the row and is shown; of the rest only the SHA-256 is kept.
+What is closed keeps its rows: nothing that was used or billed changes. Its keys are refused from then on.
 """
 
-import hashlib
-import hmac
 import re
-import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import msgspec
-from sqlalchemy import bindparam
 from sqlalchemy.exc import IntegrityError
-from sqlmodel import col, select
+from sqlmodel import col, func, select
+from sqlmodel.ext.asyncio.session import AsyncSession
 
+from billing.audit_log import record
 from billing.periods import zone_named
-from billing.tables import Account, ApiKey, Project, Tenant
+from billing.tables import Account, Project, Tenant
 from core.clock import now_ms
-from core.database import Database, Record, insert_ignore
+from core.database import Database
 from core.errors import bad_request
 from core.ids import uuid7
 from core.redis import Client
+from core.settings import Settings
 
 CONTROL_CHANNEL = "parley:control"
+ACCESS_CHANGED = "access_changed"
 PRIORITIES = ("interactive", "standard", "bulk")  # highest first
-SCOPES = frozenset({"chat", "requests:read", "requests:cancel"})
-DEFAULT_SCOPES = ("chat",)
 DEFAULT_PROJECT = "default"
 DEFAULT_PRICE_BOOK = "default"
-SECRET = re.compile(r"pk_([0-9a-f]{12})_([0-9a-f]{48})", re.ASCII)
 NAME = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
-
-
-@dataclass(frozen=True)
-class Principal:
-    """Who calls. `fixed_user`: the key is bound to `user`; else it is a service key, which names users.
-
-    `access_ends_ms` is Unix ms, None: without end; `succeeds` is the key that this one was rotated from."""
-
-    tenant: str
-    project: str
-    key: str
-    user: str
-    scopes: frozenset[str]
-    priority_max: str
-    access_ends_ms: int | None
-    fixed_user: bool
-    succeeds: str | None = None
+PROJECTS_MAX: int = Settings.model_fields["projects_per_tenant_max"].default
+USERS_MAX: int = Settings.model_fields["users_per_tenant_max"].default
 
 
 class ControlNews(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -59,12 +39,17 @@ class ControlNews(msgspec.Struct, frozen=True, omit_defaults=True):
     key: str = ""
 
 
+async def tell(redis: Client, tenant_id: str, kind: str = ACCESS_CHANGED, key: str = "") -> None:
+    """Publish news. ACCESS_CHANGED: some of the tenant's keys or users may come in no more, or less long."""
+    await redis.publish(CONTROL_CHANNEL, msgspec.json.encode(ControlNews(kind, tenant_id, key)))
+
+
 async def create_tenant(
     db: Database, name: str, *, price_book: str = DEFAULT_PRICE_BOOK, priority_max: str = PRIORITIES[0]
 ) -> Tenant:
     """A new tenant with one project, `default`. Raises Refused where the name is taken or not a name."""
-    _check_name("tenant", name)
-    _check_priority(priority_max)
+    check_name("tenant", name)
+    check_priority(priority_max)
     now = now_ms()
     tenant = Tenant(
         tenant_id=uuid7(now),
@@ -74,9 +59,15 @@ async def create_tenant(
         created_ms=now,
     )
     project = Project(tenant_id=tenant.tenant_id, id=uuid7(now), name=DEFAULT_PROJECT, created_ms=now)
-    await _insert(
-        db, [tenant, project], f"there is a tenant {name!r} already, or no price book {price_book!r}"
-    )
+    try:
+        async with db.transaction() as session:
+            session.add(tenant)
+            await session.flush()
+            session.add(project)
+            await session.flush()
+            await record(session, tenant.tenant_id, "tenant.create", tenant.tenant_id, None, tenant)
+    except IntegrityError as error:
+        raise bad_request(f"there is a tenant {name!r} already, or no price book {price_book!r}") from error
     return tenant
 
 
@@ -93,26 +84,10 @@ async def find_tenant(db: Database, name_or_id: str) -> Tenant | None:
         return (await session.exec(statement)).first()
 
 
-async def create_project(db: Database, tenant_id: str, name: str) -> Project:
-    """A new project of a tenant. Raises Refused where the name is taken, or not a name."""
-    _check_name("project", name)
-    now = now_ms()
-    project = Project(tenant_id=tenant_id, id=uuid7(now), name=name, created_ms=now)
-    await _insert(db, [project], f"there is a project {name!r} already, or no such tenant")
-    return project
-
-
-async def list_projects(db: Database, tenant_id: str) -> Sequence[Project]:
-    """A tenant's projects, oldest first."""
-    statement = select(Project).where(col(Project.tenant_id) == tenant_id).order_by(col(Project.id))
-    async with db.session() as session:
-        return (await session.exec(statement)).all()
-
-
 async def set_tenant(db: Database, tenant_id: str, **facts: str) -> Tenant:
     """Change a tenant's `price_book_id`, `time_zone` or `priority_max`. Raises Refused where one is none."""
     if "priority_max" in facts:
-        _check_priority(facts["priority_max"])
+        check_priority(facts["priority_max"])
     if "time_zone" in facts:
         try:
             zone_named(facts["time_zone"])
@@ -122,12 +97,59 @@ async def set_tenant(db: Database, tenant_id: str, **facts: str) -> Tenant:
         async with db.transaction() as session:
             tenant = await session.get(Tenant, tenant_id)
             assert tenant is not None
+            before = tenant.model_dump()
             for name, value in facts.items():
                 setattr(tenant, name, value)
             session.add(tenant)
+            await session.flush()
+            await record(session, tenant_id, "tenant.set", tenant_id, before, tenant)
     except IntegrityError as error:
         raise bad_request(f"there is no price book {facts.get('price_book_id')!r}") from error
     return tenant
+
+
+async def close_tenant(db: Database, redis: Client, tenant_id: str, closed: bool = True) -> Tenant:
+    """Refuse a tenant's keys from now on, and end its connections; or let it in again (`closed` False)."""
+    async with db.transaction() as session:
+        tenant = await session.get(Tenant, tenant_id, with_for_update=True)
+        if tenant is None:
+            raise bad_request(f"there is no tenant {tenant_id!r}")
+        await _close(session, tenant_id, tenant_id, tenant, closed)
+    await tell(redis, tenant_id)
+    return tenant
+
+
+async def create_project(
+    db: Database, tenant_id: str, name: str, projects_max: int = PROJECTS_MAX
+) -> Project:
+    """A new project of a tenant. Raises Refused where the name is taken, or not a name, or the tenant is
+    closed or has `projects_max` open projects."""
+    check_name("project", name)
+    now = now_ms()
+    project = Project(tenant_id=tenant_id, id=uuid7(now), name=name, created_ms=now)
+    opened = select(func.count(col(Project.id))).where(
+        col(Project.tenant_id) == tenant_id, col(Project.closed_ms).is_(None)
+    )
+    try:
+        async with db.transaction() as session:
+            await lock_tenant(session, tenant_id)
+            if (await session.exec(opened)).one() >= projects_max:
+                raise bad_request(
+                    f"the tenant has {projects_max} projects (PARLEY_PROJECTS_PER_TENANT_MAX): close one"
+                )
+            session.add(project)
+            await session.flush()
+            await record(session, tenant_id, "project.create", project.id, None, project)
+    except IntegrityError as error:
+        raise bad_request(f"there is a project {name!r} already") from error
+    return project
+
+
+async def list_projects(db: Database, tenant_id: str) -> Sequence[Project]:
+    """A tenant's projects, oldest first."""
+    statement = select(Project).where(col(Project.tenant_id) == tenant_id).order_by(col(Project.id))
+    async with db.session() as session:
+        return (await session.exec(statement)).all()
 
 
 async def find_project(db: Database, tenant_id: str, name_or_id: str) -> Project | None:
@@ -140,183 +162,115 @@ async def find_project(db: Database, tenant_id: str, name_or_id: str) -> Project
         return (await session.exec(statement)).first()
 
 
-async def create_key(
-    db: Database,
-    tenant_id: str,
-    project_id: str,
-    *,
-    name: str = "",
-    scopes: Sequence[str] = DEFAULT_SCOPES,
-    user: str = "",
-    priority_max: str = PRIORITIES[0],
-    expires_ms: int | None = None,
-    rotated_from: str | None = None,
-) -> tuple[ApiKey, str]:
-    """A new key and its secret, which is nowhere else: show it once. `user` binds the key to one user."""
-    unknown = set(scopes) - SCOPES
-    if unknown:
-        raise bad_request(f"unknown scope {sorted(unknown)[0]!r}: choose from {', '.join(sorted(SCOPES))}")
-    _check_priority(priority_max)
-    if user:
-        _check_name("user", user)
+async def close_project(
+    db: Database, redis: Client, tenant_id: str, project_id: str, closed: bool = True
+) -> Project:
+    """Refuse a project's keys from now on, and end their connections; or let them in again."""
+    async with db.transaction() as session:
+        project = await session.get(Project, (tenant_id, project_id), with_for_update=True)
+        if project is None:
+            raise bad_request(f"there is no project {project_id!r}")
+        await _close(session, tenant_id, project_id, project, closed)
+    await tell(redis, tenant_id)
+    return project
+
+
+async def create_user(db: Database, tenant_id: str, user: str, users_max: int = USERS_MAX) -> Account:
+    """Make a user known, as a key bound to one does. Raises Refused where the name is none or taken."""
     now = now_ms()
-    prefix, rest = secrets.token_hex(6), secrets.token_hex(24)
-    key = ApiKey(
-        tenant_id=tenant_id,
-        id=uuid7(now),
-        project_id=project_id,
-        name=name,
-        prefix=prefix,
-        secret_sha256=_digest(rest),
-        user_id=user,
-        scopes=sorted(scopes),
-        priority_max=priority_max,
-        created_ms=now,
-        expires_ms=expires_ms,
-        rotated_from=rotated_from,
+    async with db.transaction() as session:
+        if await session.get(Account, (tenant_id, user)) is not None:
+            raise bad_request(f"there is a user {user!r} already")
+        return await name_user(session, tenant_id, user, now, users_max)
+
+
+async def name_user(
+    session: AsyncSession, tenant_id: str, user: str, now: int, users_max: int = USERS_MAX
+) -> Account:
+    """The user, made known where it was not, in the caller's transaction. Raises Refused where it is closed,
+    or the tenant is, or has `users_max` open users."""
+    check_name("user", user)
+    await lock_tenant(session, tenant_id)
+    known = await session.get(Account, (tenant_id, user))
+    if known is not None:
+        if known.closed_ms is not None:
+            raise bad_request(f"the user {user!r} is closed: see `parley users reopen`")
+        return known
+    opened = select(func.count(col(Account.id))).where(
+        col(Account.tenant_id) == tenant_id, col(Account.closed_ms).is_(None)
     )
-    accounts = [Account(tenant_id=tenant_id, id=user, created_ms=now)] if user else []
-    await _insert(db, [*accounts, key], "there is no such project")
-    return key, f"pk_{prefix}_{rest}"
+    if (await session.exec(opened)).one() >= users_max:
+        raise bad_request(f"the tenant has {users_max} users (PARLEY_USERS_PER_TENANT_MAX): close one first")
+    account = Account(tenant_id=tenant_id, id=user, created_ms=now)
+    session.add(account)
+    await session.flush()
+    await record(session, tenant_id, "user.create", user, None, account)
+    return account
 
 
-async def list_keys(db: Database, tenant_id: str) -> Sequence[ApiKey]:
-    """A tenant's keys, oldest first, revoked ones too."""
-    statement = select(ApiKey).where(col(ApiKey.tenant_id) == tenant_id).order_by(col(ApiKey.id))
+async def list_users(db: Database, tenant_id: str) -> Sequence[Account]:
+    """The users that a tenant's keys are bound to, or that were made or closed by name, by name."""
+    statement = select(Account).where(col(Account.tenant_id) == tenant_id).order_by(col(Account.id))
     async with db.session() as session:
         return (await session.exec(statement)).all()
 
 
-async def rotate_key(db: Database, tenant_id: str, key_id: str, overlap_seconds: int) -> tuple[ApiKey, str]:
-    """A successor with the same rights and its secret; the old key works for `overlap_seconds` more."""
-    old = await _key(db, tenant_id, key_id)
-    if old is None or old.revoked_ms is not None:
-        raise bad_request("there is no such key to rotate")
-    new, secret = await create_key(
-        db,
-        tenant_id,
-        old.project_id,
-        name=old.name,
-        scopes=old.scopes,
-        user=old.user_id,
-        priority_max=old.priority_max,
-        expires_ms=old.expires_ms,
-        rotated_from=old.id,
-    )
-    limit = now_ms() + overlap_seconds * 1000
+async def close_user(db: Database, redis: Client, tenant_id: str, user: str, closed: bool = True) -> Account:
+    """Refuse a user: keys bound to them, and service keys and tickets that name them; or let them in again.
+
+    Service keys may name users that nobody made known: one who is closed becomes known by it."""
+    check_name("user", user)
     async with db.transaction() as session:
-        old.expires_ms = limit if old.expires_ms is None else min(limit, old.expires_ms)
-        session.add(old)
-    return new, secret
+        account = await session.get(Account, (tenant_id, user), with_for_update=True)
+        if account is None:
+            if not closed:
+                raise bad_request(f"there is no user {user!r}: see `parley users list`")
+            account = Account(tenant_id=tenant_id, id=user, created_ms=now_ms())
+        await _close(session, tenant_id, user, account, closed)
+    await tell(redis, tenant_id)
+    return account
 
 
-async def revoke_key(db: Database, redis: Client, tenant_id: str, key_id: str) -> ApiKey | None:
-    """End a key at once: first the row, then the news for open connections. None: there is no such key."""
-    key = await _key(db, tenant_id, key_id)
-    if key is None:
-        return None
-    if key.revoked_ms is None:
-        async with db.transaction() as session:
-            key.revoked_ms = now_ms()
-            session.add(key)
-    news = ControlNews(kind="key_revoked", tenant=tenant_id, key=key.id)
-    await redis.publish(CONTROL_CHANNEL, msgspec.json.encode(news))
-    return key
-
-
-async def authenticate_key(db: Database, secret: str) -> Principal | None:
-    """Who a secret belongs to; None where it is none, wrong, expired or revoked, or its tenant is closed."""
-    match = SECRET.fullmatch(secret)
-    if match is None:
-        return None
-    # The one query that cannot filter by tenant: it finds the tenant.
-    found = await _grant(db, _BY_PREFIX, {"prefix": match[1]})
-    if found is None or not hmac.compare_digest(found.secret_sha256, _digest(match[2])):
-        return None
-    return _principal(found)
-
-
-async def principal_of_key(db: Database, tenant_id: str, key_id: str) -> Principal | None:
-    """Who a key that signed somebody in stands for now; None where it is expired, revoked or closed."""
-    found = await _grant(db, _BY_ID, {"tenant": tenant_id, "id": key_id})
-    return _principal(found) if found is not None else None
-
-
-# Built once and run on a plain connection: every connection and HTTP call asks this, and a unit of work for
-# three objects that nobody changes would cost three times the query.
-_GRANT = (
-    select(
-        ApiKey,
-        col(Tenant.priority_max).label("tenant_priority_max"),
-        col(Tenant.closed_ms).label("tenant_closed_ms"),
-        col(Project.closed_ms).label("project_closed_ms"),
-    )
-    .join(Tenant, col(Tenant.tenant_id) == col(ApiKey.tenant_id))
-    .join(
-        Project,
-        (col(Project.tenant_id) == col(ApiKey.tenant_id)) & (col(Project.id) == col(ApiKey.project_id)),
-    )
-)
-_BY_PREFIX = _GRANT.where(col(ApiKey.prefix) == bindparam("prefix"))
-_BY_ID = _GRANT.where((col(ApiKey.tenant_id) == bindparam("tenant")) & (col(ApiKey.id) == bindparam("id")))
-
-
-async def _grant(db: Database, statement: Any, facts: dict[str, str]) -> Any | None:
-    """A row with the key's columns and the tenant's and project's facts."""
-    async with db.engine.connect() as connection:
-        return (await connection.execute(statement, facts)).first()
-
-
-def _principal(found: Any) -> Principal | None:
-    expired = found.expires_ms is not None and found.expires_ms <= now_ms()
-    if expired or (found.revoked_ms, found.tenant_closed_ms, found.project_closed_ms) != (None, None, None):
-        return None
-    return Principal(
-        tenant=found.tenant_id,
-        project=found.project_id,
-        key=found.id,
-        user=found.user_id,
-        scopes=frozenset(found.scopes),
-        priority_max=max(found.priority_max, found.tenant_priority_max, key=PRIORITIES.index),
-        access_ends_ms=found.expires_ms,
-        fixed_user=bool(found.user_id),
-        succeeds=found.rotated_from,
-    )
-
-
-async def _key(db: Database, tenant_id: str, key_id: str) -> ApiKey | None:
-    statement = select(ApiKey).where(
-        col(ApiKey.tenant_id) == tenant_id, (col(ApiKey.id) == key_id) | (col(ApiKey.prefix) == key_id)
-    )
+async def user_is_closed(db: Database, tenant_id: str, user: str) -> bool:
+    """Whether nobody may act as this user of the tenant. One who is not known is open."""
+    statement = select(Account.closed_ms).where(col(Account.tenant_id) == tenant_id, col(Account.id) == user)
     async with db.session() as session:
-        return (await session.exec(statement)).first()
+        return (await session.exec(statement)).first() is not None
 
 
-async def _insert(db: Database, rows: Sequence[Record], taken: str) -> None:
-    """Insert rows in order; a user that is known already stays as it is."""
-    try:
-        async with db.transaction() as session:
-            for row in rows:
-                if isinstance(row, Account):
-                    await insert_ignore(session, [row])
-                else:
-                    session.add(row)
-                    await session.flush()
-    except IntegrityError as error:
-        raise bad_request(taken) from error
+async def lock_tenant(session: AsyncSession, tenant_id: str) -> Tenant:
+    """The tenant's row, held until the transaction ends, so that what is counted stays so. Raises Refused
+    where it is closed."""
+    tenant = await session.get(Tenant, tenant_id, with_for_update=True)
+    if tenant is None:
+        raise bad_request(f"there is no tenant {tenant_id!r}")
+    if tenant.closed_ms is not None:
+        raise bad_request(f"the tenant {tenant.name!r} is closed: see `parley tenants reopen`")
+    return tenant
 
 
-def _digest(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
-
-
-def _check_name(what: str, name: str) -> None:
+def check_name(what: str, name: str) -> None:
+    """Raises Refused where it cannot be a name."""
     if not NAME.fullmatch(name) or name != name.strip():
         raise bad_request(
             f"{name!r} is no {what} name: 1 to 200 characters, none of them a control character"
         )
 
 
-def _check_priority(priority: str) -> None:
+def check_priority(priority: str) -> None:
+    """Raises Refused where it is none."""
     if priority not in PRIORITIES:
         raise bad_request(f"unknown priority {priority!r}: choose from {', '.join(PRIORITIES)}")
+
+
+async def _close(
+    session: AsyncSession, tenant_id: str, target: str, row: Tenant | Project | Account, closed: bool
+) -> None:
+    """Set or clear `closed_ms`, and record it. What is so already stays as it is."""
+    before = row.model_dump()
+    if closed != (row.closed_ms is not None):
+        row.closed_ms = now_ms() if closed else None
+    session.add(row)
+    await session.flush()
+    kind = {Tenant: "tenant", Project: "project", Account: "user"}[type(row)]
+    await record(session, tenant_id, f"{kind}.{'close' if closed else 'reopen'}", target, before, row)

@@ -4,11 +4,11 @@ bring the pools in line (server/terms.py)."""
 import math
 from collections.abc import Sequence
 
-import msgspec
 from sqlmodel import col, select
 
+from billing.audit_log import record
 from billing.tables import PoolTerms
-from billing.tenancy import CONTROL_CHANNEL, ControlNews
+from billing.tenancy import tell
 from core.clock import now_ms
 from core.database import Database
 from core.errors import bad_request
@@ -36,9 +36,12 @@ async def set_terms(db: Database, redis: Client, terms: PoolTerms) -> None:
     _check(terms)
     terms.updated_ms = now_ms()
     async with db.transaction() as session:
+        old = await session.get(PoolTerms, terms.tenant_id)
+        before = old.model_dump(exclude={"updated_ms"}) if old else None
         await session.merge(terms)
-    news = ControlNews(kind=TERMS_CHANGED, tenant=terms.tenant_id)
-    await redis.publish(CONTROL_CHANNEL, msgspec.json.encode(news))
+        after = terms.model_dump(exclude={"updated_ms"})
+        await record(session, terms.tenant_id, "terms.set", terms.tenant_id, before, after)
+    await tell(redis, terms.tenant_id, TERMS_CHANGED)
 
 
 def _check(terms: PoolTerms) -> None:

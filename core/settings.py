@@ -98,6 +98,11 @@ class Settings(BaseSettings):
     reserve_standard_tokens: int = 0
     terms_seconds: float = 10.0
 
+    # Tenants (docs/operations.md)
+    keys_per_tenant_max: int = 1_000
+    projects_per_tenant_max: int = 1_000
+    users_per_tenant_max: int = 100_000
+
     # Worker
     worker_slots: int = 32
     worker_threads: int | None = None

@@ -1,16 +1,26 @@
 """`parley keys`: API keys of a tenant."""
 
+from datetime import datetime
 from typing import Any
 
 import click
 
-from billing import tenancy
-from billing.commands.running import iso_time, run_on_database, show, show_row, tenant_named
+from billing import keys, tenancy
+from billing.commands.running import (
+    iso_time,
+    json_option,
+    run_on_database,
+    run_with_redis,
+    show,
+    show_table,
+    tenant_named,
+)
+from billing.keys import key_state, successors
 from billing.tables import ApiKey
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
-from core.redis import connect
+from core.redis import Client
 from core.settings import Settings
 
 DAY_MS = 86_400_000
@@ -31,10 +41,17 @@ _tenant = click.option("--tenant", required=True, help="The tenant's name or id.
 @click.option(
     "--user", default="", help="Bind the key to this user. Without it the key may name users itself."
 )
-@click.option("--scope", "scopes", multiple=True, type=click.Choice(sorted(tenancy.SCOPES)))
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    type=click.Choice(sorted(keys.SCOPES)),
+    help="Several: once each. By default chat.",
+)
 @click.option("--priority-max", type=click.Choice(tenancy.PRIORITIES), default=tenancy.PRIORITIES[0])
 @click.option("--expires-days", type=click.IntRange(1, 3650), help="By default a key does not expire.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--expires", type=click.DateTime(["%Y-%m-%dT%H:%M:%S%z"]), help="As 2027-01-31T00:00:00Z.")
+@json_option
 def create_key_command(
     tenant: str,
     project: str,
@@ -43,80 +60,96 @@ def create_key_command(
     scopes: tuple[str, ...],
     priority_max: str,
     expires_days: int | None,
+    expires: datetime | None,
     as_json: bool,
 ) -> None:
     """Create a key and print its secret.
 
     The secret is shown this once: only a hash of it is stored.
     """
+    if expires is not None and expires_days is not None:
+        raise click.UsageError("name --expires or --expires-days, not both")
+    ends = now_ms() + expires_days * DAY_MS if expires_days else None
+    settings = Settings()
 
     async def create(db: Database) -> tuple[ApiKey, str]:
         owner = await tenant_named(db, tenant)
         found = await tenancy.find_project(db, owner.tenant_id, project)
         if found is None:
             raise StartupError(f"the tenant {owner.name!r} has no project {project!r}")
-        return await tenancy.create_key(
+        return await keys.create_key(
             db,
             owner.tenant_id,
             found.id,
             name=name,
-            scopes=scopes or tenancy.DEFAULT_SCOPES,
+            scopes=scopes or keys.DEFAULT_SCOPES,
             user=user,
             priority_max=priority_max,
-            expires_ms=None if expires_days is None else now_ms() + expires_days * DAY_MS,
+            expires_ms=int(expires.timestamp() * 1000) if expires else ends,
+            keys_max=settings.keys_per_tenant_max,
         )
 
-    key, secret = run_on_database(create)
+    key, secret = run_on_database(create, settings)
     show({"secret": secret, **_key_facts(key)}, as_json)
 
 
 @keys_command.command("list")
 @_tenant
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, one key a line.")
+@json_option
 def list_keys_command(tenant: str, as_json: bool) -> None:
-    """List a tenant's keys, oldest first, revoked ones too. Secrets cannot be shown again."""
+    """List a tenant's keys, oldest first, revoked ones too. Secrets cannot be shown again.
 
-    async def keys(db: Database) -> list[ApiKey]:
-        return list(await tenancy.list_keys(db, (await tenant_named(db, tenant)).tenant_id))
+    A rotated key works until it expires; its successor is named.
+    """
 
-    for key in run_on_database(keys):
-        show_row(_key_facts(key), as_json)
+    async def read(db: Database) -> list[dict[str, Any]]:
+        found = await keys.list_keys(db, (await tenant_named(db, tenant)).tenant_id)
+        followed, now = successors(found), now_ms()
+        return [
+            {
+                **_key_facts(key),
+                "successor": followed[key.id].id if key.id in followed else None,
+                "state": key_state(key, followed, now).value,
+            }
+            for key in found
+        ]
+
+    show_table(run_on_database(read), as_json, "there are no keys: see `parley keys create`")
 
 
 @keys_command.command("rotate")
 @_tenant
 @click.argument("key")
 @click.option("--overlap-hours", type=click.IntRange(0, 720), default=24, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def rotate_key_command(tenant: str, key: str, overlap_hours: int, as_json: bool) -> None:
     """Replace KEY (its id or prefix) by one with the same rights; the old one works for the overlap."""
 
-    async def rotate(db: Database) -> tuple[ApiKey, str]:
+    async def rotate(db: Database, redis: Client) -> tuple[ApiKey, str]:
         owner = await tenant_named(db, tenant)
-        return await tenancy.rotate_key(db, owner.tenant_id, key, overlap_hours * 3600)
+        return await keys.rotate_key(db, owner.tenant_id, key, overlap_hours * 3600, redis)
 
-    new, secret = run_on_database(rotate)
+    new, secret = run_with_redis(rotate)
     show({"secret": secret, **_key_facts(new)}, as_json)
 
 
 @keys_command.command("revoke")
 @_tenant
 @click.argument("key")
-def revoke_key_command(tenant: str, key: str) -> None:
+@json_option
+def revoke_key_command(tenant: str, key: str, as_json: bool) -> None:
     """Revoke KEY (its id or prefix) at once; open connections of it are closed."""
-    settings = Settings()
 
-    async def revoke(db: Database) -> ApiKey | None:
-        redis = connect(settings)
-        try:
-            return await tenancy.revoke_key(db, redis, (await tenant_named(db, tenant)).tenant_id, key)
-        finally:
-            await redis.aclose()
+    async def revoke(db: Database, redis: Client) -> ApiKey | None:
+        return await keys.revoke_key(db, redis, (await tenant_named(db, tenant)).tenant_id, key)
 
-    revoked = run_on_database(revoke, settings)
+    revoked = run_with_redis(revoke)
     if revoked is None:
-        raise StartupError(f"the tenant {tenant!r} has no key {key!r}")
-    click.echo(f"pk_{revoked.prefix}_… is revoked.")
+        raise StartupError(f"the tenant {tenant!r} has no key {key!r}: see `parley keys list`")
+    if as_json:
+        show(_key_facts(revoked), as_json)
+    else:
+        click.echo(f"pk_{revoked.prefix}_… is revoked.")
 
 
 def _key_facts(key: ApiKey) -> dict[str, Any]:

@@ -6,12 +6,22 @@ from typing import Any
 import click
 
 from billing import cost_centers, tenancy
-from billing.commands.running import iso_time, json_option, run_on_database, show, show_table, tenant_named
+from billing.commands.running import (
+    iso_time,
+    json_option,
+    run_on_database,
+    run_with_redis,
+    show,
+    show_table,
+    tenant_named,
+)
 from billing.ledger_tables import CostCenter
 from billing.tables import Project
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
+from core.redis import Client
+from core.settings import Settings
 
 _tenant = click.option("--tenant", required=True, help="The tenant's name or id.")
 
@@ -28,11 +38,51 @@ def projects_command() -> None:
 def create_project_command(tenant: str, name: str, as_json: bool) -> None:
     """Create the project NAME. Give it a key next: `parley keys create --tenant T --project NAME`."""
 
-    async def create(db: Database) -> Project:
-        return await tenancy.create_project(db, (await tenant_named(db, tenant)).tenant_id, name)
+    settings = Settings()
 
-    project = run_on_database(create)
-    show({"project": project.id, "name": project.name, "created": iso_time(project.created_ms)}, as_json)
+    async def create(db: Database) -> Project:
+        owner = (await tenant_named(db, tenant)).tenant_id
+        return await tenancy.create_project(db, owner, name, settings.projects_per_tenant_max)
+
+    show(_project_facts(run_on_database(create, settings)), as_json)
+
+
+@projects_command.command("close")
+@_tenant
+@click.argument("project")
+@json_option
+def close_project_command(tenant: str, project: str, as_json: bool) -> None:
+    """Refuse the keys of PROJECT (name or id) from now on, and close their connections."""
+    show(_project_facts(_close(tenant, project, closed=True)), as_json)
+
+
+@projects_command.command("reopen")
+@_tenant
+@click.argument("project")
+@json_option
+def reopen_project_command(tenant: str, project: str, as_json: bool) -> None:
+    """Let the keys of PROJECT (name or id) in again."""
+    show(_project_facts(_close(tenant, project, closed=False)), as_json)
+
+
+def _close(tenant: str, project: str, closed: bool) -> Project:
+    async def change(db: Database, redis: Client) -> Project:
+        owner = (await tenant_named(db, tenant)).tenant_id
+        found = await tenancy.find_project(db, owner, project)
+        if found is None:
+            raise StartupError(f"there is no project {project!r}: see `parley projects list`")
+        return await tenancy.close_project(db, redis, owner, found.id, closed)
+
+    return run_with_redis(change)
+
+
+def _project_facts(project: Project) -> dict[str, Any]:
+    return {
+        "project": project.id,
+        "name": project.name,
+        "created": iso_time(project.created_ms),
+        "closed": iso_time(project.closed_ms),
+    }
 
 
 @projects_command.command("list")

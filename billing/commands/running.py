@@ -16,6 +16,7 @@ from billing import tenancy
 from billing.tables import Tenant
 from core.database import Database, require_schema
 from core.errors import Refused, StartupError
+from core.redis import Client, connect
 from core.settings import Settings
 
 T = TypeVar("T")
@@ -42,6 +43,20 @@ def run_on_database(
         raise StartupError(refused.refusal.message) from refused
     except RedisError as error:
         raise StartupError(f"the database is changed, but Redis does not answer: {error}") from error
+
+
+def run_with_redis(action: Callable[[Database, Client], Coroutine[Any, Any, T]]) -> T:
+    """As `run_on_database`, for what also tells the platform at once."""
+    settings = Settings()
+
+    async def with_redis(db: Database) -> T:
+        redis = connect(settings)
+        try:
+            return await action(db, redis)
+        finally:
+            await redis.aclose()
+
+    return run_on_database(with_redis, settings)
 
 
 async def tenant_named(db: Database, name_or_id: str) -> Tenant:

@@ -5,12 +5,19 @@ from typing import Any
 import click
 
 from billing import tenancy
-from billing.commands.running import iso_time, run_on_database, show, show_row, tenant_named
+from billing.commands.running import (
+    iso_time,
+    json_option,
+    run_on_database,
+    run_with_redis,
+    show,
+    show_row,
+    tenant_named,
+)
 from billing.tables import PoolTerms, Tenant
 from billing.terms import find_terms, set_terms
 from core.database import Database
-from core.redis import connect
-from core.settings import Settings
+from core.redis import Client
 
 NO_CAP = "none"
 
@@ -24,7 +31,7 @@ def tenants_command() -> None:
 @click.argument("name")
 @click.option("--priority-max", type=click.Choice(tenancy.PRIORITIES), default=tenancy.PRIORITIES[0])
 @click.option("--price-book", default=tenancy.DEFAULT_PRICE_BOOK, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def create_tenant_command(name: str, priority_max: str, price_book: str, as_json: bool) -> None:
     """Create the tenant NAME with one project, `default`.
 
@@ -39,7 +46,7 @@ def create_tenant_command(name: str, priority_max: str, price_book: str, as_json
 
 
 @tenants_command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, one tenant a line.")
+@json_option
 def list_tenants_command(as_json: bool) -> None:
     """List all tenants, oldest first."""
     for tenant in run_on_database(tenancy.list_tenants):
@@ -51,7 +58,7 @@ def list_tenants_command(as_json: bool) -> None:
 @click.option("--price-book", help="The book that it pays by, from the next request on.")
 @click.option("--time-zone", help="Where its days and months begin: an IANA name like Europe/Berlin.")
 @click.option("--priority-max", type=click.Choice(tenancy.PRIORITIES))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def set_command(
     tenant: str, price_book: str | None, time_zone: str | None, priority_max: str | None, as_json: bool
 ) -> None:
@@ -63,6 +70,32 @@ def set_command(
         return await tenancy.set_tenant(db, (await tenant_named(db, tenant)).tenant_id, **facts)
 
     show(_tenant_facts(run_on_database(change)), as_json)
+
+
+@tenants_command.command("close")
+@click.argument("tenant")
+@json_option
+def close_command(tenant: str, as_json: bool) -> None:
+    """Refuse all keys of TENANT (name or id) from now on, and close its connections.
+
+    What it used stays in the books, and what it still runs is finished and billed. `reopen` undoes it.
+    """
+    show(_tenant_facts(_close(tenant, closed=True)), as_json)
+
+
+@tenants_command.command("reopen")
+@click.argument("tenant")
+@json_option
+def reopen_command(tenant: str, as_json: bool) -> None:
+    """Let the keys of TENANT (name or id) in again."""
+    show(_tenant_facts(_close(tenant, closed=False)), as_json)
+
+
+def _close(tenant: str, closed: bool) -> Tenant:
+    async def change(db: Database, redis: Client) -> Tenant:
+        return await tenancy.close_tenant(db, redis, (await tenant_named(db, tenant)).tenant_id, closed)
+
+    return run_with_redis(change)
 
 
 class _Cap(click.ParamType[int | str]):
@@ -81,29 +114,24 @@ class _Cap(click.ParamType[int | str]):
 @click.option("--slots-max", type=_Cap(), help="Running requests at once.")
 @click.option("--tokens-max", type=_Cap(), help="Tokens of its requests in the workers' memory at once.")
 @click.option("--reserve-tokens", type=int, help="Tokens of each pool that others leave free for it.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def terms_command(tenant: str, as_json: bool, **changes: float | str | None) -> None:
     """Show what TENANT (name or id) may take of the pools, or change it.
 
     Changes hold within a second, for requests that wait too. A share counts only while others wait: an idle
     pool is anybody's. Example: `parley tenants terms acme --weight 4 --slots-max 16 --tokens-max none`.
     """
-    settings = Settings()
     wanted = {name: value for name, value in changes.items() if value is not None}
 
-    async def change(db: Database) -> PoolTerms:
+    async def change(db: Database, redis: Client) -> PoolTerms:
         terms = await find_terms(db, (await tenant_named(db, tenant)).tenant_id)
         for name, value in wanted.items():
             setattr(terms, name, None if value == NO_CAP else value)
         if wanted:
-            redis = connect(settings)
-            try:
-                await set_terms(db, redis, terms)
-            finally:
-                await redis.aclose()
+            await set_terms(db, redis, terms)
         return terms
 
-    show(_terms_facts(run_on_database(change, settings)), as_json)
+    show(_terms_facts(run_with_redis(change)), as_json)
 
 
 def _tenant_facts(tenant: Tenant) -> dict[str, Any]:
@@ -115,6 +143,7 @@ def _tenant_facts(tenant: Tenant) -> dict[str, Any]:
         "time_zone": tenant.time_zone,
         "created": iso_time(tenant.created_ms),
         "closed": iso_time(tenant.closed_ms),
+        "plan": tenant.plan_id,
     }
 
 
