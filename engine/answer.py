@@ -26,17 +26,19 @@ class UnreadableClaimError(Exception):
 
 
 class Phase(Enum):
-    """RUNNING: ids come. ENDING: its end is to be logged. LEAVING: it goes back to the queue once all is
-    logged."""
+    """RUNNING: ids come. WAITING: the engine has nothing of it until more is granted. ENDING: its end is to
+    be logged. LEAVING: it goes back to the queue once all is logged."""
 
     RUNNING = auto()
+    WAITING = auto()
     ENDING = auto()
     LEAVING = auto()
 
 
 class Answer:
-    """One claim's state. `key` is its name in the engine, `ids` every sampled id of the answer from its
-    first. Raises UnreadableClaimError."""
+    """One claim's state. `key` is its name in the engine, `ids` every id of the answer from its first, as
+    far as it is granted; what was sampled behind that is `ahead`: in no text and in no log. `final`: nothing
+    more will be granted. Raises UnreadableClaimError."""
 
     def __init__(self, claim: Claim, tokenizer: Tokenizer, limits: ModelLimits, entry_bytes_max: int) -> None:
         self.claim = claim
@@ -46,8 +48,13 @@ class Answer:
         self.phase = Phase.RUNNING
         self.why: ReleaseWhy = "drain"
         self.event: UsageEvent | None = None
-        self.granted = claim.granted
+        self.granted = max(claim.granted, claim.n)  # what is in the log was granted
+        self.final = False
+        self.ahead: list[int] = []
+        self._waiting_since_ms: int | None = None
         self.prefilling = True
+        self._finished: EndReason | None = None  # the engine's word on the end of `ahead`
+        self._submissions = 0
         self._limits = limits
         self._entry_bytes_max = entry_bytes_max
         self._transcript = Transcript(tokenizer, self.prompt, self.request.sampling)
@@ -62,17 +69,63 @@ class Answer:
         self._feed(logged)
 
     def completed(self) -> EndReason | None:
-        """Why the answer is complete as it stands, None where the engine is to go on."""
+        """Why the answer is complete as it stands, None where it is to go on."""
         sampling, stopped = self.request.sampling, self._transcript.stopped
-        return completed(sampling, len(self.prompt), self.ids, stopped, self._limits)
+        if reason := completed(sampling, len(self.prompt), self.ids, stopped, self._limits):
+            return reason
+        if self._finished is not None and not self.ahead:
+            return self._finished
+        return EndReason.BUDGET if self.final and len(self.ids) >= self.granted else None
 
-    def take(self, ids: Sequence[int], cached: int, now_ms: int) -> None:
-        """Ids sampled by one step. What was sampled behind the answer's end is not part of it."""
+    @property
+    def open(self) -> bool:
+        """It goes on, in the engine or once more is granted."""
+        return self.phase in (Phase.RUNNING, Phase.WAITING)
+
+    @property
+    def sampled(self) -> int:
+        """Ids that there are, those that nobody has granted too."""
+        return len(self.ids) + len(self.ahead)
+
+    def take(self, ids: Sequence[int], cached: int, now_ms: int, finished: EndReason | None = None) -> None:
+        """Ids sampled by one step; those behind the answer's end are not part of it. `finished`: why
+        the engine samples no more."""
         self.prefilling = False
         if self._cached is None:
             self._cached = cached
         self._first_token_ms = self._first_token_ms or now_ms
-        self._feed(ids[: self.request.sampling.max_tokens - len(self.ids)])
+        self.ahead += ids[: self.request.sampling.max_tokens - self.sampled]
+        self._finished = finished
+        self._advance()
+
+    def grant(self, tokens: int, final: bool) -> None:
+        """It may have `tokens` ids in all. `final`: never more."""
+        if tokens > self.granted:
+            self.granted, self._waiting_since_ms = tokens, None
+        self.final = self.final or final
+        self._advance()
+
+    def wait(self) -> None:
+        """The engine has nothing of it any more: no more is granted for now."""
+        self.phase, self._waiting_since_ms, self.prefilling = Phase.WAITING, None, False
+
+    def waited_ms(self, now_ms: int) -> int:
+        """How long it waits without a grant, from the first look on."""
+        if self._waiting_since_ms is None:
+            self._waiting_since_ms = now_ms
+        return now_ms - self._waiting_since_ms
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the engine is to work on it again after a wait."""
+        idle = not self.ahead and self._finished is None
+        return self.phase is Phase.WAITING and idle and self.granted > len(self.ids)
+
+    def go_on(self) -> None:
+        """Back to the engine, under a name that nothing on its way is for."""
+        self._submissions += 1
+        self.key = f"{self.claim.ck}.{self._submissions}"
+        self.phase, self.prefilling = Phase.RUNNING, True
 
     def end(self, reason: EndReason, code: str = "") -> None:
         """No more ids will come; the next append carries this end. The first call counts."""
@@ -81,17 +134,8 @@ class Answer:
 
     def leave(self, why: ReleaseWhy) -> None:
         """No more ids will come; the request goes back once everything is logged."""
-        if self.phase is Phase.RUNNING:
+        if self.open:
             self.phase, self.why = Phase.LEAVING, why
-
-    def cut(self, n: int, tokenizer: Tokenizer) -> None:
-        """Forget the ids behind the first `n`, none of them logged: they were sampled without a grant."""
-        ids = self.ids[: max(n, self._logged_n)]
-        del self._entries[self._logged_o - self.claim.o :]
-        self._position = max((e.p + len(e.x) for e in self._entries), default=self.claim.visible)
-        self._transcript = Transcript(tokenizer, self.prompt, self.request.sampling)
-        self.ids, self._fresh, self._replayed = [], [], self._position
-        self._feed(ids)
 
     @property
     def logged(self) -> bool:
@@ -104,8 +148,9 @@ class Answer:
         )
 
     def append(self, pool: str, now_ms: int) -> Append | None:
-        """What the log does not have yet, None where there is nothing or where it is not granted yet."""
-        if self.logged or len(self.ids) > self.granted:
+        """What the log does not have yet, None where there is nothing."""
+        assert len(self.ids) <= self.granted, "no id is appended that was not granted"
+        if self.logged:
             return None
         if self.event is None:
             self._write(pool, now_ms)
@@ -151,6 +196,14 @@ class Answer:
             return False
         self._logged_n, self._logged_o = answer.n, answer.o
         return True
+
+    def _advance(self) -> None:
+        """As far as it is granted, what was sampled becomes part of the answer."""
+        room = max(0, self.granted - len(self.ids))
+        granted, self.ahead = self.ahead[:room], self.ahead[room:]
+        self._feed(granted)
+        if self._transcript.stopped:
+            self.ahead = []
 
     def _feed(self, ids: Sequence[int]) -> None:
         for id in ids:

@@ -13,6 +13,7 @@ from core.tasks import end_tasks
 from core.telemetry import Seldom, logger, named
 from engine import instruments
 from engine.ending import end_claimed
+from engine.grants import Ask
 from engine.queue import PoolQueue
 from engine.queue_types import Claim, ReleaseWhy
 from engine.workload import Work
@@ -24,17 +25,27 @@ log = logger(__name__)
 away = Seldom(log)
 
 REDIS_RETRY_SECONDS = 0.1
+GRANT_WAIT_MS_MIN = 20
 
 
 class Asides:
-    """The calls under way for one worker."""
+    """The calls under way for one worker. `wanted`: whether a grant asked for under this key still is."""
 
-    def __init__(self, queue: PoolQueue, quota: Quota, worker: str, granted: Granted) -> None:
+    def __init__(
+        self,
+        queue: PoolQueue,
+        quota: Quota,
+        worker: str,
+        granted: Granted,
+        wanted: Callable[[str], bool],
+    ) -> None:
         self._queue = queue
         self._quota = quota
         self._worker = worker
         self._granted = granted
+        self._wanted = wanted
         self._tasks: set[asyncio.Task[None]] = set()
+        self._asking: set[asyncio.Task[None]] = set()
 
     def begin(self, work: Work) -> None:
         """Start what the workload decided."""
@@ -44,17 +55,19 @@ class Asides:
             self._start(self._settle(event))
         for claim, why in work.unreadable:
             self._start(self._end_unreadable(claim, why))
-        for key, tenant, id, tokens in work.extend:
-            self._start(self._extend(key, tenant, id, tokens))
+        for tenant, id in work.unpark:
+            self._start(self._unpark(tenant, id))
+        for ask in work.extend:
+            self._start(self._extend(ask), self._asking)
 
     async def finished(self) -> None:
-        """Until none is under way."""
+        """Until none is under way. Who waits for a grant has nothing to finish."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
     async def end(self) -> None:
         """Stop those under way."""
-        await end_tasks(self._tasks)
+        await end_tasks(self._tasks | self._asking)
 
     async def _release(self, tenant: str, id: str, ck: str, why: ReleaseWhy) -> None:
         try:
@@ -94,24 +107,38 @@ class Asides:
         except (RedisError, OSError) as error:  # the biller settles every event again
             away.warning("settle failed", error=type(error).__name__)
 
-    async def _extend(self, key: str, tenant: str, id: str, tokens: int) -> None:
+    async def _unpark(self, tenant: str, id: str) -> None:
+        try:
+            await _insist(lambda: self._queue.unpark(tenant, id))
+        except ResponseError as error:
+            log.error("not unparked", tenant=tenant, id=id, error=str(error))
+
+    async def _extend(self, ask: Ask) -> None:
+        """Ask until there is an answer, or nobody wants it any more."""
+        wait_ms = ask.after_ms
         while True:
+            await asyncio.sleep(wait_ms / 1000)
+            if not self._wanted(ask.key):
+                return
             try:
-                answer = await _insist(lambda: self._quota.extend(tenant, id, tokens))
-            except ResponseError as error:  # a quota that cannot be read refuses nobody
-                log.error("grant failed", tenant=tenant, id=id, error=str(error))
-                self._granted(key, tokens, False)
+                answer = await _insist(lambda: self._quota.extend(ask.tenant, ask.id, ask.tokens))
+            except ResponseError as error:  # what is left of its budgets will never be known
+                log.error("grant failed", tenant=ask.tenant, id=ask.id, error=str(error))
+                self._granted(ask.key, 0, True)
                 return
             if answer.wait_ms is None:
-                self._granted(key, answer.granted, answer.refusal is not None)
+                instruments.grants.add(1, {"answer": "refused" if answer.refusal else "granted"})
+                self._granted(ask.key, answer.granted, answer.refusal is not None)
                 return
-            await asyncio.sleep(answer.wait_ms / 1000)
+            instruments.grants.add(1, {"answer": "wait"})
+            wait_ms = max(answer.wait_ms, GRANT_WAIT_MS_MIN)
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]] | None = None) -> None:
         """Kept, so that it is neither collected nor left behind."""
+        kept = self._tasks if tasks is None else tasks
         task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        kept.add(task)
+        task.add_done_callback(kept.discard)
 
 
 async def _insist(call: Callable[[], Awaitable[T]]) -> T:

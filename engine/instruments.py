@@ -19,6 +19,9 @@ claimed_requests = _meter.create_counter(
     "parley_worker_claims", description="Claims, by whether they continue what another worker began"
 )
 ended_requests = _meter.create_counter("parley_worker_ended", description="Requests ended, by reason")
+grants = _meter.create_counter(
+    "parley_worker_grants", description="Answers to what was asked for more tokens: granted, wait, refused"
+)
 released_requests = _meter.create_counter("parley_worker_released", description="Requests given back, by why")
 appends = _meter.create_counter(
     "parley_worker_appends", description="Requests' parts of flushes, by what became of them"

@@ -135,9 +135,8 @@ async def _work(settings: Settings, stop: asyncio.Event, name: str, scripted: bo
         return Answer(claim, tokenizer, limits, settings.entry_bytes_max)
 
     capacity = capacity_of(settings, engine.kv_tokens)
-    workload = Workload(
-        record.pool, record.fingerprint, capacity, open_answer, tokenizer, limits, settings.chunk_tokens
-    )
+    chunk = settings.chunk_tokens
+    workload = Workload(record.pool, record.fingerprint, capacity, open_answer, limits, chunk)
     redis = connect(settings)
     worker = Worker(settings, redis, engine, record, workload, name)
     obeying = asyncio.create_task(_obey(Fleet(PoolQueue(redis, record.pool, settings)), name, stop))

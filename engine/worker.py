@@ -79,7 +79,8 @@ class Worker:
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
         self._grants: list[tuple[str, int, bool]] = []
-        self._asides = Asides(self._queue, Quota(redis, settings), name, self._grant)
+        quota = Quota(redis, settings)
+        self._asides = Asides(self._queue, quota, name, self._grant, workload.wants_grant)
         self._clock = ServerClock()
         self._renewed = -math.inf
         self._lease_seconds = settings.worker_lease_ms / 1000

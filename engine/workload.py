@@ -8,19 +8,19 @@ this.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tokenizers import Tokenizer
-
 from billing.usage import UsageEvent
 from engine.answer import Answer, Phase, UnreadableClaimError
 from engine.backends.base import Finish, Generation, Measured, StepOutput
 from engine.continuation import ModelLimits, generation
 from engine.ended import EndedAnswers
+from engine.grants import Ask, Grants
 from engine.queue_types import Append, AppendCode, Appended, Claim, Offer, ReleaseWhy
 from engine.request import Control, EndReason
 from engine.scheduling.capacity import Admission, Capacity, Held, Packing
 from engine.scheduling.cost import StepLoad
 
-EXTEND_AHEAD_TOKENS = 64
+UNGRANTED_TOKENS_MAX = 64  # sampled while a grant is on its way, before the engine drops the answer
+WAIT_MS_MAX = 5_000
 
 ORDERS: tuple[tuple[Control, ReleaseWhy], ...] = (
     (Control.MIGRATE, "pool"),
@@ -34,8 +34,8 @@ ENDS = {Finish.STOP: EndReason.STOP, Finish.LENGTH: EndReason.LENGTH}
 @dataclass
 class Work:
     """What is to be done now: generations to start, engine ids to abort, requests to give back (tenant, id,
-    ck, why), usage to settle, grants to ask for (key, tenant, id, tokens in all), and claims that nobody can
-    work on, with the reason, to be ended."""
+    ck, why), usage to settle, grants to ask for, parked requests (tenant, id) that may come back, and claims
+    that nobody can work on, with the reason, to be ended."""
 
     submit: list[Generation] = field(default_factory=list[Generation])
     abort: list[str] = field(default_factory=list[str])
@@ -43,7 +43,8 @@ class Work:
         default_factory=list[tuple[str, str, str, ReleaseWhy]]
     )
     settle: list[UsageEvent] = field(default_factory=list[UsageEvent])
-    extend: list[tuple[str, str, str, int]] = field(default_factory=list[tuple[str, str, str, int]])
+    extend: list[Ask] = field(default_factory=list[Ask])
+    unpark: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     unreadable: list[tuple[Claim, str]] = field(default_factory=list[tuple[Claim, str]])
 
 
@@ -56,7 +57,6 @@ class Workload:
         fingerprint: str,
         capacity: Capacity,
         open_answer: Callable[[Claim], Answer],
-        tokenizer: Tokenizer,
         limits: ModelLimits,
         chunk_tokens: int,
     ) -> None:
@@ -67,13 +67,11 @@ class Workload:
         self._packing = Packing()
         self.full = False  # by the last offer: nothing is claimed until something leaves
         self._open = open_answer
-        self._tokenizer = tokenizer
         self._limits = limits
-        self._chunk_tokens = chunk_tokens
+        self._grants = Grants(chunk_tokens)
         self._answers: dict[str, Answer] = {}
         self._keys: dict[tuple[str, str], str] = {}
         self._ended = EndedAnswers()
-        self._extending: set[str] = set()
         self._suspects: set[str] = set()
 
     def __len__(self) -> int:
@@ -151,7 +149,8 @@ class Workload:
             answer = self._answers.get(output.id)
             if answer is None or answer.phase is not Phase.RUNNING:
                 continue
-            answer.take(output.tokens, output.cached, now_ms)
+            finished = ENDS.get(output.finish) if output.finish else None
+            answer.take(output.tokens, output.cached, now_ms, finished)
             if reason := answer.completed():
                 answer.end(reason)
                 if not output.finish:
@@ -160,9 +159,11 @@ class Workload:
                 answer.leave("error")
             elif output.finish is Finish.UNFIT:
                 answer.end(EndReason.ERROR, "bad_request")
-            elif output.finish:
-                answer.end(ENDS[output.finish])
             else:
+                if finished or len(answer.ahead) >= UNGRANTED_TOKENS_MAX:
+                    if not finished:
+                        self._stop(answer, work)
+                    answer.wait()
                 self._ask_for_grant(answer, work)
         return work
 
@@ -175,12 +176,16 @@ class Workload:
         return work
 
     def tick(self, now_ms: int) -> Work:
-        """Time passed: answers at their deadline end."""
+        """Time passed: answers at their deadline end, and those that nothing was granted for long make
+        room."""
         work = Work()
         for answer in self._answers.values():
-            if answer.phase is Phase.RUNNING and now_ms >= answer.request.deadline_ms:
+            if answer.open and now_ms >= answer.request.deadline_ms:
                 self._stop(answer, work)
                 answer.end(EndReason.DEADLINE)
+            elif answer.phase is Phase.WAITING and answer.waited_ms(now_ms) >= WAIT_MS_MAX:
+                self._grants.parked(answer)
+                answer.leave("park")
         return work
 
     def refused(self, key: str) -> None:
@@ -188,16 +193,27 @@ class Workload:
         answer = self._answers[key]
         answer.end(EndReason.ERROR, "bad_request" if answer.request.sampling.response_format else "internal")
 
+    def wants_grant(self, key: str) -> bool:
+        """Whether the reply to an `extend` for this name still matters."""
+        return self._grants.wanted(key)
+
     def granted(self, key: str, tokens: int, refused: bool) -> Work:
         """The answer to an `extend`. Refused: the answer ends at its last granted token."""
         work = Work()
-        self._extending.discard(key)
-        if answer := self._answers.get(key):
-            answer.granted = max(answer.granted, tokens)
-            if refused and answer.phase is Phase.RUNNING:
-                self._stop(answer, work)
-                answer.cut(answer.granted, self._tokenizer)
-                answer.end(EndReason.BUDGET)
+        away = self._grants.answered(key, tokens)
+        if away is not None:
+            work.unpark.append(away)
+        answer = self._answers.get(key)
+        if answer is None or not answer.open:
+            return work
+        answer.grant(tokens, final=refused)
+        if reason := answer.completed():
+            self._stop(answer, work)
+            answer.end(reason)
+            return work
+        if answer.may_go_on:
+            self._go_on(answer, work)
+        self._ask_for_grant(answer, work)
         return work
 
     def given_up(self, answer: Answer) -> Work:
@@ -211,7 +227,7 @@ class Workload:
         """Give everything back, once it is logged."""
         work = Work()
         for answer in self._answers.values():
-            if answer.phase is Phase.RUNNING:
+            if answer.open:
                 self._stop(answer, work)
                 answer.leave(why)
         return work
@@ -219,6 +235,7 @@ class Workload:
     def drop_all(self) -> Work:
         """The lease is lost: all of it is, or will be, another worker's."""
         work = Work(abort=sorted(self.generating))
+        self._grants.forget_all(self._answers)
         self._answers.clear()
         self._keys.clear()
         return work
@@ -281,13 +298,27 @@ class Workload:
         elif now_ms >= answer.request.deadline_ms:
             answer.end(EndReason.DEADLINE)
         else:
-            claim, request = answer.claim, answer.request
-            asked = generation(answer.key, claim.tenant, request, answer.prompt, answer.ids, self._limits)
-            work.submit.append(asked)
+            if answer.granted > len(answer.ids):
+                self._submit(answer, work)
+            else:
+                answer.wait()
             self._ask_for_grant(answer, work)
 
+    def _submit(self, answer: Answer, work: Work) -> None:
+        tenant, request = answer.claim.tenant, answer.request
+        work.submit.append(generation(answer.key, tenant, request, answer.prompt, answer.ids, self._limits))
+
+    def _go_on(self, answer: Answer, work: Work) -> None:
+        """Back to the engine, which still may bring ids under the old name."""
+        before = answer.key
+        answer.go_on()
+        self._grants.renamed(before, answer.key)
+        self._answers[answer.key] = self._answers.pop(before)
+        self._keys[answer.claim.tenant, answer.claim.id] = answer.key
+        self._submit(answer, work)
+
     def _obey(self, answer: Answer, control: Control, work: Work) -> None:
-        if answer.phase is not Phase.RUNNING:
+        if not answer.open:
             return
         if Control.CANCEL in control:
             self._stop(answer, work)
@@ -300,7 +331,8 @@ class Workload:
                 return
 
     def _stop(self, answer: Answer, work: Work) -> None:
-        work.abort.append(answer.key)
+        if answer.phase is Phase.RUNNING:
+            work.abort.append(answer.key)
 
     def _answered(self, answer: Answer, result: Appended, work: Work) -> None:
         """Whether an ended answer's end is still in the log. Where the tail is lost, it goes there again."""
@@ -320,7 +352,6 @@ class Workload:
         match result.code:
             case AppendCode.OK | AppendCode.DUP:
                 answer.appended(append)
-                answer.granted = max(answer.granted, result.granted)
                 self._obey(answer, result.control, work)
             case AppendCode.ENDED:
                 if append.end is not None and answer.event is not None:
@@ -342,21 +373,16 @@ class Workload:
         work.release.append((claim.tenant, claim.id, claim.ck, "drain"))
 
     def _forget(self, answer: Answer, work: Work) -> None:
-        if answer.phase is Phase.RUNNING:
-            self._stop(answer, work)
+        self._stop(answer, work)
         self._answers.pop(answer.key, None)
-        self._extending.discard(answer.key)
+        self._grants.forget(answer.key)
         if self._keys.get((answer.claim.tenant, answer.claim.id)) == answer.key:
             del self._keys[answer.claim.tenant, answer.claim.id]
 
     def _ask_for_grant(self, answer: Answer, work: Work) -> None:
-        """Once it is near the end of what is granted, off the decode path."""
-        most = answer.request.sampling.max_tokens
-        near = len(answer.ids) + EXTEND_AHEAD_TOKENS >= answer.granted
-        if near and answer.granted < most and answer.key not in self._extending:
-            self._extending.add(answer.key)
-            target = min(most, answer.granted + self._chunk_tokens)
-            work.extend.append((answer.key, answer.claim.tenant, answer.claim.id, target))
+        """Off the decode path."""
+        if ask := self._grants.ask(answer):
+            work.extend.append(ask)
 
 
 def _held(answer: Answer) -> Held:

@@ -113,18 +113,25 @@ def test_entries_have_at_most_their_size():
 
 
 def test_nothing_beyond_the_grant_is_appended():
-    """It waits for the next chunk; a refusal ends the answer at its last granted token."""
+    """What is sampled behind the grant waits for the next one; a refusal ends the answer at its last granted
+    token."""
     answer = open_answer(a_claim())
     answer.granted = 4
     answer.take(ids_of("abc"), 0, 1)
     _appended(answer)
     answer.take(ids_of("defg"), 0, 1)
-    assert answer.append("default", 1) is None
-    answer.cut(4, TOKENIZER)
-    answer.end(EndReason.BUDGET)
     append = _appended(answer)
     assert append.tokens == packed(ids_of("d"))
-    assert [entry.x for entry in append.entries] == ["d", ""]
+    assert answer.append("default", 1) is None
+    answer.grant(5, final=False)
+    assert _appended(answer).tokens == packed(ids_of("e"))
+    assert answer.completed() is None
+    answer.grant(6, final=True)
+    assert answer.completed() is EndReason.BUDGET
+    answer.end(EndReason.BUDGET)
+    append = _appended(answer)
+    assert append.tokens == packed(ids_of("f"))
+    assert [entry.x for entry in append.entries] == ["f", ""]
     assert append.end is not None
 
 

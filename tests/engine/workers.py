@@ -75,7 +75,7 @@ class Crew:
         record = ModelRecord("tiny", "1", FINGERPRINT, Path("/nonexistent"), self.pool, LIMITS.max_model_len)
         capacity = capacity_of(self.settings, engine.kv_tokens)
         chunk = self.settings.chunk_tokens
-        workload = Workload(self.pool, FINGERPRINT, capacity, open_answer, TOKENIZER, LIMITS, chunk)
+        workload = Workload(self.pool, FINGERPRINT, capacity, open_answer, LIMITS, chunk)
         await engine.start()
         stop = asyncio.Event()
         worker = Worker(self.settings, self.redis, engine, record, workload, name)
