@@ -9,24 +9,29 @@ import os
 import secrets
 import time
 from collections.abc import Sequence
+from operator import attrgetter
 
-from redis.exceptions import RedisError
-from sqlalchemy.exc import DBAPIError
-from sqlmodel import col, select
+from redis.exceptions import RedisError, ResponseError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
+from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing import instruments
+from billing import instruments, reconciliation
 from billing.books import book_usage
 from billing.ended import CLAIM_IDLE_MS, Delivery, EndedStream
-from billing.posting import Assessed, Batch, Key, assess, conflicts
+from billing.ledger import LineKind
+from billing.ledger_tables import UsageLine
+from billing.posting import Assessed, Batch, Key, assess, conflicts, unstorable
 from billing.quota import Quota
 from billing.tables import UsageRow
+from billing.usage import UsageEvent
 from core.clock import now_ms
 from core.database import Database, insert_ignore, require_schema
+from core.failpoints import Point, reached
 from core.pools import known_pools
-from core.redis import Client, connect
+from core.redis import Client, connect, is_unwell
 from core.settings import Settings
-from core.telemetry import logger
+from core.telemetry import logger, named
 
 log = logger(__name__)
 
@@ -50,7 +55,7 @@ class Biller:
         claim_idle_ms: int = CLAIM_IDLE_MS,
     ) -> None:
         self._db = db
-        self._quota = Quota(redis, settings)
+        self._quota = Quota(redis, settings, db)
         self._redis = redis
         self._settings = settings
         self._pools = set(pools)
@@ -76,16 +81,18 @@ class Biller:
             return set()  # the streams say so
 
     async def _serve(self, stream: EndedStream, stop: asyncio.Event) -> None:
-        """A failure leaves its batch pending: it is claimed again once Redis and SQL answer."""
+        """A failure leaves its batch pending: it is read again once Redis and SQL answer."""
         while not stop.is_set():
             try:
                 await stream.ensure_groups()
                 await self._follow(stream, stop)
-            except (RedisError, DBAPIError, OSError) as error:
-                log.warning("billing interrupted", pool=stream.pool, error=str(error))
+            except (RedisError, SQLAlchemyError, OSError) as error:
+                log.warning("billing interrupted", pool=stream.pool, error=named(error))
                 await _wait(stop, RETRY_SECONDS)
 
     async def _follow(self, stream: EndedStream, stop: asyncio.Event) -> None:
+        while batch := await stream.own_pending():  # of the batch that failed before
+            await self._handle(stream, batch)
         claims, trims, forgets = _Every(CLAIM_SECONDS), _Every(TRIM_SECONDS), _Every(FORGET_SECONDS)
         while not stop.is_set():
             if claims.due():
@@ -100,11 +107,56 @@ class Biller:
     async def _handle(self, stream: EndedStream, deliveries: Sequence[Delivery]) -> None:
         if not deliveries:
             return
-        batch, posted = await post(self._db, stream.pool, [each.data for each in deliveries])
-        for event in batch.settlements:
-            await self._quota.settle(event)
+        reached(Point.BILLER_AFTER_READ)
+        for batch, posted in await post_in_parts(self._db, stream.pool, [each.data for each in deliveries]):
+            reached(Point.BILLER_AFTER_COMMIT)
+            for event in batch.settlements:
+                await self._settle(event, batch.line_seqs.get((event.tenant, event.request)))
+            _report(stream.pool, batch, posted)
+        reached(Point.BILLER_AFTER_SETTLE)
         await stream.acknowledge(deliveries)
-        _report(stream.pool, batch, posted)
+        reached(Point.BILLER_AFTER_ACKNOWLEDGE)
+
+    async def _settle(self, event: UsageEvent, line_seq: int | None) -> None:
+        """A slot whose keys are broken holds up nobody: reconciliation shows what it lacks."""
+        try:
+            await self._quota.settle(event, line_seq)
+        except ResponseError as error:
+            if is_unwell(error):
+                raise
+            log.error("not settled", tenant=event.tenant, request=event.request, error=named(error))
+
+
+async def post_in_parts(
+    db: Database, pool: str, deliveries: Sequence[bytes]
+) -> list[tuple[Batch, list[Assessed]]]:
+    """Write a batch in one transaction. Where the database refuses the data itself, in halves, down to the
+    event that it does not take, which is held."""
+    try:
+        return [await post(db, pool, deliveries)]
+    except DBAPIError as error:
+        if not refuses_the_data(error):
+            raise
+        if len(deliveries) == 1:
+            now = now_ms()
+            batch = Batch(held=[unstorable(pool, deliveries[0], f"SQL: {named(error)}", now)])
+            async with db.transaction() as session:
+                await insert_ignore(session, batch.held)
+            return [(batch, [])]
+    half = len(deliveries) // 2
+    first = await post_in_parts(db, pool, deliveries[:half])
+    return first + await post_in_parts(db, pool, deliveries[half:])
+
+
+def refuses_the_data(error: DBAPIError) -> bool:
+    """Whether the same rows would be refused again, however well the database is. Pure."""
+    cause = getattr(error.orig, "__cause__", None)
+    state = str(getattr(error.orig, "sqlstate", "") or "")
+    return (
+        isinstance(error, IntegrityError | DataError)
+        or state[:2] in ("22", "23")  # data exceptions and integrity constraints, by the SQL standard
+        or type(cause).__name__ == "DataError"
+    )
 
 
 async def post(db: Database, pool: str, deliveries: Sequence[bytes]) -> tuple[Batch, list[Assessed]]:
@@ -117,20 +169,41 @@ async def post(db: Database, pool: str, deliveries: Sequence[bytes]) -> tuple[Ba
         inserted: set[Key] = {(row[0], row[1]) for row in await insert_ignore(session, rows, UsageRow)}
         repeated = [each for each in batch.good if each.key not in inserted]
         batch.held += conflicts(pool, repeated, await _posted_sha256(session, repeated), now)
-        await insert_ignore(session, batch.held)
+        await insert_ignore(session, sorted(batch.held, key=attrgetter("event_sha256")))
         posted = [each for each in batch.good if each.key in inserted]
         if posted:
             await book_usage(session, [(each.row, each.lines) for each in posted], now)
+        batch.line_seqs = await _line_seqs(session, [each.key for each in batch.good])
+        reached(Point.BILLER_BEFORE_COMMIT)
     return batch, posted
+
+
+async def _line_seqs(session: AsyncSession, keys: Sequence[Key]) -> dict[Key, int]:
+    """The last line of what each of these requests used, without corrections."""
+    found: dict[Key, int] = {}
+    for tenant_id, request_ids in _by_tenant(keys).items():
+        statement = (
+            select(UsageLine.request_id, func.max(col(UsageLine.seq)))
+            .where(col(UsageLine.tenant_id) == tenant_id, col(UsageLine.request_id).in_(request_ids))
+            .where(col(UsageLine.kind) == LineKind.USAGE.value)
+            .group_by(col(UsageLine.request_id))
+        )
+        for request_id, seq in (await session.exec(statement)).all():
+            found[tenant_id, request_id] = int(seq)
+    return found
+
+
+def _by_tenant(keys: Sequence[Key]) -> dict[str, list[str]]:
+    requests: dict[str, list[str]] = {}
+    for tenant_id, request_id in keys:
+        requests.setdefault(tenant_id, []).append(request_id)
+    return requests
 
 
 async def _posted_sha256(session: AsyncSession, repeated: Sequence[Assessed]) -> dict[Key, str]:
     """The hashes of the events that these requests were posted from."""
-    requests: dict[str, list[str]] = {}
-    for each in repeated:
-        requests.setdefault(each.row.tenant_id, []).append(each.row.request_id)
     found: dict[Key, str] = {}
-    for tenant_id, request_ids in requests.items():
+    for tenant_id, request_ids in _by_tenant([each.key for each in repeated]).items():
         statement = select(UsageRow.request_id, UsageRow.event_sha256).where(
             col(UsageRow.tenant_id) == tenant_id, col(UsageRow.request_id).in_(request_ids)
         )
@@ -196,7 +269,9 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
         await require_schema(db)
         pools = [name.strip() for name in settings.pool.split(",") if name.strip()]
         log.info("biller ready", pools=pools)
-        await Biller(db, redis, settings, pools).run(stop)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(reconciliation.watch(db, redis, settings, stop))
+            group.create_task(Biller(db, redis, settings, pools).run(stop))
     finally:
         await redis.aclose()
         await db.close()

@@ -52,6 +52,13 @@ class EndedStream:
         )
         return [delivery for entries in _streams(reply) for delivery in _deliveries(entries)]
 
+    async def own_pending(self) -> list[Delivery]:
+        """What this consumer was given and has not acknowledged, at most EVENTS_MAX."""
+        reply = await self._redis.xreadgroup(
+            ENDED_GROUP_BILLER, self._consumer, {self._key: "0"}, count=EVENTS_MAX
+        )
+        return [delivery for entries in _streams(reply) for delivery in _deliveries(entries)]
+
     async def claim(self) -> list[Delivery]:
         """Take over entries that were delivered and not acknowledged in time, ours included."""
         reply = await self._redis.xautoclaim(

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -18,6 +18,7 @@ from billing.usage import UsageEvent, decode
 
 INTEGER_MAX = 1 << 53  # what Redis scripts count exactly, and far below BIGINT
 SMALL_INTEGER_MAX = 1 << 31
+METADATA_DEPTH_MAX = 32
 
 Key = tuple[str, str]  # tenant, request
 
@@ -27,6 +28,7 @@ class Quarantined(StrEnum):
 
     UNDECODABLE = "undecodable"
     UNSTORABLE = "unstorable"
+    UNPRICED = "unpriced"
     COST_MISMATCH = "cost_mismatch"
     CONFLICTING = "conflicting"
 
@@ -47,11 +49,13 @@ class Assessed:
 
 @dataclass
 class Batch:
-    """A batch of events, assessed. `settlements`: every readable event, with the cost that counts."""
+    """A batch of events, assessed. `settlements`: every readable event, with the cost that counts.
+    `line_seqs`: of the requests that are posted, the last line of what was used, by key."""
 
     good: list[Assessed] = field(default_factory=list[Assessed])
     held: list[UsageQuarantine] = field(default_factory=list[UsageQuarantine])
     settlements: list[UsageEvent] = field(default_factory=list[UsageEvent])
+    line_seqs: dict[Key, int] = field(default_factory=dict[Key, int])
 
 
 def assess(pool: str, deliveries: Iterable[bytes], now_ms: int) -> Batch:
@@ -81,15 +85,29 @@ def conflicts(
     ]
 
 
+def unstorable(pool: str, data: bytes, why: str, now_ms: int) -> UsageQuarantine:
+    """The row of an event that the database does not take although nothing was found wrong with it."""
+    try:
+        event = decode(data)
+    except (msgspec.MsgspecError, RecursionError):
+        event = None
+    return _held(pool, data, now_ms, Quarantined.UNSTORABLE, why, event)
+
+
 def _assess_one(pool: str, data: bytes, now_ms: int, batch: Batch) -> Assessed | None:
     try:
         event = decode(data)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         batch.held.append(_held(pool, data, now_ms, Quarantined.UNDECODABLE, str(error)))
         return None
     problem = _unstorable(event)
     if problem:
         batch.held.append(_held(pool, data, now_ms, Quarantined.UNSTORABLE, problem, event))
+        return None
+    if not event.prices.book and counts_of(event).requests:
+        detail = f"nobody knows the prices of {event.model}"
+        batch.held.append(_held(pool, data, now_ms, Quarantined.UNPRICED, detail, event))
+        batch.settlements.append(msgspec.structs.replace(event, cost_nano=0))
         return None
     lines, cost_nano = rate(counts_of(event), event.prices)
     if cost_nano != event.cost_nano:
@@ -110,8 +128,6 @@ def _unstorable(event: UsageEvent) -> str:
                 return f"{name} is out of range"
             if isinstance(value, str) and "\x00" in value:
                 return f"{name} holds a zero byte"
-    if not event.prices.book and counts_of(event).requests:
-        return "nobody knows its prices"
     if max(event.claims, event.prices.version) >= SMALL_INTEGER_MAX:
         return "claims or the price version is out of range"
     return ""
@@ -151,11 +167,28 @@ def _row(event: UsageEvent, data: bytes, now_ms: int) -> RequestRow:
 
 
 def _metadata(data: bytes) -> dict[str, Any]:
-    """The client's labels. They decide nothing, so what cannot be read is left out, not held up."""
+    """The client's labels. They decide nothing, so what cannot be read, or kept, is left out, not held up."""
     try:
-        return msgspec.json.decode(data, type=dict[str, Any])
-    except msgspec.MsgspecError:
+        found = msgspec.json.decode(data, type=dict[str, Any])
+    except (msgspec.MsgspecError, RecursionError):
         return {}
+    return found if _depth(found) <= METADATA_DEPTH_MAX else {}
+
+
+def _depth(value: object) -> int:
+    """How deep lists and objects lie in one another, counted to just above METADATA_DEPTH_MAX."""
+    level: list[object] = [value]
+    for depth in range(METADATA_DEPTH_MAX + 1):
+        inner: list[object] = []
+        for each in level:
+            if isinstance(each, dict):
+                inner += cast(dict[str, object], each).values()
+            elif isinstance(each, list):
+                inner += cast(list[object], each)
+        if not inner:
+            return depth
+        level = inner
+    return METADATA_DEPTH_MAX + 1
 
 
 def _conflicting(pool: str, found: Assessed, now_ms: int) -> UsageQuarantine:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from redis.exceptions import RedisError
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import col, select
 
 from billing import instruments
@@ -26,7 +26,7 @@ from core.database import Database
 from core.pools import known_pools
 from core.redis import Client
 from core.settings import Settings
-from core.telemetry import logger
+from core.telemetry import logger, named
 
 log = logger(__name__)
 
@@ -146,8 +146,8 @@ async def watch(db: Database, redis: Client, settings: Settings, stop: asyncio.E
             client: Any = redis
             if await client.set(f"{settings.installation}:reconciling", name, nx=True, px=LEASE_MS):
                 report(await reconciliation.run())
-        except (RedisError, DBAPIError, OSError) as error:
-            log.warning("reconciliation interrupted", error=str(error))
+        except (RedisError, SQLAlchemyError, OSError) as error:
+            log.warning("reconciliation interrupted", error=named(error))
         try:
             async with asyncio.timeout(EVERY_SECONDS):
                 await stop.wait()

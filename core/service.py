@@ -1,6 +1,7 @@
 """Runs one process of the platform: telemetry, event loop, signals, and the exit code."""
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -8,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import click
 import uvloop
 
-from core import telemetry
+from core import failpoints, telemetry
 from core.errors import StartupError
 from core.settings import Settings
 
@@ -22,6 +23,7 @@ def run(settings: Settings, name: str, main: Main) -> None:
     """
     telemetry.configure(settings, name)
     try:
+        failpoints.arm(settings.home, os.environ)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_watched(settings, main))
     except StartupError as error:
