@@ -4,15 +4,22 @@ A version is never changed: what was billed under it stays explained. A change o
 in force from its time on.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
+import msgspec
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from billing.audit_log import record
 from billing.price_files import FlatPrices
+from billing.price_tables import GpuPrice, PriceTier
+from billing.price_tiers import TierKey
+from billing.price_versions import contents_of
 from billing.tables import PLATFORM, Price, PriceBook, PriceVersion, Tenant
+from billing.tiers import TierPrices
 from billing.usage import PinnedPrices
 from core.clock import now_ms
 from core.database import Database
@@ -24,7 +31,8 @@ PARENTS_MAX = 3
 
 @dataclass(frozen=True)
 class NewVersion:
-    """A version of a book to be. `valid_from_ms` None: from now on."""
+    """A version of a book to be. `valid_from_ms` None: from now on. `gpus`: nano-USD for
+    1,000,000 GPU-seconds."""
 
     book: str
     prices: Mapping[str, FlatPrices]
@@ -33,6 +41,8 @@ class NewVersion:
     tenant_id: str = PLATFORM
     parent: str | None = None
     valid_from_ms: int | None = None
+    tiers: Mapping[TierKey, TierPrices] = field(default_factory=dict[TierKey, TierPrices])
+    gpus: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 async def pinned_prices(db: Database, tenant_id: str, model: str, at_ms: int | None = None) -> PinnedPrices:
@@ -41,17 +51,40 @@ async def pinned_prices(db: Database, tenant_id: str, model: str, at_ms: int | N
     Raises Refused `unknown_model` where there are none: nothing is served without a price."""
     at = now_ms() if at_ms is None else at_ms
     async with db.session() as session:
-        tenant = await session.get(Tenant, tenant_id)
-        book_id = tenant.price_book_id if tenant else None
-        for _ in range(1 + PARENTS_MAX):
-            book = await session.get(PriceBook, book_id) if book_id else None
-            if book is None or book.tenant_id not in (PLATFORM, tenant_id):
-                break
+        async for book in _books_of(session, tenant_id):
             price = await _price(session, book, model, at)
             if price is not None:
                 return pinned(book, price)
-            book_id = book.parent_id
     raise Refused(Refusal("unknown_model", f"there is no price for the model {model!r}"))
+
+
+async def gpu_price(session: AsyncSession, tenant_id: str, gpu_type: str, at_ms: int) -> GpuPrice | None:
+    """What a GPU of this type costs the tenant in a dedicated pool at a time; None: nobody said."""
+    async for book in _books_of(session, tenant_id):
+        statement = (
+            select(GpuPrice)
+            .where(col(GpuPrice.book_id) == book.id, col(GpuPrice.tenant_id) == book.tenant_id)
+            .where(col(GpuPrice.version) == _version_at(book, at_ms))
+            .where(col(GpuPrice.gpu_type).in_((gpu_type, ANY_MODEL)))
+            .order_by(col(GpuPrice.gpu_type) == ANY_MODEL)
+            .limit(1)
+        )
+        price = (await session.exec(statement)).first()
+        if price is not None:
+            return price
+    return None
+
+
+async def _books_of(session: AsyncSession, tenant_id: str) -> AsyncGenerator[PriceBook]:
+    """The tenant's book, then its parents."""
+    tenant = await session.get(Tenant, tenant_id)
+    book_id = tenant.price_book_id if tenant else None
+    for _ in range(1 + PARENTS_MAX):
+        book = await session.get(PriceBook, book_id) if book_id else None
+        if book is None or book.tenant_id not in (PLATFORM, tenant_id):
+            return
+        yield book
+        book_id = book.parent_id
 
 
 def pinned(book: PriceBook, price: Price) -> PinnedPrices:
@@ -69,20 +102,24 @@ def pinned(book: PriceBook, price: Price) -> PinnedPrices:
 
 async def _price(session: AsyncSession, book: PriceBook, model: str, at_ms: int) -> Price | None:
     """The model's row, else the one for any model, of the version in force."""
-    version = (
+    statement = (
+        select(Price)
+        .where(col(Price.book_id) == book.id, col(Price.tenant_id) == book.tenant_id)
+        .where(col(Price.version) == _version_at(book, at_ms), col(Price.model).in_((model, ANY_MODEL)))
+        .order_by(col(Price.model) == ANY_MODEL)
+        .limit(1)
+    )
+    return (await session.exec(statement)).first()
+
+
+def _version_at(book: PriceBook, at_ms: int) -> Any:
+    """The number of the version that is in force."""
+    return (
         select(func.max(PriceVersion.version))
         .where(col(PriceVersion.book_id) == book.id, col(PriceVersion.tenant_id) == book.tenant_id)
         .where(col(PriceVersion.valid_from_ms) <= at_ms)
         .scalar_subquery()
     )
-    statement = (
-        select(Price)
-        .where(col(Price.book_id) == book.id, col(Price.tenant_id) == book.tenant_id)
-        .where(col(Price.version) == version, col(Price.model).in_((model, ANY_MODEL)))
-        .order_by(col(Price.model) == ANY_MODEL)
-        .limit(1)
-    )
-    return (await session.exec(statement)).first()
 
 
 async def add_version(db: Database, new: NewVersion) -> tuple[PriceVersion, bool]:
@@ -104,7 +141,8 @@ async def _add_version(session: AsyncSession, new: NewVersion) -> tuple[PriceVer
     last = await last_version(session, book.id)
     valid_from = now if new.valid_from_ms is None else new.valid_from_ms
     said = last is not None and new.valid_from_ms in (None, last.valid_from_ms)
-    if last is not None and said and await prices_of(session, last) == dict(new.prices):
+    contents = (dict(new.prices), dict(new.tiers), dict(new.gpus))
+    if last is not None and said and await contents_of(session, last) == contents:
         return last, False
     if valid_from < now:
         raise bad_request(
@@ -124,11 +162,24 @@ async def _add_version(session: AsyncSession, new: NewVersion) -> tuple[PriceVer
     )
     session.add(version)
     await session.flush()
-    for model, prices in new.prices.items():
-        facts = {name: getattr(prices, name) for name in prices.__struct_fields__}
-        session.add(Price(book_id=book.id, version=number, model=model, tenant_id=book.tenant_id, **facts))
-    await session.flush()
+    await _add_contents(session, version, new)
+    says = {"valid_from_ms": valid_from, "models": sorted(new.prices), "gpus": sorted(new.gpus)}
+    await record(session, book.tenant_id, "price.import", f"{book.id}/{number}", None, says)
     return version, True
+
+
+async def _add_contents(session: AsyncSession, version: PriceVersion, new: NewVersion) -> None:
+    """Its prices, tiers and prices of GPUs."""
+    of: dict[str, Any] = version.model_dump(include={"book_id", "version", "tenant_id"})
+    for model, prices in new.prices.items():
+        session.add(Price(**of, model=model, **msgspec.structs.asdict(prices)))
+    await session.flush()
+    for (model, meter), tiers in new.tiers.items():
+        facts = msgspec.to_builtins(tiers)
+        session.add(PriceTier(**of, model=model, meter=meter.value, **facts))
+    for gpu_type, second_nano in new.gpus.items():
+        session.add(GpuPrice(**of, gpu_type=gpu_type, second_nano=second_nano))
+    await session.flush()
 
 
 async def _book_for(session: AsyncSession, new: NewVersion, now: int) -> PriceBook:
@@ -171,17 +222,6 @@ async def last_version(session: AsyncSession, book_id: str) -> PriceVersion | No
     """A book's newest version, in force or not yet."""
     statement = select(PriceVersion).where(col(PriceVersion.book_id) == book_id)
     return (await session.exec(statement.order_by(col(PriceVersion.version).desc()).limit(1))).first()
-
-
-async def prices_of(session: AsyncSession, version: PriceVersion) -> dict[str, FlatPrices]:
-    """All prices of a version by model."""
-    statement = select(Price).where(
-        col(Price.book_id) == version.book_id, col(Price.version) == version.version
-    )
-    return {
-        row.model: FlatPrices(row.input_nano, row.cached_input_nano, row.output_nano, row.request_nano)
-        for row in (await session.exec(statement)).all()
-    }
 
 
 async def list_books(db: Database) -> list[tuple[PriceBook, list[PriceVersion]]]:

@@ -18,11 +18,14 @@ from billing.commands.running import (
     show_table,
     tenant_named,
 )
-from billing.money import UNITS, to_display, to_text
+from billing.money import UNITS, round_half_even, to_display, to_text
 from billing.periods import Period, Window, window_at
-from billing.price_book import NewVersion, add_version, last_version, list_books, pinned_prices, prices_of
-from billing.price_files import FlatPrices, PriceFile, parse
+from billing.price_book import NewVersion, add_version, last_version, list_books, pinned_prices
+from billing.price_files import FlatPrices, PriceFile, gpus_of, parse, tiers_of
+from billing.price_tiers import HOUR_SECONDS, TierKey
+from billing.price_versions import Contents, contents_of
 from billing.tables import PLATFORM, PriceVersion
+from billing.tiers import TierPrices
 from billing.what_if import Compared, what_if
 from core.clock import now_ms
 from core.database import Database
@@ -45,6 +48,26 @@ def prices_command() -> None:
         cached_input = "0.025"
         output = "0.40"
         request = "0.0001"                     # USD for one request
+
+        [models.large]
+        input = "1.00"
+        output = "3.00"
+
+        [models.large.tiers.output]            # of a month's quantity; or mode = "volume"
+        mode = "graduated"
+        steps = [{ up_to = 1_000_000_000, price = "3.00" }, { percent = 80 }]
+        minimum = "50.00"                      # of a month in which it was used
+
+        [models.large.tiers.request]
+        mode = "package"                       # 0.05 USD for each thousand that was begun
+        units = 1000
+        price = "0.05"
+
+        [gpus.h200]                            # a dedicated pool's GPU, USD for an hour
+        hour = "3.50"
+
+    Flat prices are billed with each request. What tiers make of a month's quantity is booked at its end, as
+    the difference: `parley prices close-period`. A version's tiers count what was admitted under it.
     """
 
 
@@ -60,10 +83,10 @@ def import_command(file: Path, as_json: bool) -> None:
     What was admitted before the version begins keeps its prices. `tenant = "acme"` in the file makes the book
     that tenant's own; `parent = "default"` takes what it does not name from another book.
     """
-    parsed, prices = _read(file)
+    parsed, contents = _read(file)
 
     async def add(db: Database) -> tuple[PriceVersion, bool]:
-        return await add_version(db, await _new_version(db, parsed, prices))
+        return await add_version(db, await _new_version(db, parsed, contents))
 
     version, made = run_on_database(add)
     show(
@@ -100,7 +123,7 @@ def what_if_command(file: Path, month: str | None, tenant: str | None, as_json: 
 
     Every request is priced again. One line a tenant and model, the greatest change first, then the sum.
     """
-    _, prices = _read(file)
+    _, (prices, _, _) = _read(file)
 
     async def compare(db: Database) -> tuple[Window, list[Compared]]:
         owner = await tenant_named(db, tenant) if tenant else None
@@ -129,17 +152,19 @@ def month_window(text: str | None, zone: ZoneInfo, now: int) -> Window:
         raise StartupError(f"{text!r} is no month: write it like 2026-10") from error
 
 
-def _read(file: Path) -> tuple[PriceFile, dict[str, FlatPrices]]:
+def _read(file: Path) -> tuple[PriceFile, Contents]:
     try:
         if file.stat().st_size > FILE_BYTES_MAX:
             raise StartupError(f"{file} is larger than a price file may be ({FILE_BYTES_MAX:,} bytes)")
-        return parse(file.read_text())
+        parsed, prices = parse(file.read_text())
+        return parsed, (prices, tiers_of(parsed), gpus_of(parsed))
     except (ValueError, OSError) as error:
         raise StartupError(f"{file}: {error}") from error
 
 
-async def _new_version(db: Database, file: PriceFile, prices: Mapping[str, FlatPrices]) -> NewVersion:
+async def _new_version(db: Database, file: PriceFile, contents: Contents) -> NewVersion:
     tenant_id = (await tenant_named(db, file.tenant)).tenant_id if file.tenant else PLATFORM
+    prices, tiers, gpus = contents
     return NewVersion(
         book=file.book,
         prices=prices,
@@ -148,6 +173,8 @@ async def _new_version(db: Database, file: PriceFile, prices: Mapping[str, FlatP
         tenant_id=tenant_id,
         parent=file.parent,
         valid_from_ms=int(file.valid_from.timestamp() * 1000) if file.valid_from else None,
+        tiers=tiers,
+        gpus=gpus,
     )
 
 
@@ -174,18 +201,21 @@ async def _books(db: Database, only: str | None) -> list[dict[str, Any]]:
         for book, versions in found:
             last = await last_version(session, book.id)
             for version in versions:
-                for model, prices in sorted((await prices_of(session, version)).items()):
-                    sheets.append(
-                        {
-                            "book": book.id,
-                            "version": version.version,
-                            "valid_from": iso_time(version.valid_from_ms),
-                            "last": version == last,
-                            "model": model,
-                            "currency": book.currency,
-                            **_amounts(prices),
-                        }
-                    )
+                flat, tiers, gpus = await contents_of(session, version)
+                of = {
+                    "book": book.id,
+                    "version": version.version,
+                    "valid_from": iso_time(version.valid_from_ms),
+                    "last": version == last,
+                }
+                for model, prices in sorted(flat.items()):
+                    more = {"currency": book.currency, **_amounts(prices), "tiers": _tiers(model, tiers)}
+                    sheets.append({**of, "model": model, **more})
+                for gpu_type, second_nano in sorted(gpus.items()):
+                    hour = to_text(round_half_even(second_nano * HOUR_SECONDS, UNITS))
+                    nothing = dict.fromkeys(("input", "cached_input", "output", "request"), "")
+                    more = {"currency": book.currency, **nothing, "tiers": f"{hour} an hour"}
+                    sheets.append({**of, "model": f"GPU {gpu_type}", **more})
     return sheets
 
 
@@ -196,6 +226,11 @@ def _amounts(prices: FlatPrices) -> dict[str, str]:
         "output": to_text(prices.output_nano),
         "request": to_text(prices.request_nano // UNITS),
     }
+
+
+def _tiers(model: str, tiers: Mapping[TierKey, TierPrices]) -> str:
+    """Which meters have tiers: `output graduated, request package`."""
+    return ", ".join(f"{key[1]} {tiers[key].mode}" for key in sorted(tiers) if key[0] == model)
 
 
 def _in_nano(compared: Compared) -> dict[str, Any]:

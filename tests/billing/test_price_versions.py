@@ -8,10 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.money import NANO, to_text
-from billing.price_book import NewVersion, add_version, list_books, pinned_prices
+from billing.price_book import NewVersion, add_version, gpu_price, list_books, pinned_prices
 from billing.price_files import PRICE_NANO_MAX, FlatPrices, parse
+from billing.price_versions import contents_of
+from billing.prices import Meter
 from billing.tables import Tenant
 from billing.tenancy import create_tenant
+from billing.tiers import Tier, TierMode, TierPrices
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused
@@ -144,3 +147,46 @@ async def test_imports_at_once_are_one_after_the_other_or_refused(database: Data
     ((_, versions),) = [entry for entry in await list_books(database) if entry[0].id == "gold"]
     assert [version.version for version in versions] == list(range(1, len(made) + 1))
     assert sorted(version.valid_from_ms for version in versions) == [each.valid_from_ms for each in versions]
+
+
+TIERS = {
+    ("*", Meter.OUTPUT): TierPrices(TierMode.GRADUATED, (Tier(1_000, 5), Tier(None, 3)), 7),
+    ("*", Meter.REQUEST): TierPrices(TierMode.PACKAGE, (Tier(100, 9),)),
+}
+
+
+async def test_tiers_and_prices_of_gpus_are_part_of_a_version(database: Database) -> None:
+    """They are read back as they were; the same again adds nothing, another tier is another version."""
+    new = NewVersion("gold", {"*": flat(5)}, tiers=TIERS, gpus={"h200": 11})
+    first, made = await add_version(database, new)
+    async with database.session() as session:
+        assert await contents_of(session, first) == ({"*": flat(5)}, TIERS, {"h200": 11})
+    assert made
+    assert await add_version(database, new) == (first, False)
+    later = replace(new, tiers={}, valid_from_ms=now_ms() + 60_000)
+    second, made = await add_version(database, later)
+    assert (second.version, made) == (2, True)
+
+
+async def test_gpus_are_priced_by_the_version_in_force_and_by_parents(database: Database) -> None:
+    """As models are: a type's own price, else that for any, else the parent's; nobody's is nothing's."""
+    start = now_ms() + 60_000
+    parent = NewVersion("list", {"*": flat(5)}, gpus={"h200": 11, "*": 4})
+    await add_version(database, parent)
+    await add_version(database, NewVersion("own", {"*": flat(5)}, parent="list"))
+    own = NewVersion("own", {"*": flat(5)}, parent="list", gpus={"h200": 3}, valid_from_ms=start)
+    await add_version(database, own)
+    tenant = (await create_tenant(database, "acme")).tenant_id
+    async with database.session() as session:
+        assert await gpu_price(session, tenant, "h200", start) is None
+    await use_book(database, tenant, "own")
+    async with database.session() as session:
+
+        async def paid(gpu_type: str, at_ms: int) -> int:
+            price = await gpu_price(session, tenant, gpu_type, at_ms)
+            assert price is not None
+            return price.second_nano
+
+        assert await paid("h200", start - 1) == 11
+        assert await paid("h200", start) == 3
+        assert await paid("b300", start) == 4
