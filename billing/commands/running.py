@@ -21,6 +21,27 @@ from core.settings import Settings
 
 T = TypeVar("T")
 
+NO_NUMBER = "none"
+
+
+class _NumberOrNone(click.ParamType[int | str]):
+    """A number, or `none`."""
+
+    name = "number|none"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """The number, or NO_NUMBER."""
+        return NO_NUMBER if value == NO_NUMBER else click.INT.convert(value, param, ctx)
+
+
+NUMBER_OR_NONE = _NumberOrNone()
+
+
+def number_given(value: int | str) -> int | None:
+    """What NUMBER_OR_NONE made of an argument: `none` is None."""
+    return None if value == NO_NUMBER else int(value)
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 
 

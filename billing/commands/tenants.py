@@ -6,6 +6,8 @@ import click
 
 from billing import tenancy
 from billing.commands.running import (
+    NO_NUMBER,
+    NUMBER_OR_NONE,
     iso_time,
     json_option,
     run_on_database,
@@ -18,8 +20,6 @@ from billing.tables import PoolTerms, Tenant
 from billing.terms import find_terms, set_terms
 from core.database import Database
 from core.redis import Client
-
-NO_CAP = "none"
 
 
 @click.group("tenants")
@@ -98,21 +98,13 @@ def _close(tenant: str, closed: bool) -> Tenant:
     return run_with_redis(change)
 
 
-class _Cap(click.ParamType[int | str]):
-    """A number, or `none` for no cap."""
-
-    name = "number|none"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        """The number, or NO_CAP."""
-        return NO_CAP if value == NO_CAP else click.INT.convert(value, param, ctx)
-
-
 @tenants_command.command("terms")
 @click.argument("tenant")
 @click.option("--weight", type=float, help="Share against other tenants with waiting work; 1 by default.")
-@click.option("--slots-max", type=_Cap(), help="Running requests at once.")
-@click.option("--tokens-max", type=_Cap(), help="Tokens of its requests in the workers' memory at once.")
+@click.option("--slots-max", type=NUMBER_OR_NONE, help="Running requests at once.")
+@click.option(
+    "--tokens-max", type=NUMBER_OR_NONE, help="Tokens of its requests in the workers' memory at once."
+)
 @click.option("--reserve-tokens", type=int, help="Tokens of each pool that others leave free for it.")
 @json_option
 def terms_command(tenant: str, as_json: bool, **changes: float | str | None) -> None:
@@ -126,7 +118,7 @@ def terms_command(tenant: str, as_json: bool, **changes: float | str | None) -> 
     async def change(db: Database, redis: Client) -> PoolTerms:
         terms = await find_terms(db, (await tenant_named(db, tenant)).tenant_id)
         for name, value in wanted.items():
-            setattr(terms, name, None if value == NO_CAP else value)
+            setattr(terms, name, None if value == NO_NUMBER else value)
         if wanted:
             await set_terms(db, redis, terms)
         return terms
