@@ -6,14 +6,17 @@ import msgspec
 from sqlmodel import col, select
 
 from billing.adjustments import Correction, correct
+from billing.audit_log import record
 from billing.biller import post
 from billing.ledger_tables import UsageLine
+from billing.posting import INTEGER_MAX
+from billing.price_book import pinned_prices
 from billing.prices import Meter, counts_of, rate
 from billing.tables import UsageQuarantine, UsageRow
 from billing.usage import UsageEvent, decode, encode
 from core.clock import now_ms
 from core.database import Database
-from core.errors import bad_request
+from core.errors import Refused, bad_request
 
 LISTED_MAX = 1_000
 
@@ -35,14 +38,14 @@ async def accept(db: Database, event_sha256: str, reason: str) -> str:
     """Let a held event count, by its own prices; what was done. Again: nothing more is booked.
 
     A request that was not billed is billed now; for one that was, the difference is booked as a correction.
-    Raises Refused where the event cannot be read or counted."""
+    One that came without prices gets those of its time, else today's. Raises Refused where the event cannot
+    be read, priced or counted."""
     held = await _held(db, event_sha256)
     event = _readable(held)
     async with db.session() as session:
         billed = await session.get(UsageRow, (event.tenant, event.request))
     if billed is None:
-        priced = msgspec.structs.replace(event, cost_nano=rate(counts_of(event), event.prices)[1])
-        batch, posted = await post(db, held.pool, [encode(priced)])
+        batch, posted = await post(db, held.pool, [encode(await _priced(db, event))])
         if not posted:
             raise bad_request(
                 f"the event cannot be billed: {batch.held[0].detail if batch.held else 'billed meanwhile'}"
@@ -60,13 +63,30 @@ async def accept(db: Database, event_sha256: str, reason: str) -> str:
             db, event.tenant, Correction(event.request, await _known(db, event, quantities), cause)
         )
         done = f"corrected by {len(lines)} lines" if lines else "the books said so already"
-    await _resolve(db, held, f"accepted ({done}): {reason}")
+    await _resolve(db, held, "quarantine.accept", f"accepted ({done}): {reason}")
     return done
 
 
 async def dismiss(db: Database, event_sha256: str, reason: str) -> None:
     """Decide that a held event does not count. Raises Refused where there is no such event to decide on."""
-    await _resolve(db, await _held(db, event_sha256), f"dismissed: {reason}")
+    await _resolve(db, await _held(db, event_sha256), "quarantine.dismiss", f"dismissed: {reason}")
+
+
+async def _priced(db: Database, event: UsageEvent) -> UsageEvent:
+    """The event with the cost that its prices give, or those of its model where it has none."""
+    prices = event.prices
+    if not prices.book:
+        try:
+            prices = await pinned_prices(db, event.tenant, event.model, event.accepted_ms)
+        except Refused:
+            prices = await pinned_prices(db, event.tenant, event.model)
+    try:
+        _, cost_nano = rate(counts_of(event), prices)
+    except ValueError as error:
+        raise bad_request(f"the event cannot be counted ({error}): dismiss it") from error
+    if cost_nano >= INTEGER_MAX:
+        raise bad_request("the event costs more than the books can hold: dismiss it")
+    return msgspec.structs.replace(event, prices=prices, cost_nano=cost_nano)
 
 
 async def _known(db: Database, event: UsageEvent, quantities: dict[Meter, int]) -> dict[Meter, int]:
@@ -92,11 +112,13 @@ async def _held(db: Database, event_sha256: str) -> UsageQuarantine:
 def _readable(held: UsageQuarantine) -> UsageEvent:
     try:
         return decode(held.event)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise bad_request(f"the event cannot be read ({error}): dismiss it") from error
 
 
-async def _resolve(db: Database, held: UsageQuarantine, resolution: str) -> None:
+async def _resolve(db: Database, held: UsageQuarantine, action: str, resolution: str) -> None:
     async with db.transaction() as session:
         held.resolved_ms, held.resolution = now_ms(), resolution
         await session.merge(held)
+        after = {"request": held.request_id, "reason": held.reason, "resolution": resolution}
+        await record(session, held.tenant_id, action, held.event_sha256, None, after)

@@ -44,7 +44,10 @@ def test_a_cost_that_the_pinned_prices_do_not_give_is_held_and_settled_for_nothi
     assert batch.settlements == [msgspec.structs.replace(wrong, cost_nano=0)]
 
 
-@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x80", encode(an_event())[:-3]])
+NESTED = b"\x81\xa3zzz" + b"\x91" * 100_000 + b"\x90"  # an unknown field of lists in lists
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x80", encode(an_event())[:-3], NESTED])
 def test_what_is_no_event_is_held_whole(data: bytes) -> None:
     """Nothing that was on the stream is thrown away."""
     [held] = assess("default", [data], now_ms=1).held
@@ -59,6 +62,7 @@ def test_what_is_no_event_is_held_whole(data: bytes) -> None:
         an_event(ended_ms=-1),
         msgspec.structs.replace(an_event(), output_text=-1),
         msgspec.structs.replace(an_event(), input_cached=1 << 60),
+        msgspec.structs.replace(an_event(), input_uncached=(1 << 63) - 1),
         msgspec.structs.replace(an_event(), prices=msgspec.structs.replace(PRICES, input_nano=-1)),
         msgspec.structs.replace(an_event(), claims=1 << 31),
     ],
@@ -73,7 +77,11 @@ def test_what_no_row_can_hold_is_held_instead_of_failing_the_batch(event: object
     assert [each.data for each in batch.good] == good
 
 
-@pytest.mark.parametrize("metadata", [b"", b"[]", b"{", b'{"a":"\\ud800"}', b"\xff"])
+DEEP = b'{"a":' + b"[" * 900 + b"]" * 900 + b"}"
+DEEPER = b'{"a":' + b"[" * 9_000 + b"]" * 9_000 + b"}"
+
+
+@pytest.mark.parametrize("metadata", [b"", b"[]", b"{", b'{"a":"\\ud800"}', b"\xff", DEEP, DEEPER])
 def test_unreadable_labels_do_not_hold_up_a_bill(metadata: bytes) -> None:
     """Metadata decides nothing."""
     event = an_event(owner=UsageOwner(project="p", key="k", metadata=metadata))

@@ -2,11 +2,17 @@
 
 import msgspec
 import pytest
+from sqlalchemy import text
+from sqlmodel import select
 
+from billing.audit_tables import AuditLog
 from billing.biller import post
-from billing.posting import Quarantined
+from billing.posting import Quarantined, assess
+from billing.price_book import NewVersion, add_version
+from billing.price_files import FlatPrices
 from billing.quarantine import accept, dismiss, held_events
-from billing.usage import UsageEvent, encode
+from billing.tenancy import create_tenant
+from billing.usage import PinnedPrices, UsageEvent, encode
 from core.database import Database
 from core.errors import Refused
 from tests.billing.events import an_event
@@ -74,3 +80,65 @@ async def test_an_accept_that_died_before_its_note_is_made_again(
             await accept(database, event, "x")
     assert await accept(database, event, "x") == "the books said so already"
     assert (await proven(database)).amount_nano == an_event().cost_nano
+
+
+NOBODYS = PinnedPrices(book="", version=0, input_nano=0, cached_input_nano=0, output_nano=0)
+
+
+async def test_what_nobody_priced_is_held_and_priced_when_a_price_exists(database: Database) -> None:
+    """Complaint 13: usage without a price is never billed at nothing. It is held as unpriced; accepting it
+    is refused until there is a price, and bills by it then."""
+    tenant = await create_tenant(database, "acme")
+    event = an_event(tenant=tenant.tenant_id, model="new-model", prices=NOBODYS)
+    sha256 = await one_held(database, event)
+    (held,) = await held_events(database)
+    assert (held.reason, held.detail) == (Quarantined.UNPRICED, "nobody knows the prices of new-model")
+    own = {"new-model": FlatPrices(1_000_000, 1_000_000, 2_000_000, 0)}
+    await priced_only(database, tenant.tenant_id, {})
+    with pytest.raises(Refused, match="no price"):
+        await accept(database, sha256, "now")
+    await priced_only(database, tenant.tenant_id, own)
+    assert await accept(database, sha256, "priced since") == "billed"
+    assert (await proven(database, tenant.tenant_id)).amount_nano == 12 * 1 + 7 * 2
+
+
+async def priced_only(database: Database, tenant_id: str, prices: dict[str, FlatPrices]) -> None:
+    """Give the tenant a book of its own without a parent, with these prices."""
+    book = f"own-{tenant_id}"
+    any_price = prices or {"another": FlatPrices(1, 1, 1, 0)}
+    await add_version(database, NewVersion(book, any_price, tenant_id=tenant_id))
+    async with database.transaction() as session:
+        connection = await session.connection()
+        await connection.execute(
+            text("UPDATE tenant SET price_book_id = :book WHERE tenant_id = :tenant"),
+            {"book": book, "tenant": tenant_id},
+        )
+
+
+def test_a_request_that_used_nothing_needs_no_price() -> None:
+    """It never ran: there is nothing to bill, and nothing to alarm anybody of."""
+    nothing = an_event(prices=NOBODYS, input_uncached=0, input_cached=0, output_text=0, reason="cancelled")
+    assert assess("default", [encode(nothing)], now_ms=1).held == []
+
+
+@pytest.mark.parametrize("quantity", [-1, 1 << 53, (1 << 63) - 1])
+async def test_quantities_that_cannot_be_are_held_and_never_accepted(
+    quantity: int, database: Database
+) -> None:
+    """Complaint 18: a negative quantity would be a refund, one of 2^63 a bill without bounds."""
+    event = await one_held(database, msgspec.structs.replace(an_event(), output_text=quantity))
+    (held,) = await held_events(database)
+    assert held.reason == Quarantined.UNSTORABLE
+    with pytest.raises(Refused):
+        await accept(database, event, "let it be")
+    assert (await proven(database)).lines == 0
+
+
+async def test_a_decision_is_in_the_record_of_what_administrators_did(database: Database) -> None:
+    """Who decided on which event, and why."""
+    event = await one_held(database, msgspec.structs.replace(an_event(), cost_nano=1))
+    await dismiss(database, event, "a test of the worker")
+    async with database.session() as session:
+        (row,) = (await session.exec(select(AuditLog))).all()
+    assert (row.tenant_id, row.action, row.target) == ("t1", "quarantine.dismiss", event)
+    assert "a test of the worker" in row.after
