@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from redis.exceptions import RedisError, ResponseError
 
 from billing.api import Quota, UsageEvent
+from core.failpoints import Point, reached
 from core.redis import is_unwell
 from core.tasks import end_tasks
 from core.telemetry import Seldom, logger, named
@@ -121,7 +122,9 @@ class Asides:
             if not self._wanted(ask.key):
                 return
             try:
+                reached(Point.WORKER_BEFORE_EXTEND)
                 answer = await _insist(lambda: self._quota.extend(ask.tenant, ask.id, ask.tokens))
+                reached(Point.WORKER_AFTER_EXTEND)
             except ResponseError as error:  # what is left of its budgets will never be known
                 log.error("grant failed", tenant=ask.tenant, id=ask.id, error=str(error))
                 self._granted(ask.key, 0, True)

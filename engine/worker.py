@@ -17,6 +17,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from billing.api import Quota
 from core.clock import ServerClock
+from core.failpoints import Point, reached
 from core.redis import Client, is_unwell
 from core.settings import Settings
 from core.tasks import end_tasks
@@ -157,6 +158,8 @@ class Worker:
         self._room.set()
 
     async def _append(self, sent: list[tuple[Answer, Append]]) -> None:
+        if any(append.end for _, append in sent):
+            reached(Point.WORKER_BEFORE_END)
         try:
             answers = await self._queue.append(self.name, [append for _, append in sent])
         except ResponseError as error:
@@ -164,6 +167,8 @@ class Worker:
                 raise
             await self._append_singly(sent, error)
             return
+        if any(append.end for _, append in sent):
+            reached(Point.WORKER_AFTER_END)
         instruments.flush_seconds.record(time.monotonic() - self._last_flush)
         work = self._workload.appended(sent, answers, self._clock.now_ms())
         for (answer, _), result in zip(sent, answers, strict=True):
