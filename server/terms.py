@@ -32,7 +32,7 @@ class Terms:
         self._queues = queues
         self._settings = settings
         self._changed = asyncio.Event()
-        self._written: dict[str, int] = {}
+        self._written: dict[str, TenantTerms] = {}
         self._run_id = ""
         self._all_due = 0.0
 
@@ -68,22 +68,23 @@ class Terms:
             await self._write_reserves()
             self._run_id, self._all_due = run_id, time.monotonic() + ALL_SECONDS
         for row in await list_terms(self._db):
-            if self._written.get(row.tenant_id) != row.updated_ms:
-                await self._write(row)
-                self._written[row.tenant_id] = row.updated_ms
+            terms = terms_of(row)
+            if self._written.get(row.tenant_id) != terms:
+                await self._write(row.tenant_id, terms)
+                self._written[row.tenant_id] = terms
 
     async def _write_reserves(self) -> None:
         for queue in self._queues.values():
             await queue.set_reserve(PriorityClass.INTERACTIVE, self._settings.reserve_interactive_tokens)
             await queue.set_reserve(PriorityClass.STANDARD, self._settings.reserve_standard_tokens)
 
-    async def _write(self, row: PoolTerms) -> None:
+    async def _write(self, tenant: str, terms: TenantTerms) -> None:
         for pool, queue in self._queues.items():
-            if not await queue.set_tenant(row.tenant_id, terms_of(row)):
+            if not await queue.set_tenant(tenant, terms):
                 log.error(
                     "terms not given: the pool has as many reserves as it may (PARLEY_TENANT_RESERVES_MAX)",
                     pool=pool,
-                    tenant=row.tenant_id,
+                    tenant=tenant,
                 )
 
 
