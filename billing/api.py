@@ -29,15 +29,18 @@ from billing.money import to_display, to_text
 from billing.periods import Period, Window, window_at, zone_named
 from billing.price_book import pinned_prices
 from billing.prices import Counts, Line, Meter, counts_of, rate
-from billing.quota import (
+from billing.quota import Quota
+from billing.quota_types import (
     Admission,
     AdmissionState,
     Admitted,
     Canceller,
     Directory,
     Extension,
+    Hold,
     LimitUse,
-    Quota,
+    MoneySum,
+    PostedSums,
     Remaining,
     Settled,
     Standing,
@@ -82,15 +85,18 @@ __all__ = [
     "Directory",
     "Extension",
     "GroupBy",
+    "Hold",
     "LimitBook",
     "LimitUse",
     "Limits",
     "Line",
     "Meter",
     "Mode",
+    "MoneySum",
     "Period",
     "PinnedPrices",
     "PoolTerms",
+    "PostedSums",
     "Principal",
     "Project",
     "Quota",

@@ -11,9 +11,10 @@ from sqlalchemy.exc import DBAPIError
 from sqlmodel import col, or_, select
 
 from billing.limit_tables import Budget, QuotaPolicy
-from billing.limits import Facts, Limits, TenantRows, WalletMoney, limits_of
+from billing.limits import Facts, Limits, TenantRows, limits_of
 from billing.periods import zone_named
 from billing.tables import PLATFORM, Tenant
+from billing.wallets import wallet_state
 from core.database import Database
 from core.errors import Refusal, Refused
 from core.telemetry import Seldom, logger
@@ -92,6 +93,7 @@ class LimitBook:
 
 async def read_rows(db: Database, tenant_id: str, now_ms: int) -> TenantRows:
     """What is in force for a tenant, from SQL."""
+    wallet = await wallet_state(db, tenant_id, now_ms)
     async with db.session() as session:
         tenant = await session.get(Tenant, tenant_id)
         zone = zone_named(tenant.time_zone if tenant is not None else "UTC")
@@ -109,10 +111,6 @@ async def read_rows(db: Database, tenant_id: str, now_ms: int) -> TenantRows:
             zone,
             (await session.exec(policies)).all(),
             (await session.exec(budgets)).all(),
-            await wallet_money(db, tenant_id, now_ms),
+            wallet.limit_nano if wallet is not None else None,
+            now_ms,
         )
-
-
-async def wallet_money(db: Database, tenant_id: str, now_ms: int) -> WalletMoney | None:
-    """What a prepaid tenant may spend and has spent; None: it is not prepaid."""
-    return None

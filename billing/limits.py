@@ -9,19 +9,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import NamedTuple
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from billing.limit_tables import Budget, QuotaPolicy
-from billing.periods import Period, Window, window_at
+from billing.periods import FIRST_MS, LAST_MS, Period, Window, window_at
 from billing.tables import PLATFORM
 
 LIMIT_NANO_MAX = 4_000_000_000_000_000  # 4,000,000 USD: what a Lua number still counts exactly, twice over
 UNITS_MAX = 100_000_000_000  # sixty-thousandths of it stay below 2^53
 TOKENS_MAX = 1 << 33
 WALLET = "wallet"
-WALLET_PERIOD = Window(0, 0)
+WALLET_WINDOW = Window(FIRST_MS, LAST_MS)
 
 
 class Dimension(StrEnum):
@@ -95,7 +94,7 @@ class UnitLimit:
 class MoneyLimit:
     """A budget in one window, or the prepaid wallet (`period` "wallet"). The override holds until its time.
 
-    Not `hard`: counted, never refused; a shadow one is reported too."""
+    Not `hard`: counted, never refused; a shadow one is reported too. Of two revisions the later holds."""
 
     scope: Scope
     scope_id: str
@@ -106,6 +105,7 @@ class MoneyLimit:
     shadow: bool = False
     override_nano: int | None = None
     override_until_ms: int = 0
+    revision: int = 0
 
     @property
     def key(self) -> str:
@@ -130,22 +130,17 @@ class Limits:
 UNLIMITED = Limits()
 
 
-class WalletMoney(NamedTuple):
-    """A prepaid tenant's money: what it may spend in all, of which `posted_nano` is spent."""
-
-    limit_nano: int
-    posted_nano: int
-
-
 @dataclass(frozen=True)
 class TenantRows:
-    """The open rows of one tenant: its own policies, its plan's, its budgets; its zone and its wallet."""
+    """The open rows of one tenant: its own policies, its plan's, its budgets; its zone, and how much its
+    wallet allows in all (None: not prepaid); when they were read."""
 
     tenant: str
     zone: ZoneInfo
     policies: Sequence[QuotaPolicy]
     budgets: Sequence[Budget]
-    wallet: WalletMoney | None = None
+    wallet: int | None = None
+    read_ms: int = 0
 
 
 def limits_of(rows: TenantRows, facts: Facts, now_ms: int) -> Limits:
@@ -190,7 +185,7 @@ def _money(rows: TenantRows, facts: Facts, now_ms: int) -> Iterable[MoneyLimit]:
     for row in chosen.values():
         yield money_limit(row, facts.id_of(Scope(row.scope)), rows.zone, now_ms)
     if rows.wallet is not None:
-        yield wallet_limit(rows.wallet)
+        yield wallet_limit(rows.wallet, rows.read_ms)
 
 
 def _age(row: Budget) -> tuple[bool, int, str]:
@@ -209,13 +204,15 @@ def money_limit(row: Budget, scope_id: str, zone: ZoneInfo, now_ms: int) -> Mone
         row.mode == Mode.SHADOW,
         row.override_nano,
         row.override_until_ms or 0,
+        row.created_ms,
     )
 
 
-def wallet_limit(wallet: WalletMoney) -> MoneyLimit:
-    """The wallet as a limit on the whole tenant. What is below zero is nothing."""
-    limit = min(max(0, wallet.limit_nano), LIMIT_NANO_MAX)
-    return MoneyLimit(Scope.TENANT, "", WALLET, WALLET_PERIOD, limit)
+def wallet_limit(limit_nano: int, read_ms: int) -> MoneyLimit:
+    """The wallet as a limit on the whole tenant, as it was read at a time."""
+    return MoneyLimit(
+        Scope.TENANT, "", WALLET, WALLET_WINDOW, min(limit_nano, LIMIT_NANO_MAX), revision=read_ms
+    )
 
 
 def _applies(scope: str, scope_id: str, facts: Facts) -> bool:

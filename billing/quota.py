@@ -1,179 +1,84 @@
 """Quotas and the directory of a tenant's requests, in Redis under `{t:TENANT}`. One Lua call each.
 
-Decides nothing itself: the scripts do. Every call is idempotent per request id. No quota refuses yet.
+Decides nothing itself: the scripts do. Every call is idempotent per request id. A script names further keys
+by what it reads, all of them with the tenant's tag (docs/architecture.md, "Quotas").
 """
 
+import asyncio
 import secrets
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
+from urllib.parse import quote
 
 import msgspec
+from sqlalchemy.exc import DBAPIError
 
-from billing.limits import UNLIMITED, Limits
+from billing.limits import TOKENS_MAX, Limits, MoneyLimit
+from billing.quota_answers import (
+    packed,
+    refusal_of,
+    refusal_of_key,
+    standing_of,
+)
+from billing.quota_money import MoneyCounts
+from billing.quota_types import (
+    Admission,
+    AdmissionState,
+    Admitted,
+    Canceller,
+    Directory,
+    Extension,
+    Hold,
+    LimitUse,
+    MoneySum,
+    PostedSums,
+    Settled,
+    Standing,
+)
+from billing.quota_use import use_of
 from billing.usage import PinnedPrices, UsageEvent
+from core.clock import now_ms
 from core.database import Database
 from core.errors import Refusal
 from core.redis import Client, Script
 from core.settings import Settings
+from core.telemetry import Seldom, logger
+
+log = logger(__name__)
+away = Seldom(log)
 
 UNLIMITED_TOKENS = 1 << 30
 CONCURRENCY_GRACE_MS = 60_000
 SETTLED_KEEP_MS = 15 * 60_000
 CANCEL_MARK_MS = 60_000
 STALE_MS = 60_000
+STALE_MAX = 10_000
+WAIT_STEP_MS = 100
+WAIT_MS_MAX = 2_000
+SEED_TRIES = 5
+SEED_SECONDS_MAX = 5.0
+OVERLOADED_MS = 1_000
+AMOUNT_MAX = 1 << 53  # what a Lua number counts exactly
+OPEN_TENANTS = "parley:tenants:open"
+OPEN_TENANTS_SECONDS = 60.0
 
 _FOLDER = Path(__file__).parent / "lua"
-_ADMIT = Script(_FOLDER / "admit.lua")
-_EXTEND = Script(_FOLDER / "extend.lua")
-_SETTLE = Script(_FOLDER / "settle.lua")
-_RELEASE = Script(_FOLDER / "release.lua")
+
+
+def _script(name: str, *prelude: str) -> Script:
+    parts = [_FOLDER / "prelude" / f"{part}.lua" for part in prelude]
+    return Script(_FOLDER / f"{name}.lua", parts)
+
+
+_ADMIT = _script("admit", "base", "rates", "money")
+_EXTEND = _script("extend", "base", "rates", "money")
+_SETTLE = _script("settle", "base", "rates", "money", "close")
+_RELEASE = _script("release", "base", "rates", "money", "close")
 _CANCEL = Script(_FOLDER / "cancel.lua")
 _REBIND = Script(_FOLDER / "rebind.lua")
-
-
-class AdmissionState(StrEnum):
-    """Where a request stands with its tenant. `released`: the queue refused it, it may come again."""
-
-    OPEN = "open"
-    ENDED = "ended"
-    RELEASED = "released"
-
-
-@dataclass(frozen=True)
-class Admission:
-    """One request that wants in. `input_tokens` is exact; `chunk_tokens` is the output held at first.
-
-    The owner is (project, owner_key, user): another owner who sends the same id meets a conflict."""
-
-    tenant: str
-    id: str
-    body_hash: str
-    owner_key: str
-    project: str
-    user: str
-    model: str
-    pool: str
-    fingerprint: str
-    input_tokens: int
-    chunk_tokens: int
-    deadline_ms: int
-    prices: PinnedPrices
-    now_ms: int = 0
-    limits: Limits = UNLIMITED
-
-
-@dataclass(frozen=True)
-class Remaining:
-    """How much of a limit is left, and when it is whole again (None: never by itself). Money in nano-USD."""
-
-    limit: int
-    remaining: int
-    resets_at_ms: int | None
-
-
-@dataclass(frozen=True)
-class Standing:
-    """Of the enforced limits that applied to a request, those with the least left; None: there is none."""
-
-    requests: Remaining | None = None
-    tokens: Remaining | None = None
-    budget: Remaining | None = None
-
-
-@dataclass(frozen=True)
-class LimitUse:
-    """One limit and how much of it is used. `dimension`: a policy's, a budget's period, or `wallet`.
-
-    `spent` is what is posted (money) or taken (units), `held` what open requests hold of money."""
-
-    scope: str
-    scope_id: str
-    model_glob: str
-    dimension: str
-    shadow: bool
-    hard: bool
-    limit: int
-    burst: int | None
-    spent: int
-    held: int
-    remaining: int
-    resets_at_ms: int | None
-
-
-@dataclass(frozen=True)
-class Admitted:
-    """What the request is bound to. `cancelled`: a cancel came first, end it with zero usage. `shadowed`:
-    what limits in shadow mode would have answered.
-
-    `dup` says that an admission existed, not that the request reached the queue: its gateway may have died
-    between. While `state` is open, enqueue it all the same, which creates or returns."""
-
-    dup: bool
-    pool: str
-    fingerprint: str
-    price_version: int
-    prices: PinnedPrices
-    cancelled: bool
-    granted: int
-    state: AdmissionState
-    standing: Standing = Standing()
-    shadowed: Sequence[Refusal] = ()
-
-
-@dataclass(frozen=True)
-class Directory:
-    """What the tenant's slot knows of a request: its binding, owner (project, key, user) and state."""
-
-    tenant: str
-    id: str
-    body_hash: str
-    pool: str
-    fingerprint: str
-    prices: PinnedPrices
-    project: str
-    key: str
-    user: str
-    model: str
-    input_tokens: int
-    granted: int
-    deadline_ms: int
-    admitted_ms: int
-    cancelled: bool
-    state: AdmissionState
-    cost_nano: int | None
-
-
-@dataclass(frozen=True)
-class Extension:
-    """The answer to `extend`: at most `granted` output tokens may be appended so far.
-
-    `wait_ms`: other holds are open, ask again after it. `refusal`: no more will be granted."""
-
-    granted: int
-    wait_ms: int | None = None
-    refusal: Refusal | None = None
-
-
-Settled = Literal["settled", "dup", "unknown"]
-
-
-@dataclass(frozen=True)
-class Canceller:
-    """Whose requests a cancel may stop before they come: a key's or a user's in a project, else anyone's."""
-
-    project: str = ""
-    key: str = ""
-    user: str = ""
-
-    @property
-    def member(self) -> str:
-        """As admit.lua looks for it."""
-        if self.user:
-            return f"u:{self.project}:{self.user}"
-        return f"k:{self.project}:{self.key}" if self.key else "*"
 
 
 class Quota:
@@ -183,64 +88,117 @@ class Quota:
         self._redis = redis
         self._settings = settings
         self._db = db
+        self._money = MoneyCounts(redis)
+        self._said_open: dict[str, float] = {}
 
     async def admit(self, a: Admission) -> Admitted | Refusal:
-        """Bind the request to pool, fingerprint and prices, or return its first binding."""
-        keys = [_rq(a.tenant, a.id), _mark(a.tenant, a.id), _open(a.tenant)]
+        """Bind the request to pool, fingerprint and prices, or return its first binding.
+
+        Refused where a limit is reached (`rate_limited`, `budget_exceeded`, `insufficient_quota`), or where
+        nobody knows what was spent of a hard one (`overloaded`)."""
+        if not (0 <= a.input_tokens < TOKENS_MAX and 0 <= a.chunk_tokens < TOKENS_MAX):
+            return Refusal("bad_request", f"a request has fewer than {TOKENS_MAX} tokens")
+        await self._say_open(a.tenant)
+        attempt = secrets.token_hex(8)
+        for _ in range(SEED_TRIES):
+            answer = await self._try(a, attempt)
+            if not isinstance(answer, list):
+                return answer
+            unknown = [a.limits.money[number - 1] for number in answer]
+            if not await self._seeded(a.tenant, unknown):
+                if any(limit.hard and not limit.shadow for limit in unknown):
+                    break
+                # What only counts holds nobody up: it is read again with a later request.
+                rest = tuple(limit for limit in a.limits.money if limit not in unknown)
+                a = replace(a, limits=replace(a.limits, money=rest))
+        return Refusal("overloaded", "what was spent cannot be known now", retry=True, after_ms=OVERLOADED_MS)
+
+    async def _try(self, a: Admission, attempt: str) -> Admitted | Refusal | list[int]:
+        """The answer, or the numbers of the money limits of which Redis knows nothing."""
+        tag = _tag(a.tenant)
+        of_limits = [tag + limit.key for limit in (*a.limits.units, *a.limits.money)]
+        keys = [_rq(a.tenant, a.id), _mark(a.tenant, a.id), _open(a.tenant), _live(a.tenant), *of_limits]
         prices = msgspec.msgpack.encode(a.prices)
         who = (a.id, a.body_hash, _owner(a))
         binding = (a.pool, a.fingerprint, prices, a.project, a.owner_key, a.user, a.model)
         amounts = (a.input_tokens, a.chunk_tokens, UNLIMITED_TOKENS, a.deadline_ms, CONCURRENCY_GRACE_MS)
-        attempt = secrets.token_hex(8)
-        reply = await _ADMIT(self._redis, keys, [a.now_ms, attempt, *who, *binding, *amounts])
-        if reply[0] == b"conflict":
-            return Refusal("id_conflict", "this id was used for another request")
-        _, dup, pool, fingerprint, packed, cancelled, granted, state = reply
-        prices = _prices(packed)
-        return Admitted(
-            dup=bool(dup),
-            pool=pool.decode(),
-            fingerprint=fingerprint.decode(),
-            price_version=prices.version,
-            prices=prices,
-            cancelled=bool(cancelled),
-            granted=granted,
-            state=AdmissionState(state.decode()),
-        )
+        limits = packed(a.limits, a.prices)
+        reply = await _ADMIT(self._redis, keys, [a.now_ms, attempt, *who, *binding, *amounts, limits])
+        match reply:
+            case [b"conflict"]:
+                return Refusal("id_conflict", "this id was used for another request")
+            case [b"seed", unknown]:
+                return cast(list[int], unknown)
+            case [b"refused", answer]:
+                return refusal_of(a.limits, answer, a.now_ms or now_ms())
+            case _:
+                return _admitted(a, reply)
 
-    async def extend(self, tenant: str, id: str, to_tokens: int) -> Extension:
-        """Ask that `to_tokens` output tokens in all may be appended. Asking again changes nothing."""
-        reply = await _EXTEND(self._redis, [_rq(tenant, id)], [to_tokens])
+    async def _seeded(self, tenant: str, limits: Sequence[MoneyLimit]) -> bool:
+        if self._db is None:
+            return False
+        try:
+            async with asyncio.timeout(SEED_SECONDS_MAX):
+                await self._money.seed(self._db, tenant, limits)
+        except (DBAPIError, OSError) as error:  # TimeoutError is one
+            away.warning("budgets not read from the books", error=type(error).__name__)
+            return False
+        return True
+
+    async def _say_open(self, tenant: str) -> None:
+        """Now and then, so that the sweep knows the tenant even after Redis lost its memory."""
+        now = time.monotonic()
+        if now - self._said_open.get(tenant, -OPEN_TENANTS_SECONDS) >= OPEN_TENANTS_SECONDS:
+            client: Any = self._redis
+            await client.sadd(OPEN_TENANTS, tenant)
+            self._said_open[tenant] = now
+
+    async def extend(self, tenant: str, id: str, to_tokens: int, now_ms: int = 0) -> Extension:
+        """Ask that `to_tokens` output tokens in all may be appended. Asking again changes nothing.
+
+        Fewer may be granted where money runs short; only where none is left is more refused."""
+        arguments = [min(to_tokens, TOKENS_MAX), now_ms, WAIT_STEP_MS, WAIT_MS_MAX]
+        reply = await _EXTEND(self._redis, [_rq(tenant, id)], arguments)
         match reply:
             case [b"granted", n]:
                 return Extension(n)
             case [b"wait", n, after_ms]:
                 return Extension(n, wait_ms=after_ms)
-            case [b"refused", n, scope, limit]:
-                refusal = Refusal(
-                    "budget_exceeded", "the budget is used up", scope=scope.decode(), limit=limit
-                )
+            case [b"refused", n, key, limit, left, spent, held, ends_ms]:
+                refusal = refusal_of_key(key.decode(), (limit, left, spent, held), ends_ms)
                 return Extension(n, refusal=refusal)
             case [b"unknown", _]:
-                # Redis lost the admission. Quotas that do not refuse let the answer go on.
+                # Redis lost the admission, and with it whose money it is. The answer goes on.
                 return Extension(to_tokens)
             case _:
                 raise AssertionError(f"extend answered {reply!r}")
 
-    async def settle(self, event: UsageEvent, line_seq: int | None = None) -> Settled:
+    async def settle(self, event: UsageEvent, line_seq: int | None = None, now_ms: int = 0) -> Settled:
         """Close the request with what it used. Only the first call counts.
 
-        `line_seq`: the last of its lines in the books, where it is in them."""
-        keys = [_rq(event.tenant, event.request), _open(event.tenant), posted_key(event.tenant)]
+        `line_seq`: the last of its lines in the books, where it is in them; 0: it is decided that it will not
+        be. Raises ValueError for amounts that nothing can have used."""
         tokens_in = event.input_uncached + event.input_cached
         tokens_out = event.output_text + event.output_reasoning
-        arguments = [event.request, event.cost_nano, tokens_in, tokens_out, SETTLED_KEEP_MS]
-        return cast(Settled, (await _SETTLE(self._redis, keys, arguments)).decode())
+        if not all(0 <= amount < AMOUNT_MAX for amount in (event.cost_nano, tokens_in, tokens_out)):
+            raise ValueError("an amount is out of range")
+        tenant, owner = event.tenant, event.owner
+        keys = [_rq(tenant, event.request), posted_key(tenant), _tag(tenant) + "windows"]
+        seq = "" if line_seq is None else line_seq
+        facts = [quote(id, safe="") for id in (owner.project, owner.key, owner.user, event.model)]
+        amounts = (event.cost_nano, tokens_in, tokens_out, SETTLED_KEEP_MS, now_ms)
+        reply = await _SETTLE(self._redis, keys, [event.request, *amounts, seq, event.accepted_ms, *facts])
+        if reply == b"recount":
+            # Whether its line was counted already nobody can tell any more: the books can.
+            if self._db is not None:
+                await self._money.reseed(self._db, tenant)
+            return "unknown"
+        return cast(Settled, reply.decode())
 
-    async def release(self, tenant: str, id: str) -> bool:
+    async def release(self, tenant: str, id: str, now_ms: int = 0) -> bool:
         """Undo an admission that the queue refused; True where there was an open one."""
-        keys = [_rq(tenant, id), _open(tenant)]
-        return bool(await _RELEASE(self._redis, keys, [id, SETTLED_KEEP_MS]))
+        keys = [_rq(tenant, id), _open(tenant), _live(tenant)]
+        return bool(await _RELEASE(self._redis, keys, [id, SETTLED_KEEP_MS, now_ms]))
 
     async def rebind(self, tenant: str, id: str, pool: str, hop: int) -> str | None:
         """The request's `hop`th move brought it to `pool`: bind it there, unless a later one has bound it
@@ -266,15 +224,51 @@ class Quota:
 
     async def use(self, tenant: str, limits: Limits, now_ms: int = 0) -> Sequence[LimitUse]:
         """How much of each of these limits is used. Changes nothing."""
-        return ()
+        return await use_of(self._redis, _tag(tenant), limits, now_ms or int(time.time() * 1000))
+
+    async def reseed(self, tenant: str) -> None:
+        """What is posted of every budget becomes what the books say now; holds stay. After a correction.
+
+        Raises AssertionError where this one has no database."""
+        assert self._db is not None, "the books are needed"
+        await self._money.reseed(self._db, tenant)
+
+    async def budget_sums(self, tenant: str) -> Sequence[MoneySum]:
+        """Every count of money of the tenant that Redis has."""
+        return await self._money.sums(tenant)
+
+    async def posted(self, tenant: str) -> PostedSums | None:
+        """What the tenant's settled requests came to; None: Redis has seen none since it was empty."""
+        client: Any = self._redis
+        names = ("cost_nano", "input", "output", "requests")
+        found: list[bytes | None] = await client.hmget(posted_key(tenant), *names)
+        return PostedSums(*(int(value or 0) for value in found)) if found[-1] is not None else None
 
     async def open_tenants(self) -> set[str]:
         """The tenants that may have open requests."""
-        return set()
+        client: Any = self._redis
+        return {member.decode() for member in await client.smembers(OPEN_TENANTS)}
+
+    async def holds(self, tenant: str, admitted_before_ms: int | None = None) -> Sequence[Hold]:
+        """The tenant's open requests, or those that were admitted before a time; oldest first, some thousands
+        at most."""
+        client: Any = self._redis
+        most = "+inf" if admitted_before_ms is None else f"({admitted_before_ms}"
+        ids = await client.zrange(_live(tenant), "-inf", most, byscore=True, offset=0, num=STALE_MAX)
+        pipeline = client.pipeline(transaction=False)
+        for id in ids:
+            pipeline.hmget(_rq(tenant, id.decode()), "state", "pool", "admitted", "deadline", "hold")
+        found = await pipeline.execute() if ids else []
+        return [
+            Hold(id.decode(), pool.decode(), int(admitted), int(deadline), int(hold))
+            for id, (state, pool, admitted, deadline, hold) in zip(ids, found, strict=True)
+            if state == b"open"
+        ]
 
     async def stale(self, tenant: str, older_than_ms: int = STALE_MS) -> Sequence[tuple[str, str]]:
-        """Requests that have been open for longer: (id, pool)."""
-        return ()
+        """Requests that have been open for longer: (id, pool). The sweep asks their pools, and releases those
+        that no pool knows."""
+        return [(hold.id, hold.pool) for hold in await self.holds(tenant, now_ms() - older_than_ms)]
 
     async def open_requests(self, tenant: str) -> int:
         """How many requests of the tenant are admitted and not settled."""
@@ -287,6 +281,10 @@ def posted_key(tenant: str) -> str:
     return f"{{t:{tenant}}}posted"
 
 
+def _tag(tenant: str) -> str:
+    return f"{{t:{tenant}}}"
+
+
 def _rq(tenant: str, id: str) -> str:
     return f"{{t:{tenant}}}rq:{id}"
 
@@ -297,6 +295,27 @@ def _mark(tenant: str, id: str) -> str:
 
 def _open(tenant: str) -> str:
     return f"{{t:{tenant}}}conc"
+
+
+def _live(tenant: str) -> str:
+    return f"{{t:{tenant}}}live"
+
+
+def _admitted(a: Admission, reply: Any) -> Admitted:
+    _, dup, pool, fingerprint, packed_prices, cancelled, granted, state, left, shadowed = reply
+    prices = _prices(packed_prices)
+    return Admitted(
+        dup=bool(dup),
+        pool=pool.decode(),
+        fingerprint=fingerprint.decode(),
+        price_version=prices.version,
+        prices=prices,
+        cancelled=bool(cancelled),
+        granted=granted,
+        state=AdmissionState(state.decode()),
+        standing=standing_of(a.limits, left) if left else Standing(),
+        shadowed=[refusal_of(a.limits, answer, a.now_ms or now_ms()) for answer in shadowed],
+    )
 
 
 def _owner(a: Admission) -> bytes:

@@ -1,21 +1,25 @@
 #!lua
--- Admit a request of one tenant, or return what it is bound to already. Writes nothing where it refuses.
--- KEYS: rq (directory record), cancel (a set of cancellers), conc (open requests by deadline)
+-- Admit a request of one tenant under all its limits, or return what it is bound to already. Writes nothing where
+-- it refuses.
+-- KEYS: rq (directory record), cancel (a set of cancellers), conc (open requests by deadline), live (the same by
+--       admission), then those of the limits
 -- ARGV: now_ms or 0, attempt, id, body hash, owner, pool, fingerprint, prices, project, key, user, model,
---       input tokens, chunk tokens, granted tokens, deadline_ms, grace_ms
--- Reply: {"ok", dup, pool, fingerprint, prices, cancelled, granted, state} or {"conflict"}
-local now = tonumber(ARGV[1])
-if now == 0 then
-  local time = redis.call('TIME')
-  now = time[1] * 1000 + math.floor(time[2] / 1000)
+--       input tokens, chunk tokens, unlimited tokens, deadline_ms, grace_ms, limits as msgpack: {rates, concurrency, money,
+--       prices of input, output and request}
+-- Reply: {"ok", dup, pool, fingerprint, prices, cancelled, granted, state, left of each limit, shadow refusals},
+--        {"conflict"}, {"seed", numbers of the money limits of which nothing is known}, or {"refused", refusal}.
+--        A refusal: kind of limit, its number, limit, left, spent, held, after_ms or -1
+local now = clock(ARGV[1])
+local id, input, chunk = ARGV[3], tonumber(ARGV[13]), tonumber(ARGV[14])
+
+local function bound(dup, lefts, shadowed)
+  local record = call('HMGET', KEYS[1], 'pool', 'fp', 'prices', 'cancelled', 'granted', 'state')
+  return {
+    'ok', dup, record[1], record[2], record[3], tonumber(record[4]), tonumber(record[5]), record[6], lefts or {}, shadowed or {},
+  }
 end
 
-local function bound(dup)
-  local record = redis.call('HMGET', KEYS[1], 'pool', 'fp', 'prices', 'cancelled', 'granted', 'state')
-  return {'ok', dup, record[1], record[2], record[3], tonumber(record[4]), tonumber(record[5]), record[6]}
-end
-
-local known = redis.call('HMGET', KEYS[1], 'state', 'hash', 'owner', 'attempt')
+local known = call('HMGET', KEYS[1], 'state', 'hash', 'owner', 'attempt')
 if known[1] and known[1] ~= 'released' then
   if known[2] ~= ARGV[4] or known[3] ~= ARGV[5] then
     return {'conflict'}
@@ -24,18 +28,111 @@ if known[1] and known[1] ~= 'released' then
   return bound(known[4] == ARGV[2] and 0 or 1)
 end
 
+local rates, concurrency, money, prices = unpack(cmsgpack.unpack(ARGV[18]))
+local refusal, longest, shadowed = nil, -1, {}
+
+local function refuse(shadow, after, ...)
+  local answer = {...}
+  answer[#answer + 1] = after
+  if shadow then
+    shadowed[#shadowed + 1] = answer
+  elseif after > longest or not refusal then
+    -- Money first: waiting does not help. Then what takes longest.
+    if not refusal or refusal[1] ~= 'money' then
+      refusal, longest = answer, after
+    end
+  end
+end
+
+-- Money: what the request may cost at most before it asks for more.
+local cost, balances, unknown = cost_of(input, chunk, prices), {}, {}
+for number, limit in ipairs(money) do
+  local balance = read_money(limit[1])
+  if not balance.seed then
+    unknown[#unknown + 1] = number
+  end
+  if limit[8] >= balance.rev then
+    balance.limit, balance.over, balance.till, balance.hard = limit[2], limit[3], limit[4], limit[5] and 1 or 0
+    balance.rev = limit[8]
+  end
+  balances[number] = balance
+end
+if #unknown > 0 then
+  return {'seed', unknown}
+end
+for number, limit in ipairs(money) do
+  local balance = balances[number]
+  local rest = left(balance, now)
+  if cost > 0 and cost > rest and (balance.hard == 1 or limit[6]) then
+    refuse(limit[6], -1, 'money', number, limit_at(balance, now), math.max(0, rest), balance.posted + balance.unbooked,
+      balance.held)
+  end
+end
+
+-- Rates: a request above the burst is let in by a bucket of which nothing is used, and leaves it in debt.
+local levels, chunked = {}, #money > 0
+for number, limit in ipairs(rates) do
+  local amount = taken(limit[2], 1, input, chunk)
+  local used, at, rate = used_of(limit[1], now)
+  local burst = limit[4] * UNIT
+  if limit[3] == 0 then
+    refuse(limit[5], -1, 'rate', number, 0, 0, 0, 0)
+  elseif used > 0 and used + amount > burst then
+    local after = math.max(1, math.ceil((used - math.max(0, burst - amount)) / limit[3]))
+    refuse(limit[5], after, 'rate', number, limit[3], math.max(0, math.floor((burst - used) / UNIT)), 0, 0)
+  end
+  chunked = chunked or limit[2] == OUTPUT or limit[2] == TOKENS
+  levels[number] = {used + amount, at}
+end
+
+local places = {}
+for number, limit in ipairs(concurrency) do
+  local open = call('ZCOUNT', P .. limit[1], '(' .. int(now), '+inf')
+  if open >= limit[2] then
+    refuse(limit[3], limit[2] == 0 and -1 or 1000, 'concurrency', number, limit[2], 0, open, 0)
+  end
+  places[number] = math.max(0, limit[2] - open - 1)
+end
+if refusal then
+  return {'refused', refusal}
+end
+
+-- From here on it is admitted, and everything is written.
+local granted = chunked and ARGV[14] or ARGV[15]
+local rest = {} -- of each limit: what is left, of a rate also when nothing is used any more
+for number, limit in ipairs(rates) do
+  local used, at = unpack(levels[number])
+  use(limit[1], used, at, limit[3])
+  local back = limit[3] > 0 and math.ceil(used / limit[3]) or 0
+  rest[#rest + 1] = math.max(0, math.floor((limit[4] * UNIT - used) / UNIT))
+  rest[#rest + 1] = at + back
+end
+local leaves = int(tonumber(ARGV[16]) + tonumber(ARGV[17]))
+for number, limit in ipairs(concurrency) do
+  call('ZREMRANGEBYSCORE', P .. limit[1], '-inf', int(now))
+  call('ZADD', P .. limit[1], leaves, id)
+  rest[#rest + 1] = places[number]
+end
+for number, limit in ipairs(money) do
+  local balance = balances[number]
+  call('HSET', P .. limit[1], 'held', int(balance.held + cost), 'open', int(balance.open + 1),
+    'limit', int(balance.limit), 'over', int(balance.over), 'till', int(balance.till), 'hard', balance.hard,
+    'rev', int(balance.rev))
+  rest[#rest + 1] = math.max(0, left(balance, now) - cost)
+end
+
 -- Who may have cancelled it before it came: anyone's canceller, its key's, its user's.
 local cancelled = 0
 for _, canceller in ipairs({'*', 'k:' .. ARGV[9] .. ':' .. ARGV[10], 'u:' .. ARGV[9] .. ':' .. ARGV[11]}) do
-  cancelled = math.max(cancelled, redis.call('SISMEMBER', KEYS[2], canceller))
+  cancelled = math.max(cancelled, call('SISMEMBER', KEYS[2], canceller))
 end
-redis.call('DEL', KEYS[2])
-redis.call('DEL', KEYS[1])
-redis.call('HSET', KEYS[1],
+call('DEL', KEYS[2], KEYS[1])
+call('HSET', KEYS[1],
   'state', 'open', 'attempt', ARGV[2], 'hash', ARGV[4], 'owner', ARGV[5], 'pool', ARGV[6], 'fp', ARGV[7],
   'prices', ARGV[8], 'project', ARGV[9], 'key', ARGV[10], 'user', ARGV[11], 'model', ARGV[12],
-  'input', ARGV[13], 'chunk', ARGV[14], 'granted', ARGV[15], 'deadline', ARGV[16],
-  'admitted', string.format('%.0f', now), 'cancelled', cancelled)
-redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', string.format('(%.0f', now))
-redis.call('ZADD', KEYS[3], string.format('%.0f', tonumber(ARGV[16]) + tonumber(ARGV[17])), ARGV[3])
-return bound(0)
+  'input', ARGV[13], 'chunk', ARGV[14], 'granted', granted, 'deadline', ARGV[16],
+  'admitted', int(now), 'cancelled', cancelled, 'limits', ARGV[18], 'hold', int(#money > 0 and cost or 0))
+call('ZREMRANGEBYSCORE', KEYS[3], '-inf', '(' .. int(now))
+call('ZADD', KEYS[3], leaves, id)
+call('ZADD', KEYS[4], int(now), id)
+return bound(0, rest, shadowed)

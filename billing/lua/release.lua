@@ -1,12 +1,13 @@
 #!lua flags=allow-oom
 -- Undo an admission that the queue refused. A later sending of the same id is admitted anew; until then the
 -- record tells `settle` what to close, should another gateway have enqueued the same request after all.
--- KEYS: rq, conc   ARGV: id, keep_ms
+-- KEYS: rq, conc, live   ARGV: id, keep_ms, now_ms or 0
 -- Reply: 1 where it was open
-if redis.call('HGET', KEYS[1], 'state') ~= 'open' then
+local record = call('HMGET', KEYS[1], 'state', 'limits', 'input', 'granted', 'hold')
+if record[1] ~= 'open' then
   return 0
 end
-redis.call('HSET', KEYS[1], 'state', 'released')
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
-redis.call('ZREM', KEYS[2], ARGV[1])
+close(clock(ARGV[3]), ARGV[1], record[2], {1, tonumber(record[3]), tonumber(record[4])}, {0, 0, 0}, tonumber(record[5]), -1, 0)
+call('HSET', KEYS[1], 'state', 'released', 'hold', 0)
+call('PEXPIRE', KEYS[1], ARGV[2])
 return 1

@@ -1,21 +1,88 @@
 #!lua flags=allow-oom
--- Close a request with what it cost, once. The record stays a while, so that a second sending finds its end.
--- KEYS: rq, conc, posted (the tenant's sums)
--- ARGV: id, cost_nano, input tokens, output tokens, keep_ms
--- Reply: "settled", "dup", or "unknown" where the record is gone: it was settled longer than keep_ms ago
-local state = redis.call('HGET', KEYS[1], 'state')
+-- Close a request with what it cost, once; and once more, when its lines are in the books. The record stays a
+-- while, so that a second sending finds its end.
+-- KEYS: rq, posted (the tenant's sums), windows (of money that is counted)
+-- ARGV: id, cost_nano, input tokens, output tokens, keep_ms, now_ms or 0, last line in the books or "",
+--       accepted_ms, project, key, user, model as they stand in keys
+-- Reply: "settled", "dup", or "unknown" where the record is gone: it was settled longer than keep_ms ago, or
+--        Redis lost it. "recount": so, and what is posted of some money is older than the line
+local now, seq = clock(ARGV[6]), tonumber(ARGV[7])
+local cost, accepted = tonumber(ARGV[2]), tonumber(ARGV[8])
+local ids = {tenant = '', project = ARGV[9], key = ARGV[10], user = ARGV[11], model = ARGV[12]}
+
+-- Every count of money that the request is in: of its own ids, in the windows of its acceptance.
+local function counts()
+  local found = {}
+  for _, member in ipairs(call('ZRANGEBYSCORE', KEYS[3], '(' .. int(accepted), '+inf')) do
+    local kind, scope, period, start = string.match(member, '^(.-)|(.-)|(.-)|(.-)$')
+    if tonumber(start) <= accepted and (scope == 'tenant' or ids[scope] ~= '') then
+      found[#found + 1] = P .. table.concat({kind, scope, ids[scope], period, start}, ':')
+    end
+  end
+  return found
+end
+
+local function book(amount)
+  for _, key in ipairs(counts()) do
+    local seed = tonumber(call('HGET', key, 'seed') or nil)
+    if seed and seq > seed then
+      call('HINCRBY', key, 'posted', amount)
+    end
+  end
+end
+
+if seq then
+  local newest = tonumber(call('HGET', KEYS[2], 'line_seq') or 0)
+  if seq > newest then
+    call('HSET', KEYS[2], 'line_seq', ARGV[7])
+  end
+end
+
+local record = call('HMGET', KEYS[1], 'state', 'limits', 'input', 'granted', 'hold', 'cost', 'booked')
+local state = record[1]
 if not state then
+  if seq then
+    for _, key in ipairs(counts()) do
+      local seed = tonumber(call('HGET', key, 'seed') or nil)
+      if seed and seq > seed then
+        return 'recount'
+      end
+    end
+  end
   return 'unknown'
 end
-redis.call('ZREM', KEYS[2], ARGV[1])
+
 if state == 'ended' then
+  if seq and not record[7] then
+    local before = tonumber(record[6])
+    call('HSET', KEYS[1], 'booked', 1, 'cost', ARGV[2])
+    call('HINCRBY', KEYS[2], 'cost_nano', int(cost - before))
+    local _, _, money = unpack(cmsgpack.unpack(record[2]))
+    for _, limit in ipairs(money) do
+      move(limit, 0, 0, -before)
+    end
+    book(ARGV[2])
+  end
   return 'dup'
 end
-redis.call('HSET', KEYS[1], 'state', 'ended', 'cost', ARGV[2])
-redis.call('PEXPIRE', KEYS[1], ARGV[5])
+
+local used = {1, tonumber(ARGV[3]), tonumber(ARGV[4])}
+local unbooked = seq and 0 or cost
+if state == 'open' then
+  local held = {1, tonumber(record[3]), tonumber(record[4])}
+  close(now, ARGV[1], record[2], held, used, tonumber(record[5]), -1, unbooked)
+else -- released: it held nothing any more, and ran all the same
+  close(now, ARGV[1], record[2], {0, 0, 0}, used, 0, 0, unbooked)
+end
+if seq then
+  book(ARGV[2])
+  call('HSET', KEYS[1], 'booked', 1)
+end
+call('HSET', KEYS[1], 'state', 'ended', 'cost', ARGV[2], 'hold', 0)
+call('PEXPIRE', KEYS[1], ARGV[5])
 -- The amounts stay text: HINCRBY counts in 64 bits, a Lua number only to 2^53.
-redis.call('HINCRBY', KEYS[3], 'cost_nano', ARGV[2])
-redis.call('HINCRBY', KEYS[3], 'input', ARGV[3])
-redis.call('HINCRBY', KEYS[3], 'output', ARGV[4])
-redis.call('HINCRBY', KEYS[3], 'requests', 1)
+call('HINCRBY', KEYS[2], 'cost_nano', ARGV[2])
+call('HINCRBY', KEYS[2], 'input', ARGV[3])
+call('HINCRBY', KEYS[2], 'output', ARGV[4])
+call('HINCRBY', KEYS[2], 'requests', 1)
 return 'settled'

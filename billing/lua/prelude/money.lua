@@ -1,0 +1,55 @@
+-- Money, in nano-USD below 2^53. Of each budget and window, and of the wallet, a hash: `posted` is what the books
+-- say as of line `seed` and what was booked since, `unbooked` what ended requests cost whose lines are not
+-- booked yet, `held` and `open` what open requests hold, and how many they are. Without `seed` nothing is known.
+-- A limit on money is {key, limit, override, override until, hard, shadow, window's end, revision, member}.
+local KEEP_MS = 7 * 86400000
+local COST_MAX = 4000000000000001
+
+-- Tokens at a price for a million of them, rounded up. Two lines may be made of them, each rounded to the
+-- nearest: one more covers both.
+local function line(tokens, price)
+  if tokens == 0 or price == 0 then
+    return 0
+  end
+  local rest = price % 1000000
+  return tokens * ((price - rest) / 1000000) + math.ceil(tokens * rest / 1000000) + 1
+end
+
+-- The most that a request of these tokens can cost. Prices: of input, of output, of the request.
+local function cost_of(input, output, prices)
+  local cost = line(input, prices[1]) + line(output, prices[2]) + math.ceil(prices[3] / 1000000)
+  return math.min(cost, COST_MAX)
+end
+
+local FIELDS = {'seed', 'posted', 'unbooked', 'held', 'open', 'limit', 'over', 'till', 'hard', 'rev'}
+
+local function read_money(key)
+  local found = call('HMGET', P .. key, unpack(FIELDS))
+  local money = {}
+  for at, name in ipairs(FIELDS) do
+    money[name] = tonumber(found[at] or (name == 'seed' and '' or 0))
+  end
+  return money
+end
+
+local function limit_at(money, now)
+  return now < money.till and money.over or money.limit
+end
+
+-- What is left under the limit; it may be below zero where that was lowered.
+local function left(money, now)
+  return limit_at(money, now) - money.posted - money.unbooked - money.held
+end
+
+-- Add to what is held, open and unbooked, none of which ever falls below nothing.
+local function move(limit, held, open, unbooked)
+  local key = P .. limit[1]
+  local found = call('HMGET', key, 'held', 'open', 'unbooked', 'seed')
+  call('HSET', key,
+    'held', int(math.max(0, tonumber(found[1] or 0) + held)),
+    'open', int(math.max(0, tonumber(found[2] or 0) + open)),
+    'unbooked', int(math.max(0, tonumber(found[3] or 0) + unbooked)))
+  if not found[4] then
+    call('PEXPIREAT', key, int(limit[7] + KEEP_MS))
+  end
+end
