@@ -14,11 +14,13 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit_log import record
 from billing.books import lock_heads, write
-from billing.ledger import LineKind, TxnKind, entries_of, post
+from billing.ledger import LineKind, Posting, TxnKind, entries_of, post
 from billing.ledger_rows import LineRow
 from billing.ledger_tables import LedgerHead, UsageLine
 from billing.money import UNITS, round_half_even
 from billing.prices import Meter
+from billing.purse import Purse
+from billing.purse_rows import load_whole_purse, uses_of
 from billing.tables import UsageRow
 from core.clock import now_ms
 from core.database import Database
@@ -59,12 +61,12 @@ async def _correct(db: Database, tenant_id: str, correction: Correction) -> list
         now = now_ms()
         new = differences(head, lines, correction.quantities, _prices(lines), now)
         if new:
-            charged: dict[tuple[str, str, str], int] = {}
-            for line in new:
-                key = (line.meter, request.project_id, line.cost_center_id)
-                charged[key] = charged.get(key, 0) + line.amount_nano
+            purse = await load_whole_purse(session, tenant_id, now)
+            used = await uses_of(session, tenant_id, request.request_id)
+            prepaid = purse if purse is not None and lines[0].seq > purse.opened_line_seq else None
+            cost_nano = sum(line.amount_nano for line in lines)
             name = f"adjust:{correction.request}:{correction.cause}"
-            posting = post(head, TxnKind.ADJUST, name, new, entries_of(charged), now)
+            posting = _post(head, name, request, new, Paid(prepaid, cost_nano, used), now)
             session.expunge(request)
             await write(session, [posting], [request])
             facts = {"request": correction.request, "cause": correction.cause}
@@ -73,6 +75,37 @@ async def _correct(db: Database, tenant_id: str, correction: Correction) -> list
                 session, tenant_id, "request.correct", request.request_id, None, {**facts, "lines": changed}
             )
         return new
+
+
+@dataclass(frozen=True)
+class Paid:
+    """How a request was paid before its correction: `cost_nano` in all, `used` by grants of the purse. None:
+    it is owed, as it was posted before the tenant had a wallet, or the tenant has none."""
+
+    purse: Purse | None
+    cost_nano: int
+    used: Mapping[str, int]
+
+
+def _post(
+    head: LedgerHead, name: str, request: UsageRow, new: list[LineRow], paid: Paid, now: int
+) -> Posting:
+    """What is less goes back to where it was paid from, what is more is paid as new usage is. Pure."""
+    charged: dict[tuple[str, str, str], int] = {}
+    for line in new:
+        key = (line.meter, request.project_id, line.cost_center_id)
+        charged[key] = charged.get(key, 0) + line.amount_nano
+    moved: dict[str, int] = {}
+    difference = sum(line.amount_nano for line in new)
+    if paid.purse is not None and difference > 0:
+        moved = paid.purse.charge(request.request_id, difference)
+    elif paid.purse is not None:
+        moved = paid.purse.give_back(request.request_id, -difference, paid.cost_nano, paid.used)
+    center = new[0].cost_center_id
+    by_wallet = {(account, request.project_id, center): amount for account, amount in moved.items()}
+    posting = post(head, TxnKind.ADJUST, name, new, entries_of(charged, by_wallet), now)
+    posting.purse = paid.purse
+    return posting
 
 
 def differences(

@@ -15,10 +15,12 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from billing.alerts import alert_on
 from billing.ledger import AnyRequest, CostCenterOf, Posting, Priced, post_usage, rollups
 from billing.ledger_rows import RequestRow, RollupRow
 from billing.ledger_tables import LedgerEntry, LedgerHead, LedgerTxn, ProjectCostCenter, RollupHour, UsageLine
 from billing.prices import Line
+from billing.purse_rows import load_purses, save_purses
 from core.database import insert_ignore, insert_rows
 
 ROLLUP_KEYS = ("tenant_id", "hour_ms", "project_id", "cost_center_id", "user_id", "key_id", "model", "pool")
@@ -33,7 +35,11 @@ async def book_usage(
         by_tenant.setdefault(row.tenant_id, []).append(Priced(row, lines))
     heads = await lock_heads(session, by_tenant)
     centers = await _cost_centers(session, by_tenant)
-    postings = [post_usage(heads[tenant], by_tenant[tenant], centers, now_ms) for tenant in sorted(by_tenant)]
+    purses = await load_purses(session, by_tenant, now_ms)
+    postings = [
+        post_usage(heads[tenant], by_tenant[tenant], centers, now_ms, purses.get(tenant))
+        for tenant in sorted(by_tenant)
+    ]
     await write(session, postings, [row for row, _ in requests])
 
 
@@ -56,7 +62,8 @@ async def lock_heads(session: AsyncSession, tenants: Iterable[str]) -> dict[str,
 
 
 async def write(session: AsyncSession, postings: Sequence[Posting], requests: Sequence[AnyRequest]) -> None:
-    """Add the postings' rows. Rollups follow where they are up to date; else their rebuild adds the lines."""
+    """Add the postings' rows, at least one, and what follows from them: wallets, budgets and their alerts.
+    Rollups follow where they are up to date; else their rebuild adds the lines."""
     await insert_rows(session, [line for posting in postings for line in posting.lines], UsageLine)
     await insert_rows(session, [txn for posting in postings for txn in posting.txns], LedgerTxn)
     await insert_rows(session, [entry for posting in postings for entry in posting.entries], LedgerEntry)
@@ -72,6 +79,8 @@ async def write(session: AsyncSession, postings: Sequence[Posting], requests: Se
     await add_rollups(session, deltas)
     for posting in postings:
         await move_head(session, posting.head)
+    await save_purses(session, [(each.txns[0].seq, each.purse) for each in postings if each.purse])
+    await alert_on(session, postings, requests)
 
 
 async def add_rollups(session: AsyncSession, deltas: Sequence[RollupRow]) -> None:

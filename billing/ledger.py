@@ -1,11 +1,12 @@
 """What new usage becomes in a tenant's books: lines, one balanced transaction, rollup deltas. Pure.
 
-Signs: a debit is above zero, a credit below. Usage debits what the tenant owes (`receivable`) and credits
-`revenue:<meter>`. A transaction's hash covers the one before it, so that no row can be changed unseen.
+Signs: a debit is above zero, a credit below. Usage debits the grants of a prepaid tenant's wallet
+(`wallet:<kind>:<grant>`), the rest what the tenant owes (`receivable`), and credits `revenue:<meter>`. A
+transaction's hash covers the one before it, so that no row can be changed unseen.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
@@ -14,7 +15,9 @@ import msgspec
 
 from billing.ledger_rows import EntryRow, LineRow, RequestRow, RollupRow, TxnRow
 from billing.ledger_tables import LedgerEntry, LedgerHead, LedgerTxn, UsageLine
+from billing.price_tables import Charge
 from billing.prices import Line, Meter
+from billing.purse import Purse
 from billing.tables import UsageRow
 
 HOUR_MS = 3_600_000
@@ -37,6 +40,11 @@ class TxnKind(StrEnum):
 
     USAGE = "usage"
     ADJUST = "adjust"
+    GRANT = "grant"
+    EXPIRE = "expire"
+    TRUE_UP = "true_up"
+    POOL = "pool"
+    COMMITMENT = "commitment"
 
 
 @dataclass(frozen=True)
@@ -49,28 +57,43 @@ class Priced:
 
 @dataclass
 class Posting:
-    """Rows to write for one tenant; `head` is the new end of its books."""
+    """Rows to write for one tenant; `head` is the new end of its books, `purse` its wallet after it."""
 
     head: LedgerHead
     lines: list[LineRow]
     txns: list[TxnRow] = field(default_factory=list[TxnRow])
     entries: list[EntryRow] = field(default_factory=list[EntryRow])
+    purse: Purse | None = None
 
 
 def post_usage(
-    head: LedgerHead, requests: Sequence[Priced], cost_center_of: CostCenterOf, now_ms: int
+    head: LedgerHead,
+    requests: Sequence[Priced],
+    cost_center_of: CostCenterOf,
+    now_ms: int,
+    purse: Purse | None = None,
 ) -> Posting:
-    """The books of one tenant after these requests, which are new. The head given is not changed."""
+    """The books of one tenant after these requests, which are new. The head given is not changed; a prepaid
+    tenant's purse is."""
     lines: list[LineRow] = []
     charged: dict[tuple[str, str, str], int] = {}
+    paid: dict[tuple[str, str, str], int] = {}
     for request in requests:
         center = cost_center_of(request.row.project_id, request.row.ended_ms)
-        for line in usage_lines(request, center, head.line_seq + len(lines) + 1, now_ms):
-            lines.append(line)
+        new = usage_lines(request, center, head.line_seq + len(lines) + 1, now_ms)
+        for line in new:
             key = (line.meter, request.row.project_id, center)
             charged[key] = charged.get(key, 0) + line.amount_nano
-    first = requests[0].row.request_id
-    return post(head, TxnKind.USAGE, f"usage:{first}", lines, entries_of(charged), now_ms)
+        if purse is not None:
+            cost = sum(line.amount_nano for line in new)
+            for account, amount in purse.charge(request.row.request_id, cost).items():
+                key = (account, request.row.project_id, center)
+                paid[key] = paid.get(key, 0) + amount
+        lines += new
+    name = f"usage:{requests[0].row.request_id}"
+    posting = post(head, TxnKind.USAGE, name, lines, entries_of(charged, paid), now_ms)
+    posting.purse = purse
+    return posting
 
 
 def usage_lines(request: Priced, cost_center: str, first_seq: int, now_ms: int) -> list[LineRow]:
@@ -100,15 +123,22 @@ def usage_lines(request: Priced, cost_center: str, first_seq: int, now_ms: int) 
     ]
 
 
-def entries_of(charged: dict[tuple[str, str, str], int]) -> list[tuple[str, int, str, str]]:
-    """(account, amount, project, cost center) of what was charged by (meter, project, cost center)."""
+def entries_of(
+    charged: Mapping[tuple[str, str, str], int], paid: Mapping[tuple[str, str, str], int] | None = None
+) -> list[tuple[str, int, str, str]]:
+    """(account, amount, project, cost center) of what was charged by (meter, project, cost center), and of
+    what wallets paid of it by (account, project, cost center). The rest is owed."""
     owed: dict[tuple[str, str], int] = {}
     credits: list[tuple[str, int, str, str]] = []
     for (meter, project, center), amount in sorted(charged.items()):
         if amount:
             credits.append((REVENUE + meter, -amount, project, center))
             owed[project, center] = owed.get((project, center), 0) + amount
-    debits = [(RECEIVABLE, amount, project, center) for (project, center), amount in sorted(owed.items())]
+    debits: list[tuple[str, int, str, str]] = []
+    for (account, project, center), amount in sorted((paid or {}).items()):
+        debits.append((account, amount, project, center))
+        owed[project, center] = owed.get((project, center), 0) - amount
+    debits += [(RECEIVABLE, amount, project, center) for (project, center), amount in sorted(owed.items())]
     return [*(debit for debit in debits if debit[1]), *credits]
 
 
@@ -158,7 +188,8 @@ def post(
     return Posting(after, lines, [txn], rows)
 
 
-AnyRequest = RequestRow | UsageRow
+BilledRequest = RequestRow | UsageRow
+AnyRequest = BilledRequest | Charge
 AnyTxn = TxnRow | LedgerTxn
 AnyEntry = EntryRow | LedgerEntry
 AnyLine = LineRow | UsageLine

@@ -95,15 +95,18 @@ class BudgetWatermark(Record, table=True):
 
 
 class BudgetAlert(Record, table=True):
-    """A threshold that was reached: each once a budget, `scope_id` and window. `budget_id` empty: the wallet
-    fell to a per cent of its last top-up, the grant `scope_id`."""
+    """A threshold (per cents) of a limit that was reached: each once for what is counted, a window and a
+    limit, so that an edit or the end of an override never alerts twice. `scope` wallet: what is left fell to
+    a per cent of the last top-up, the grant `scope_id`."""
 
     tenant_id: str = Field(primary_key=True)
-    budget_id: str = Field(primary_key=True)
+    scope: str = Field(primary_key=True)
     scope_id: str = Field(primary_key=True)
+    period: str = Field(primary_key=True)
     window_start_ms: int = Field(primary_key=True, sa_type=BigInteger)
+    limit_nano: int = Field(primary_key=True, sa_type=BigInteger)
     threshold: int = Field(primary_key=True)
-    limit_nano: int = Field(sa_type=BigInteger)
+    budget_id: str
     spent_nano: int = Field(sa_type=BigInteger)
     created_ms: int = Field(sa_type=BigInteger)
 

@@ -67,10 +67,12 @@ def _make_budget_sums() -> None:
     op.create_table("budget_watermark", *_keys("tenant_id"), *_numbers("line_seq"))
     op.create_table(
         "budget_alert",
-        *_keys("tenant_id", "budget_id", "scope_id"),
+        *_keys("tenant_id", "scope", "scope_id", "period"),
         sa.Column("window_start_ms", sa.BigInteger(), primary_key=True),
+        sa.Column("limit_nano", sa.BigInteger(), primary_key=True),
         sa.Column("threshold", sa.Integer(), primary_key=True),
-        *_numbers("limit_nano", "spent_nano", "created_ms"),
+        *_texts("budget_id"),
+        *_numbers("spent_nano", "created_ms"),
     )
 
 

@@ -1,0 +1,240 @@
+"""What was spent in the windows of tenants' budgets, kept up by every posting in its own transaction.
+
+A row of `budget_spent` is made when its window is first touched, from the lines, and moved by what is posted
+after. `budget_watermark` names the last line in them: where it is behind, the rows are made anew. So they
+follow from the lines at any time, whoever posts, in whatever order events come.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sqlalchemy import delete
+from sqlalchemy import select as select_columns
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlmodel import SQLModel, col, func, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.ledger import BilledRequest, Posting
+from billing.ledger_tables import UsageLine
+from billing.limit_tables import Budget
+from billing.periods import FIRST_MS, LAST_MS, Period, Window, window_at, zone_named
+from billing.tables import Tenant, UsageRow
+from billing.wallet_tables import BudgetSpent, BudgetWatermark
+
+TENANT = "tenant"
+SCOPES: Mapping[str, Any] = {
+    "project": UsageRow.project_id,
+    "key": UsageRow.key_id,
+    "user": UsageRow.user_id,
+    "model": UsageRow.model,
+}
+
+
+class Counted(NamedTuple):
+    """Whose spending: the tenant's (`scope_id` empty), or that of one project, key, user or model."""
+
+    scope: str
+    scope_id: str
+
+
+class Sum(NamedTuple):
+    """What is summed: whose spending, in which window."""
+
+    counted: Counted
+    period: str
+    window: Window
+
+
+@dataclass(frozen=True)
+class TenantBudgets:
+    """A tenant's open budgets, and the zone in which their windows begin."""
+
+    tenant_id: str
+    time_zone: str
+    budgets: Sequence[Budget]
+    windows: dict[str, list[Window]] = field(default_factory=dict[str, list[Window]])
+
+    def window_of(self, period: str, at_ms: int) -> Window:
+        """The window of a budget's period that an instant is in."""
+        known = self.windows.setdefault(period, [])
+        for window in known:
+            if window.start_ms <= at_ms < window.end_ms:
+                return window
+        known.append(window_at(Period(period), zone_named(self.time_zone), at_ms))
+        return known[-1]
+
+    def sums_of(self, request: BilledRequest) -> list[Sum]:
+        """What a request counts in, by the budgets that there are. A request without a user counts in no
+        user's budget; one that was accepted outside of the calendar in none."""
+        if not FIRST_MS <= request.accepted_ms < LAST_MS:
+            return []
+        found: dict[Sum, None] = {}
+        for budget in self.budgets:
+            own = scope_id_of(request, budget.scope)
+            if own is None or budget.scope_id not in ("", own):
+                continue
+            window = self.window_of(budget.period, request.accepted_ms)
+            found[Sum(Counted(budget.scope, own), budget.period, window)] = None
+        return list(found)
+
+    def budgets_on(self, counted: Counted, period: str) -> list[Budget]:
+        """The budgets that hold for it. One that names it stands in place of the one for each of its kind."""
+        alike = [
+            budget for budget in self.budgets if (budget.scope, budget.period) == (counted.scope, period)
+        ]
+        named = [budget for budget in alike if budget.scope_id == counted.scope_id]
+        modes = {budget.mode for budget in named}
+        return named + [budget for budget in alike if not budget.scope_id and budget.mode not in modes]
+
+
+def scope_id_of(request: BilledRequest, scope: str) -> str | None:
+    """Whose budget of this scope a request counts in; None: nobody's."""
+    match scope:
+        case "tenant":
+            return ""
+        case "project":
+            return request.project_id or None
+        case "key":
+            return request.key_id or None
+        case "user":
+            return request.user_id or None
+        case "model":
+            return request.model or None
+        case _:
+            return None
+
+
+async def open_budgets(session: AsyncSession, tenants: Iterable[str]) -> list[TenantBudgets]:
+    """The budgets of those of these tenants that have any, by tenant."""
+    statement = (
+        select(Budget, col(Tenant.time_zone))
+        .join(Tenant, col(Tenant.tenant_id) == col(Budget.tenant_id))
+        .where(col(Budget.tenant_id).in_(sorted(tenants)), col(Budget.ended_ms).is_(None))
+        .order_by(col(Budget.tenant_id), col(Budget.id))
+    )
+    found: dict[str, tuple[str, list[Budget]]] = {}
+    for budget, time_zone in (await session.exec(statement)).all():
+        session.expunge(budget)
+        found.setdefault(budget.tenant_id, (time_zone, []))[1].append(budget)
+    return [TenantBudgets(tenant, *each) for tenant, each in found.items()]
+
+
+async def add_to_sums(
+    session: AsyncSession, of: TenantBudgets, postings: Sequence[Posting], requests: Sequence[BilledRequest]
+) -> dict[Sum, int]:
+    """Bring a tenant's sums to the end of these postings, whose rows are written; those touched, after it.
+
+    The caller holds the head of the tenant's books."""
+    first = min(txn.first_line_seq for posting in postings for txn in posting.txns)
+    last = max(posting.head.line_seq for posting in postings)
+    deltas = deltas_of(of, postings, requests)
+    known: dict[Sum, int] = {}
+    if await _watermark(session, of.tenant_id) == first - 1:
+        known = await _read(session, of.tenant_id, deltas)
+    else:
+        mine = col(BudgetSpent.tenant_id) == of.tenant_id
+        await (await session.connection()).execute(delete(BudgetSpent).where(mine))
+    sums = {key: known[key] + delta for key, delta in deltas.items() if key in known}
+    sums |= await sums_from_lines(session, of.tenant_id, [key for key in deltas if key not in known])
+    rows = [{**row_key(of.tenant_id, key), "spent_nano": nano} for key, nano in sorted(sums.items())]
+    await _put(session, BudgetSpent, rows)
+    await _put(session, BudgetWatermark, [{"tenant_id": of.tenant_id, "line_seq": last}])
+    return sums
+
+
+def deltas_of(
+    of: TenantBudgets, postings: Sequence[Posting], requests: Sequence[BilledRequest]
+) -> dict[Sum, int]:
+    """What postings add to a tenant's sums. What is charged for no request (true-ups) adds nothing. Pure."""
+    amounts: dict[str, int] = {}
+    for posting in postings:
+        for line in posting.lines:
+            amounts[line.request_id] = amounts.get(line.request_id, 0) + line.amount_nano
+    deltas: dict[Sum, int] = {}
+    for request in requests:
+        amount = amounts.get(request.request_id, 0)
+        if amount:
+            for key in of.sums_of(request):
+                deltas[key] = deltas.get(key, 0) + amount
+    return deltas
+
+
+async def sums_from_lines(session: AsyncSession, tenant_id: str, keys: Sequence[Sum]) -> dict[Sum, int]:
+    """These sums from the lines, corrections included: the truth of which the kept rows are a copy."""
+    groups: dict[tuple[str, str, Window], list[Sum]] = {}
+    for key in keys:
+        groups.setdefault((key.counted.scope, key.period, key.window), []).append(key)
+    connection = await session.connection()
+    sums: dict[Sum, int] = {}
+    for (scope, _, window), alike in groups.items():
+        ids = {key.counted.scope_id: key for key in alike}
+        column = SCOPES.get(scope)
+        owner: Any = col(UsageRow.tenant_id) if column is None else col(column)
+        statement = (
+            select(owner, func.sum(col(UsageLine.amount_nano)))
+            .join(
+                UsageRow,
+                (col(UsageRow.tenant_id) == col(UsageLine.tenant_id))
+                & (col(UsageRow.request_id) == col(UsageLine.request_id)),
+            )
+            .where(
+                col(UsageLine.tenant_id) == tenant_id,
+                col(UsageRow.tenant_id) == tenant_id,
+                col(UsageRow.accepted_ms) >= window.start_ms,
+                col(UsageRow.accepted_ms) < window.end_ms,
+            )
+            .group_by(owner)
+        )
+        if column is not None:
+            statement = statement.where(owner.in_(sorted(ids)))
+        found = {name: int(nano) for name, nano in (await connection.execute(statement)).all()}
+        for scope_id, key in ids.items():
+            sums[key] = found.get(scope_id or tenant_id, 0)
+    return sums
+
+
+def row_key(tenant_id: str, key: Sum) -> dict[str, Any]:
+    """The primary key of a sum's row."""
+    return {
+        "tenant_id": tenant_id,
+        "scope": key.counted.scope,
+        "scope_id": key.counted.scope_id,
+        "period": key.period,
+        "window_start_ms": key.window.start_ms,
+    }
+
+
+async def _watermark(session: AsyncSession, tenant_id: str) -> int | None:
+    statement = select(col(BudgetWatermark.line_seq)).where(col(BudgetWatermark.tenant_id) == tenant_id)
+    return (await (await session.connection()).execute(statement)).scalar()
+
+
+async def _read(session: AsyncSession, tenant_id: str, keys: Iterable[Sum]) -> dict[Sum, int]:
+    by_row = {tuple(row_key(tenant_id, key).values())[1:]: key for key in keys}
+    statement = select_columns(
+        col(BudgetSpent.scope),
+        col(BudgetSpent.scope_id),
+        col(BudgetSpent.period),
+        col(BudgetSpent.window_start_ms),
+        col(BudgetSpent.spent_nano),
+    ).where(
+        col(BudgetSpent.tenant_id) == tenant_id,
+        col(BudgetSpent.scope_id).in_(sorted({key[1] for key in by_row})),
+        col(BudgetSpent.window_start_ms).in_(sorted({key[3] for key in by_row})),
+    )
+    found = (await (await session.connection()).execute(statement)).all()
+    return {by_row[tuple(row[:4])]: row[4] for row in found if tuple(row[:4]) in by_row}
+
+
+async def _put(session: AsyncSession, of: type[SQLModel], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows, or set the values of those that are there."""
+    if not rows:
+        return
+    connection = await session.connection()
+    insert: Any = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    table: Any = getattr(of, "__table__")  # noqa: B009  (SQLModel does not type it)
+    statement = insert(table)
+    keys = [column.name for column in table.primary_key.columns]
+    values = {name: statement.excluded[name] for name in rows[0] if name not in keys}
+    await connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=values), list(rows))
