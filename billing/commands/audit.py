@@ -1,59 +1,144 @@
-"""`parley audit`: proves that nobody changed the books."""
+"""`parley audit`: what administrators did, and proof that nobody changed that or the books."""
 
 import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
-from billing.commands.running import json_option, progress, run_on_database, show_table, tenant_named
+from billing.audit_log import LISTED_MAX, list_rows
+from billing.audit_tables import AuditLog
+from billing.audit_verify import PLATFORM_NAME, Kept, VerifiedLog, owners, verify_kept, verify_log
+from billing.commands.running import (
+    iso_time,
+    json_option,
+    progress,
+    run_on_database,
+    show_table,
+    tenant_named,
+)
 from billing.money import to_display
-from billing.tenancy import list_tenants
+from billing.tables import PLATFORM
 from billing.verify import Verified, verify_books
 from core.database import Database
+from core.errors import StartupError
+
+KEPT_BYTES_MAX = 64 << 20
 
 
 @click.group("audit")
 def audit_command() -> None:
-    """Proof that the books are whole."""
+    """What administrators did, and proof that it and the books are whole."""
+
+
+@audit_command.command("list")
+@click.option("--tenant", help="Only this tenant (name or id); `(platform)`: what belongs to no tenant.")
+@click.option("--since", type=click.DateTime(["%Y-%m-%dT%H:%M:%S%z"]), help="As 2026-11-21T00:00:00Z.")
+@click.option("--limit", type=click.IntRange(1, LISTED_MAX), default=100, show_default=True)
+@json_option
+def list_command(tenant: str | None, since: datetime | None, limit: int, as_json: bool) -> None:
+    """Who changed what, newest first: tenants, keys, plans, limits, money, prices, corrections, terms.
+
+    Of a change only what differs is shown, without secrets. `parley --author "Ann, ticket 7" …` names who
+    makes a change; without it, it is the system's user.
+    """
+
+    async def read(db: Database) -> Sequence[AuditLog]:
+        since_ms = int(since.timestamp() * 1000) if since else 0
+        return await list_rows(db, await _owner(db, tenant), since_ms, limit)
+
+    rows = run_on_database(read)
+    show_table([_row_facts(row, as_json) for row in rows], as_json, "nothing was changed")
 
 
 @audit_command.command("verify")
 @click.option("--tenant", help="Only this tenant (name or id).")
+@click.option(
+    "--kept",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="What --json printed before: nothing that was there then may be missing now.",
+)
 @json_option
-def verify_command(tenant: str | None, as_json: bool) -> None:
-    """Read all books from their first row: the hash chain, balances, lines and sums.
+def verify_command(tenant: str | None, kept: Path | None, as_json: bool) -> None:
+    """Read all books and the record of all changes from their first row: hash chains, balances, lines, sums.
 
-    One line a tenant. Exit code 1 where anything is wrong: what was found is printed. Keep the hash that is
-    printed for each tenant somewhere else, and nobody can cut off the end of its books unseen.
+    One line a tenant. Exit code 1 where anything is wrong: what was found is printed. A row that was changed,
+    removed, inserted or moved is found, and so is an end that was cut off. Who can write all of the database
+    can make a chain anew: keep what --json prints somewhere else, and name it with --kept the next time.
     """
 
-    async def verify(db: Database) -> list[Verified]:
-        owners = [await tenant_named(db, tenant)] if tenant else await list_tenants(db)
-        found: list[Verified] = []
-        for owner in owners:
-            progress(f"{owner.name}: reading")
-            found.append(await verify_books(db, owner.tenant_id))
+    async def verify(db: Database) -> list[tuple[str, Verified, VerifiedLog]]:
+        names = await owners(db)
+        only = await _owner(db, tenant)
+        before = await verify_kept(db, [each for each in _read_kept(kept) if only in (None, each.tenant)])
+        found: list[tuple[str, Verified, VerifiedLog]] = []
+        for id in sorted({*names, *before}) if only is None else [only]:
+            progress(f"{names.get(id, id)}: reading")
+            books, log = await verify_books(db, id), await verify_log(db, id)
+            log.faults += before.get(id, [])
+            found.append((names.get(id, "(deleted)"), books, log))
         progress("")
         return found
 
     found = run_on_database(verify)
-    show_table([_facts(each, as_json) for each in found], as_json, "there are no tenants")
-    for each in found:
-        for fault in each.faults:
-            click.echo(f"{each.tenant_id}: {fault}", err=True)
-    if any(each.faults for each in found):
+    show_table([_facts(*each, as_json) for each in found], as_json, "there are no tenants")
+    wrong = [(books.tenant_id, fault) for _, books, log in found for fault in (*books.faults, *log.faults)]
+    for id, fault in wrong:
+        click.echo(f"{id or PLATFORM_NAME}: {fault}", err=True)
+    if wrong:
         sys.exit(1)
 
 
-def _facts(verified: Verified, as_json: bool) -> dict[str, Any]:
-    amount = verified.amount_nano
+async def _owner(db: Database, name: str | None) -> str | None:
+    """Whose chain is meant; None: all."""
+    if name is None:
+        return None
+    return PLATFORM if name == PLATFORM_NAME else (await tenant_named(db, name)).tenant_id
+
+
+def _read_kept(path: Path | None) -> list[Kept]:
+    if path is None:
+        return []
+    try:
+        if path.stat().st_size > KEPT_BYTES_MAX:
+            raise StartupError(f"{path} is larger than {KEPT_BYTES_MAX:,} bytes")
+        return [
+            msgspec.json.decode(line, type=Kept) for line in path.read_bytes().splitlines() if line.strip()
+        ]
+    except (msgspec.MsgspecError, OSError) as error:
+        raise StartupError(f"{path} is not what `parley audit verify --json` prints: {error}") from error
+
+
+def _facts(name: str, books: Verified, log: VerifiedLog, as_json: bool) -> dict[str, Any]:
+    amount = books.amount_nano
     money: dict[str, Any] = {"amount_nano": amount} if as_json else {"amount": to_display(amount)}
+    faults = [*books.faults, *log.faults]
     facts = {
-        "tenant": verified.tenant_id,
-        "transactions": verified.txns,
-        "lines": verified.lines,
+        "tenant": books.tenant_id if as_json else books.tenant_id or name,
+        "transactions": books.txns,
+        "lines": books.lines,
         **money,
-        "sha256": verified.sha256,
-        "state": "wrong" if verified.faults else "whole",
+        "sha256": books.sha256,
+        "changes": log.rows,
+        "changes_sha256": log.sha256,
+        "state": "wrong" if faults else "whole",
     }
-    return {**facts, "faults": verified.faults} if as_json else facts
+    return {**facts, "faults": faults} if as_json else facts
+
+
+def _row_facts(row: AuditLog, as_json: bool) -> dict[str, Any]:
+    decode = msgspec.json.decode if as_json else str
+    return {
+        "at": iso_time(row.at_ms),
+        "tenant": row.tenant_id if as_json else row.tenant_id or PLATFORM_NAME,
+        "seq": row.seq,
+        "author": row.author,
+        "source": row.source,
+        "action": row.action,
+        "target": row.target,
+        "before": decode(row.before),
+        "after": decode(row.after),
+    }
