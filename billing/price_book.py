@@ -15,9 +15,9 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit_log import record
 from billing.price_files import FlatPrices
-from billing.price_tables import GpuPrice, PriceTier
+from billing.price_tables import GpuPrice
 from billing.price_tiers import TierKey
-from billing.price_versions import contents_of
+from billing.price_versions import contents_of, tier_row
 from billing.tables import PLATFORM, Price, PriceBook, PriceVersion, Tenant
 from billing.tiers import TierPrices
 from billing.usage import PinnedPrices
@@ -174,9 +174,8 @@ async def _add_contents(session: AsyncSession, version: PriceVersion, new: NewVe
     for model, prices in new.prices.items():
         session.add(Price(**of, model=model, **msgspec.structs.asdict(prices)))
     await session.flush()
-    for (model, meter), tiers in new.tiers.items():
-        facts = msgspec.to_builtins(tiers)
-        session.add(PriceTier(**of, model=model, meter=meter.value, **facts))
+    for key, tiers in new.tiers.items():
+        session.add(tier_row(version, key, tiers))
     for gpu_type, second_nano in new.gpus.items():
         session.add(GpuPrice(**of, gpu_type=gpu_type, second_nano=second_nano))
     await session.flush()

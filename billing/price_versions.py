@@ -37,6 +37,21 @@ async def prices_of(session: AsyncSession, version: PriceVersion) -> dict[str, F
     }
 
 
+def tier_row(version: PriceVersion, key: TierKey, tiers: TierPrices) -> PriceTier:
+    """The row of one meter's tiers in a version. Pure."""
+    model, meter = key
+    return PriceTier(
+        book_id=version.book_id,
+        version=version.version,
+        tenant_id=version.tenant_id,
+        model=model,
+        meter=meter.value,
+        mode=tiers.mode.value,
+        tiers=[msgspec.structs.asdict(tier) for tier in tiers.tiers],
+        minimum_nano=tiers.minimum_nano,
+    )
+
+
 async def tiers_of(session: AsyncSession, version: PriceVersion) -> dict[TierKey, TierPrices]:
     """All tiers of a version by model and meter."""
     statement = select(PriceTier).where(

@@ -16,6 +16,7 @@ from sqlmodel import col, func
 from billing.ledger import HOUR_MS, MEASURES
 from billing.ledger_tables import RollupHour, UsageLine
 from billing.periods import Period, Window, window_at
+from billing.price_tables import Charge
 from billing.tables import UsageRow
 from core.database import Database
 
@@ -33,13 +34,18 @@ class GroupBy(StrEnum):
     NOTHING = "total"
 
 
+def _whose(name: str) -> Any:
+    """A fact about a line: its request's, or its charge's where it is of none."""
+    return func.coalesce(getattr(UsageRow, name), getattr(Charge, name))
+
+
 COLUMNS = {
-    GroupBy.PROJECT: ("project_id", UsageRow.project_id),
+    GroupBy.PROJECT: ("project_id", _whose("project_id")),
     GroupBy.COST_CENTER: ("cost_center_id", UsageLine.cost_center_id),
-    GroupBy.USER: ("user_id", UsageRow.user_id),
-    GroupBy.KEY: ("key_id", UsageRow.key_id),
-    GroupBy.MODEL: ("model", UsageRow.model),
-    GroupBy.POOL: ("pool", UsageRow.pool),
+    GroupBy.USER: ("user_id", _whose("user_id")),
+    GroupBy.KEY: ("key_id", _whose("key_id")),
+    GroupBy.MODEL: ("model", _whose("model")),
+    GroupBy.POOL: ("pool", _whose("pool")),
 }
 SUMS = (
     "requests",
@@ -161,10 +167,15 @@ async def _of_lines(
     amount: Any = func.sum(col(UsageLine.amount_nano))
     statement = (
         select(group, requests, errors, *quantities, amount)
-        .join(
+        .outerjoin(
             UsageRow,
             (col(UsageRow.tenant_id) == col(UsageLine.tenant_id))
             & (col(UsageRow.request_id) == col(UsageLine.request_id)),
+        )
+        .outerjoin(
+            Charge,
+            (col(Charge.tenant_id) == col(UsageLine.tenant_id))
+            & (col(Charge.id) == col(UsageLine.request_id)),
         )
         .where(
             col(UsageLine.tenant_id) == tenant_id,

@@ -12,6 +12,7 @@ from sqlmodel import col, select
 from billing.books import add_rollups, lock_heads, move_head
 from billing.ledger import rollups
 from billing.ledger_tables import RollupHour, UsageLine
+from billing.price_tables import Charge
 from billing.tables import UsageRow
 from core.database import Database
 
@@ -52,23 +53,18 @@ async def _advance_once(db: Database, tenant_id: str) -> tuple[int, int]:
     async with db.transaction() as session:
         head = (await lock_heads(session, [tenant_id]))[tenant_id]
         until = min(head.line_seq, head.rolled_seq + LINES_AT_ONCE)
-        of_lines = select(UsageLine).where(
+        own = (
             col(UsageLine.tenant_id) == tenant_id,
             col(UsageLine.seq) > head.rolled_seq,
             col(UsageLine.seq) <= until,
         )
-        lines = (await session.exec(of_lines.order_by(col(UsageLine.seq)))).all()
+        lines = (await session.exec(select(UsageLine).where(*own).order_by(col(UsageLine.seq)))).all()
+        of_lines = select(UsageLine.request_id).where(*own)
         of_requests = select(UsageRow).where(
-            col(UsageRow.tenant_id) == tenant_id,
-            col(UsageRow.request_id).in_(
-                select(UsageLine.request_id).where(
-                    col(UsageLine.tenant_id) == tenant_id,
-                    col(UsageLine.seq) > head.rolled_seq,
-                    col(UsageLine.seq) <= until,
-                )
-            ),
+            col(UsageRow.tenant_id) == tenant_id, col(UsageRow.request_id).in_(of_lines)
         )
-        requests = (await session.exec(of_requests)).all()
+        of_charges = select(Charge).where(col(Charge.tenant_id) == tenant_id, col(Charge.id).in_(of_lines))
+        requests = [*(await session.exec(of_requests)).all(), *(await session.exec(of_charges)).all()]
         await add_rollups(session, rollups(requests, lines))
         head.rolled_seq = until
         await move_head(session, head)

@@ -13,7 +13,7 @@ from core.database import Database
 
 TXNS_AT_ONCE = 200
 FAULTS_MAX = 100
-OF_LINES = frozenset({TxnKind.USAGE.value, TxnKind.ADJUST.value})
+OF_LINES = frozenset(kind.value for kind in (TxnKind.USAGE, TxnKind.ADJUST, TxnKind.TRUE_UP, TxnKind.POOL))
 
 
 @dataclass
