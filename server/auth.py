@@ -17,6 +17,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.redis import Client
 from core.settings import Settings
+from server.closed_users import ClosedUsers
 
 LOGIN_CODE_SECONDS = 3600
 TICKET = re.compile(r"pt_([0-9a-f-]{36})_([0-9a-f]{48})", re.ASCII)
@@ -48,8 +49,9 @@ async def make_login_code(redis: Client, tenant: str, key_id: str) -> str:
 class Authenticator:
     """Checks what callers show. Asks the database each time, so a revocation holds at once."""
 
-    def __init__(self, db: Database, redis: Client, settings: Settings) -> None:
+    def __init__(self, db: Database, redis: Client, settings: Settings, closed_users: ClosedUsers) -> None:
         self._db = db
+        self._closed_users = closed_users
         self._redis = redis
         self._settings = settings
 
@@ -64,7 +66,7 @@ class Authenticator:
             return None
         grant = msgspec.json.decode(packed, type=Ticket)
         principal = await principal_of_key(self._db, ticket[1], grant.key)
-        if principal is None:
+        if principal is None or await self._closed_users.has(principal.tenant, grant.user):
             return None
         ends = now_ms() + self._settings.access_seconds * 1000
         if principal.access_ends_ms is not None:

@@ -11,7 +11,15 @@ import msgspec
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
-from billing.api import CONTROL_CHANNEL, TERMS_CHANGED, ControlNews, Principal
+from billing.api import (
+    ACCESS_CHANGED,
+    CONTROL_CHANNEL,
+    KEY_REVOKED,
+    LIMITS_CHANGED,
+    TERMS_CHANGED,
+    ControlNews,
+    Principal,
+)
 from core.clock import now_ms
 from core.errors import Refused
 from core.telemetry import logger
@@ -36,7 +44,6 @@ from server.session.limits import Limits
 from server.sessions import SessionRecord, Sessions
 
 SUPERSEDED = "superseded"
-KEY_REVOKED = "key_revoked"
 RETRY_SECONDS = 0.2
 POLL_SECONDS = 1.0
 KEEP_SECONDS = 60.0
@@ -228,15 +235,17 @@ class Door:
             if not await self.sessions.keep(record) and id in self._inside:
                 self._inside[id].order_close(CloseCode.SUPERSEDED)
 
-    async def _check_keys(self) -> None:
-        """News of a revoked key can be lost, and a rotated one ends on a date set later: look keys up."""
-        inside = [(who, who.principal) for who in self._inside.values() if who.principal is not None]
+    async def _check_keys(self, of_tenant: str | None = None) -> None:
+        """News of a revoked key can be lost, and a rotated one ends on a date set later: look keys up, all or
+        those of one tenant."""
+        known = [(who, who.principal) for who in self._sockets.values() if who.principal is not None]
+        inside = [(who, it) for who, it in known if of_tenant in (None, it.tenant)]
         for tenant, key in {(principal.tenant, principal.key) for _, principal in inside}:
             fresh = await self.edge.auth.of_key(tenant, key)
             for who, principal in inside:
                 if (principal.tenant, principal.key) != (tenant, key):
                     continue
-                if fresh is None:
+                if fresh is None or await self.edge.closed_users.has(tenant, principal.user):
                     _revoked(who)
                 elif _ends_sooner(fresh, principal):
                     who.principal = replace(principal, access_ends_ms=fresh.access_ends_ms)
@@ -278,8 +287,20 @@ class Door:
                 who = connection.principal
                 if who is not None and (who.tenant, who.key) == (news.tenant, news.key):
                     _revoked(connection)
+        elif news.kind == ACCESS_CHANGED:
+            self.edge.closed_users.changed()
+            self.spawn(self._check_access(news.tenant))
+        elif news.kind == LIMITS_CHANGED:
+            self.edge.limits.changed(news.tenant)
         elif news.kind == TERMS_CHANGED:
             self.edge.terms.changed()
+
+    async def _check_access(self, tenant: str) -> None:
+        """Somebody of this tenant was closed, or a key ends sooner. What fails is looked at again anyway."""
+        try:
+            await self._check_keys(tenant)
+        except (RedisError, SQLAlchemyError, OSError) as error:
+            log.warning("access not checked", error=type(error).__name__)
 
     async def _supersede(self, tenant: str, connection: str) -> None:
         found = self._sockets.get(connection)  # its hello may still be under way

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from billing.api import Quota
+from billing.api import LimitBook, Quota
 from core.database import Database
 from core.pools import ByPool
 from core.redis import Client
@@ -11,6 +11,7 @@ from core.settings import Settings
 from engine.api import LogReader, PoolQueue
 from server.auth import Authenticator
 from server.catalogue import Catalogue
+from server.closed_users import ClosedUsers
 from server.conversations import Conversations
 from server.prompts import Prompts
 from server.recorder import Recorders
@@ -30,6 +31,8 @@ class Edge:
     redis: Client
     auth: Authenticator
     quota: Quota
+    limits: LimitBook
+    closed_users: ClosedUsers
     prompts: Prompts
     catalogue: Catalogue
     conversations: Conversations
@@ -41,15 +44,17 @@ class Edge:
 
 def make_edge(settings: Settings, gateway: str, db: Database, redis: Client) -> Edge:
     """Wire a gateway."""
-    conversations = Conversations(db)
+    conversations, closed_users = Conversations(db), ClosedUsers(db)
     queues = ByPool(lambda pool: PoolQueue(redis, pool, settings), settings.pool)
     return Edge(
         settings=settings,
         gateway=gateway,
         db=db,
         redis=redis,
-        auth=Authenticator(db, redis, settings),
-        quota=Quota(redis, settings),
+        auth=Authenticator(db, redis, settings, closed_users),
+        quota=Quota(redis, settings, db),
+        limits=LimitBook(db),
+        closed_users=closed_users,
         prompts=Prompts(),
         catalogue=Catalogue(db, settings),
         conversations=conversations,

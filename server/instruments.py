@@ -10,6 +10,7 @@ from weakref import WeakSet
 
 from opentelemetry.metrics import CallbackOptions, Observation
 
+from core.errors import Refusal
 from core.telemetry import meter
 from server.session.effects import Measure, Measured
 
@@ -94,6 +95,12 @@ _meter.create_observable_gauge(
 )
 CLOSES = _meter.create_counter("parley_closes", description="WebSocket closes by code")
 TURNS = _meter.create_counter("parley_turns", description="Sends by outcome: accepted, dup or an error code")
+_LIMIT_REFUSALS = _meter.create_counter(
+    "parley_limit_refusals", description="Sends that a limit refused, by code, scope and dimension"
+)
+_SHADOW_REFUSALS = _meter.create_counter(
+    "parley_limit_refusals_shadow", description="Sends that a limit in shadow mode would have refused"
+)
 PROMPT_TOKENS = _meter.create_histogram("parley_prompt_tokens", description="Token ids of an accepted prompt")
 ACCEPT_SECONDS = _meter.create_histogram(
     "parley_accept_seconds", unit="s", description="From a send to its accepted"
@@ -111,6 +118,13 @@ _REPLAYED = _meter.create_counter(
     "parley_replayed_events", description="Log entries that readers had missed when they attached or resumed"
 )
 _GAPS = _meter.create_counter("parley_gaps_repaired", description="Cursors that clients moved while reading")
+
+
+def limit_refused(refused: Refusal, shadow: bool = False) -> None:
+    """Count a refusal of the quota. `shadow`: it would have been one."""
+    if refused.scope is not None:
+        labels = {"code": refused.code, "scope": refused.scope, "dimension": refused.dimension or ""}
+        (_SHADOW_REFUSALS if shadow else _LIMIT_REFUSALS).add(1, labels)
 
 
 def measure(measured: Measure) -> None:

@@ -20,11 +20,14 @@ from billing.api import (
     Admitted,
     Canceller,
     Principal,
+    Remaining,
+    Standing,
     UsageOwner,
     find_project,
 )
 from core.clock import now_ms
 from core.errors import Refusal, Refused
+from core.failpoints import Point, reached
 from core.ids import uuid7_ms
 from core.telemetry import logger, tracer
 from engine.api import (
@@ -47,7 +50,7 @@ from server.follow import LiveSource, Opening, Readers, Source
 from server.hub import Hub, Name
 from server.prompts import ChatMessage
 from server.protocol.codes import ErrorCode, of_queue, refusal
-from server.protocol.messages import Send
+from server.protocol.messages import Left, QuotaLeft, Send
 from server.session.events import Reading, TurnAccepted
 from server.turns import Turn
 
@@ -162,6 +165,8 @@ class Intake:
         edge = self._edge
         record = await edge.catalogue.resolve(turn.model)
         user = user_of(principal, turn.metadata, await self._project(principal, turn))
+        if await edge.closed_users.has(principal.tenant, user):
+            raise Refused(refusal(ErrorCode.FORBIDDEN, "this user is closed"))
         messages = await self._messages(principal, turn)
         with spans.start_as_current_span("validate"):
             prompt = await edge.prompts.render(record.folder, messages)
@@ -197,6 +202,8 @@ class Intake:
 
     async def _admit(self, principal: Principal, prepared: Prepared) -> Admitted:
         turn, record, edge = prepared.turn, prepared.record, self._edge
+        who = (principal.tenant, principal.project, principal.key, prepared.user)
+        limits = await edge.limits.limits_for(*who, record.name, prepared.accepted_ms)
         admission = Admission(
             tenant=principal.tenant,
             id=turn.id,
@@ -211,10 +218,14 @@ class Intake:
             chunk_tokens=edge.settings.chunk_tokens,
             deadline_ms=prepared.deadline_ms,
             prices=await edge.catalogue.prices(principal.tenant, record.name),
+            limits=limits,
         )
         admitted = await edge.quota.admit(admission)
         if isinstance(admitted, Refusal):
+            instruments.limit_refused(admitted)
             raise Refused(of_queue(admitted))
+        for refused in admitted.shadowed:
+            instruments.limit_refused(refused, shadow=True)
         return admitted
 
     async def _enqueue(
@@ -230,8 +241,11 @@ class Intake:
         source = LiveSource(self._hub, self._edge.logs, Name(admitted.pool, tenant, turn.id))
         try:
             queue = self._edge.queues[admitted.pool]
+            reached(Point.GATEWAY_AFTER_ADMIT)
             placed = await queue.enqueue(self._item(principal, prepared, admitted))
+            reached(Point.GATEWAY_AFTER_ENQUEUE)
             if isinstance(placed, Refusal):
+                reached(Point.GATEWAY_BEFORE_RELEASE)
                 await self._edge.quota.release(tenant, turn.id)
                 if turn.conversation is not None:
                     await self._edge.conversations.abandon(tenant, turn.id)
@@ -248,7 +262,8 @@ class Intake:
         instruments.PROMPT_TOKENS.record(len(prepared.prompt))
         reading = Reading(turn.id, placed.epoch, 0, placed.head, placed.status.value)
         dup = not placed.created
-        accepted = TurnAccepted(reading, dup, prepared.priority.value, placed.position, placed.wait_ms)
+        place, quota = (placed.position, placed.wait_ms), quota_of(admitted.standing)
+        accepted = TurnAccepted(reading, dup, prepared.priority.value, *place, quota)
         return accepted, source
 
     async def _store(self, principal: Principal, prepared: Prepared) -> None:
@@ -339,6 +354,15 @@ class Intake:
 def _canceller(principal: Principal) -> Canceller:
     """Whose sends a cancel that comes before them may stop (the rule of access.owns)."""
     return Canceller() if CANCEL_SCOPE in principal.scopes else Canceller(*owner_of(principal))
+
+
+def quota_of(standing: Standing) -> QuotaLeft:
+    """What `accepted` says of the limits with the least left."""
+    return QuotaLeft(_left(standing.requests), _left(standing.tokens), _left(standing.budget))
+
+
+def _left(found: Remaining | None) -> Left | None:
+    return None if found is None else Left(found.limit, found.remaining, found.resets_at_ms)
 
 
 @lru_cache(maxsize=64)

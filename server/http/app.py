@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from server.edge import Edge
 from server.http.conversation_routes import ConversationRoutes
 from server.http.health import Health
+from server.http.limit_routes import LimitRoutes
 from server.http.session_routes import SessionRoutes
 
 WEB = Path(__file__).parent.parent / "web"
@@ -41,13 +42,14 @@ HEADERS = {
 
 def routes(edge: Edge, health: Health) -> list[BaseRoute]:
     """Everything but the WebSocket."""
-    session, conversations = SessionRoutes(edge), ConversationRoutes(edge)
+    session, conversations, limits = SessionRoutes(edge), ConversationRoutes(edge), LimitRoutes(edge)
     return [
         Route("/", page, methods=["GET"]),
         Route("/v1/login", session.login, methods=["POST"]),
         Route("/v1/logout", session.logout, methods=["POST"]),
         Route("/v1/me", session.me, methods=["GET"]),
         Route("/v1/tickets", session.tickets, methods=["POST"]),
+        Route("/v1/limits", limits.limits, methods=["GET"]),
         Route("/v1/models", conversations.models, methods=["GET"]),
         Route("/v1/conversations", conversations.conversations, methods=["GET"]),
         Route("/v1/conversations/{id}", conversations.delete, methods=["DELETE"]),

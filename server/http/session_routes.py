@@ -62,6 +62,8 @@ class SessionRoutes:
             raise bad_request(f"user: text of at most {USER_CHARACTERS_MAX} characters")
         if principal.fixed_user and user != principal.user:
             raise Refused(refusal(ErrorCode.FORBIDDEN, "this key is bound to another user"))
+        if await self._edge.closed_users.has(principal.tenant, user):
+            raise Refused(refusal(ErrorCode.FORBIDDEN, "this user is closed"))
         ticket, expires_at = await self._edge.auth.ticket(principal, user)
         return json_reply({"ticket": ticket, "expires_at": expires_at})
 

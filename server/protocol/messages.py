@@ -172,6 +172,22 @@ class QueuePlace(Struct, frozen=True):
     wait_ms: int
 
 
+class Left(Struct, frozen=True, omit_defaults=True):
+    """How much of a limit is left; `resets_at_ms` (Unix ms): when it is whole again, absent where never."""
+
+    limit: int
+    remaining: int
+    resets_at_ms: int | None = None
+
+
+class QuotaLeft(Struct, frozen=True, omit_defaults=True):
+    """Of the limits that apply to a request, those with the least left; a budget in nano-USD."""
+
+    requests: Left | None = None
+    tokens: Left | None = None
+    budget: Left | None = None
+
+
 class Accepted(Struct, frozen=True, tag_field="t", tag="accepted"):
     """The request is durable; `g` names it on this connection."""
 
@@ -181,7 +197,7 @@ class Accepted(Struct, frozen=True, tag_field="t", tag="accepted"):
     dup: bool
     priority: str
     queue: QueuePlace
-    quota: dict[str, Any] = {}
+    quota: QuotaLeft = QuotaLeft()
 
 
 class Attached(Struct, frozen=True, tag_field="t", tag="attached"):

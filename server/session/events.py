@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from core.errors import Refusal
 from engine.api import Entry
 from server.protocol.codes import CloseCode
-from server.protocol.messages import ClientMessage
+from server.protocol.messages import ClientMessage, QuotaLeft
+
+NO_QUOTA = QuotaLeft()
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ class TurnAccepted:
     priority: str
     position: int = 0
     wait_ms: int = 0
+    quota: QuotaLeft = NO_QUOTA
 
 
 @dataclass(frozen=True)

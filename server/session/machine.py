@@ -281,7 +281,8 @@ class Session:
         fresh = id not in self._readings
         stream = self._readings.open(reading)
         place = m.QueuePlace(event.position, event.wait_ms)
-        accepted = m.Accepted(id, stream.g, reading.epoch, event.dup, event.priority, place)
+        named = (id, stream.g, reading.epoch, event.dup, event.priority)
+        accepted = m.Accepted(*named, place, event.quota)
         out: list[fx.Effect] = [fx.Emit(accepted)]
         if fresh and wished.detached:
             self._readings.drop(id)

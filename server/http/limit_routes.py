@@ -1,0 +1,81 @@
+"""What the caller may use, and how much of it is used."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from billing.api import Limits, LimitUse, Principal
+from core.clock import now_ms
+from server.edge import Edge
+from server.http import limit_headers
+from server.http.callers import caller
+from server.http.replies import json_reply
+
+POLICIES = limit_headers.COUNTED.keys() | {"concurrency"}
+
+
+class LimitRoutes:
+    """/v1/limits."""
+
+    def __init__(self, edge: Edge) -> None:
+        self._edge = edge
+
+    async def limits(self, request: Request) -> Response:
+        """Every limit of the caller's tenant, project, key, user and models, with its use. Those in shadow
+        mode are the operators'."""
+        principal = await caller(request, self._edge)
+        now = now_ms()
+        limits = await self._limits(principal, now)
+        used = [use for use in await self._edge.quota.use(principal.tenant, limits, now) if not use.shadow]
+        rates = [_limit(use) for use in used if use.dimension in POLICIES]
+        budgets = [_budget(use) for use in used if use.dimension not in POLICIES]
+        reply = json_reply({"limits": rates, "budgets": budgets})
+        reply.headers.update(_headers(used, now))
+        return reply
+
+    async def _limits(self, principal: Principal, now: int) -> Limits:
+        """Those of all models together, each once."""
+        who = (principal.tenant, principal.project, principal.key, principal.user)
+        models = [record.name for record in await self._edge.catalogue.models()]
+        found = [await self._edge.limits.limits_for(*who, model, now) for model in models]
+        units = {limit.key: limit for each in found for limit in each.units}
+        money = {limit.key: limit for each in found for limit in each.money}
+        return Limits(tuple(units.values()), tuple(money.values()))
+
+
+def _limit(use: LimitUse) -> dict[str, object]:
+    return {
+        "scope": use.scope,
+        "scope_id": use.scope_id or None,
+        "models": use.model_glob,
+        "dimension": use.dimension,
+        "limit": use.limit,
+        "burst": use.burst,
+        "used": use.spent,
+        "remaining": use.remaining,
+        "resets_at_ms": use.resets_at_ms,
+    }
+
+
+def _budget(use: LimitUse) -> dict[str, object]:
+    return {
+        "scope": use.scope,
+        "scope_id": use.scope_id or None,
+        "dimension": use.dimension,
+        "hard": use.hard,
+        "limit_nano": use.limit,
+        "spent_nano": use.spent,
+        "held_nano": use.held,
+        "remaining_nano": use.remaining,
+        "resets_at_ms": use.resets_at_ms,
+    }
+
+
+def _headers(used: list[LimitUse], now: int) -> dict[str, str]:
+    """Of the rates, those with the least left."""
+    headers: dict[str, str] = {}
+    for use in sorted(used, key=lambda use: use.remaining, reverse=True):
+        counted = limit_headers.COUNTED.get(use.dimension)
+        if counted is not None:
+            reset_ms = 0 if use.resets_at_ms is None else use.resets_at_ms - now
+            headers |= limit_headers.rate(counted, use.limit, use.remaining, reset_ms)
+    return headers
