@@ -19,6 +19,9 @@ claimed_requests = _meter.create_counter(
     "parley_worker_claims", description="Claims, by whether they continue what another worker began"
 )
 ended_requests = _meter.create_counter("parley_worker_ended", description="Requests ended, by reason")
+swept_admissions = _meter.create_counter(
+    "parley_swept_admissions", description="Admissions that never reached their pool and were given back"
+)
 grants = _meter.create_counter(
     "parley_worker_grants", description="Answers to what was asked for more tokens: granted, wait, refused"
 )

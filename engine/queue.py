@@ -37,6 +37,7 @@ from engine.request import Control, Entry, PriorityClass, Status
 
 ENDED_UNREAD_MAX = 1_000_000
 REAP_BUDGET = 100
+BURIED_KEEP_SECONDS = 15 * 60
 STEP_AGE_MS_MIN = 3_000
 STEP_AGE_MS_MAX = 8_000
 
@@ -188,6 +189,12 @@ class PoolQueue:
         s = self.settings
         limits = (s.deaths_max, s.no_worker_seconds_max * 1000, s.park_seconds_max * 1000)
         return replies.reaped(await self._run(scripts.REAP, REAP_BUDGET, *limits))
+
+    async def bury(self, tenant: str, ids: Sequence[str]) -> list[str]:
+        """Of these ids, those that the pool does not know. One that was accepted until now and comes later is
+        refused; a new sending is not."""
+        reply = await self._run(scripts.BURY, BURIED_KEEP_SECONDS, tenant, *ids)
+        return [id.decode() for id in reply]
 
     async def expire_log(self, tenant: str, id: str, seconds: int) -> bool:
         """An ended request's answer is recorded: keep its log only `seconds` from now."""

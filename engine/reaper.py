@@ -2,6 +2,7 @@
 that somebody left half done. Any number may run, anywhere."""
 
 import asyncio
+import time
 
 from redis.exceptions import RedisError, ResponseError
 
@@ -12,6 +13,7 @@ from engine.ending import end_unclaimed
 from engine.mover import Mover
 from engine.queue import PoolQueue
 from engine.queue_types import Expired
+from engine.sweep import SWEEP_SECONDS, sweep
 
 log = logger(__name__)
 away = Seldom(log)
@@ -25,12 +27,23 @@ class Reaper:
         self._quota = quota
         self._mover = Mover(queue.redis, queue.settings)
         self._interval_seconds = interval_ms / 1000
+        self._sweep_due = time.monotonic() + SWEEP_SECONDS
 
     async def run(self) -> None:
         """For ever. A Redis that does not answer is tried again."""
         while True:
             await self.once()
+            if time.monotonic() >= self._sweep_due:
+                self._sweep_due = time.monotonic() + SWEEP_SECONDS
+                await self.sweep()
             await asyncio.sleep(self._interval_seconds)
+
+    async def sweep(self) -> None:
+        """Give back what was admitted and never came."""
+        try:
+            instruments.swept_admissions.add(await sweep(self._queue, self._quota))
+        except (RedisError, OSError) as error:
+            away.warning("sweep failed", error=named(error))
 
     async def once(self) -> None:
         """One round."""

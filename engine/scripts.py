@@ -34,4 +34,5 @@ DEREGISTER = _script("deregister", "log", "fair", "restarts", "place", "sizes", 
 GATEWAY = _script("gateway")
 REAP = _script("reap", "log", "fair", "restarts", "place", "sizes", "workers")
 EXPIRE = _script("expire")
+BURY = _script("bury")
 CLOCK = _script("clock")

@@ -109,8 +109,14 @@ local function refusal()
   end
 end
 
+-- Its admission was given back, because it did not come (bury.lua). What is sent again was accepted later.
+local function buried()
+  local since = call('GET', key('grave', t, id))
+  return since and tonumber(ARGV[11]) <= tonumber(since) and { 'rejected_buried', 1000 }
+end
+
 class = clamped(class)
-local answer = known() or too_large() or refusal()
+local answer = known() or buried() or too_large() or refusal()
 if answer then
   return answer
 end
