@@ -17,6 +17,7 @@ from billing import instruments
 from billing.compared import Check, Compared, State
 from billing.quota import Quota
 from billing.reconciliation_books import BOOK_CHECKS, compare_books
+from billing.reconciliation_pools import compare_engines, store_engine_hours
 from billing.reconciliation_slots import Streams, compare_holds, look_at_streams, posted_sums, slot_sums
 from billing.reconciliation_tables import ReconItem
 from billing.tables import PLATFORM
@@ -58,7 +59,17 @@ class Reconciliation:
         if OF_A_TENANT & set(checks):
             for each in tenants:
                 compared += await self._of_tenant(each, checks, whole)
+        if tenant_id is None:
+            for pool in sorted(await self._pools()):
+                compared += await self._of_pool(pool, checks)
         return await remember(self._db, compared, checks, tenant_id, now_ms())
+
+    async def _of_pool(self, pool: str, checks: Collection[Check]) -> list[Compared]:
+        compared: list[Compared] = []
+        if Check.R5 in checks:
+            await store_engine_hours(self._db, self._redis, pool, now_ms())
+            compared += await compare_engines(self._db, pool, now_ms())
+        return compared
 
     async def _of_tenant(self, tenant_id: str, checks: Collection[Check], whole: bool) -> list[Compared]:
         books = await self._settled_books(tenant_id, whole)
@@ -89,8 +100,10 @@ class Reconciliation:
         return compared, posted_sums(tenant_id, sums, slot, waiting)
 
     async def _streams(self) -> Streams:
-        pools = {self._settings.pool, *await known_pools(self._redis, self._settings)}
-        return await look_at_streams(self._redis, pools)
+        return await look_at_streams(self._redis, await self._pools())
+
+    async def _pools(self) -> set[str]:
+        return {self._settings.pool, *await known_pools(self._redis, self._settings)}
 
 
 async def remember(

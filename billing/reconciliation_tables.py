@@ -42,10 +42,7 @@ class ReconMark(Record, table=True):
 
 
 class EngineHour(Record, table=True):
-    """What one worker's engine counted in one hour (UTC), beside what became of it. Only ever grows.
-
-    `engine_*`: the engine's own counters. Prompts are new (of a request's first claim), again (computed a
-    second time by a continuation) or a test's; sampled tokens are taken (into a log), dropped or a test's."""
+    """What one worker's engine counted in one hour (UTC), beside what became of it: see EngineCounts."""
 
     __table_args__ = (CheckConstraint("updated_ms >= hour_ms", name="ck_engine_hour_updated"),)
 
@@ -58,7 +55,9 @@ class EngineHour(Record, table=True):
     prompt_new: int = Field(sa_type=BigInteger)
     prompt_again: int = Field(sa_type=BigInteger)
     prompt_test: int = Field(sa_type=BigInteger)
+    prompt_unseen_max: int = Field(sa_type=BigInteger)
     output_taken: int = Field(sa_type=BigInteger)
     output_dropped: int = Field(sa_type=BigInteger)
     output_test: int = Field(sa_type=BigInteger)
+    output_unseen_max: int = Field(sa_type=BigInteger)
     updated_ms: int = Field(sa_type=BigInteger)

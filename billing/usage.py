@@ -15,6 +15,12 @@ def ended_stream(pool: str) -> str:
     return f"{{p:{pool}}}ended"
 
 
+def engine_hours(pool: str) -> str:
+    """The Redis key of a pool's hash of engines' counts; a field is `worker:hour_ms`, its value EngineCounts
+    as msgpack, from the hour's beginning on."""
+    return f"{{p:{pool}}}engine_hours"
+
+
 class PinnedPrices(msgspec.Struct, frozen=True, omit_defaults=True):
     """The flat prices a request was admitted under, in nano-USD per 1,000,000 units."""
 
@@ -60,6 +66,25 @@ class UsageEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     cost_nano: int = 0
     claims: int = 0
     recomputed_tokens: int = 0
+
+
+class EngineCounts(msgspec.Struct, omit_defaults=True):
+    """Tokens of one worker in one hour: by its engine's own counters (`engine_*`), and what became of them.
+
+    Prompts are new, again (of an answer that had text already) or a test's; sampled tokens are taken into a
+    log, dropped or a test's. `*_unseen_max`: what the engine may have counted at most and never handed over,
+    because it was aborted."""
+
+    engine_prompt: int = 0
+    engine_output: int = 0
+    prompt_new: int = 0
+    prompt_again: int = 0
+    prompt_test: int = 0
+    prompt_unseen_max: int = 0
+    output_taken: int = 0
+    output_dropped: int = 0
+    output_test: int = 0
+    output_unseen_max: int = 0
 
 
 _encoder = msgspec.msgpack.Encoder()

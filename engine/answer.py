@@ -147,6 +147,11 @@ class Answer:
             and (self._end is None or self.event is not None)
         )
 
+    @property
+    def taken(self) -> int:
+        """How many ids the log has."""
+        return self._logged_n
+
     def append(self, pool: str, now_ms: int) -> Append | None:
         """What the log does not have yet, None where there is nothing."""
         assert len(self.ids) <= self.granted, "no id is appended that was not granted"

@@ -26,6 +26,7 @@ from engine import instruments
 from engine.answer import Answer
 from engine.asides import REDIS_RETRY_SECONDS, Asides
 from engine.backends.base import Engine, EngineDeadError, Generation, GenerationRefusedError
+from engine.counted import Counted, publish
 from engine.hints import WorkerWakes
 from engine.models.registry import ModelRecord
 from engine.queue import PoolQueue
@@ -63,6 +64,8 @@ class Worker:
         self._queue = PoolQueue(redis, record.pool, settings)
         self._wakes = WorkerWakes(redis, record.pool, name)
         self._engine = engine
+        self._redis = redis
+        self._counted = Counted(engine.counters())
         self._record = record
         self._workload = workload
         self._info = {
@@ -127,6 +130,7 @@ class Worker:
     async def _pump(self) -> None:
         async for batch in self._engine.steps():
             cached = sum(output.cached for output in batch if self._workload.prefills(output.id))
+            self._counted.stepped(batch)
             await self._do(self._workload.stepped(batch, self._clock.now_ms()))
             stats = self._engine.stats()
             steps = self._engine.measured()
@@ -170,7 +174,9 @@ class Worker:
         if any(append.end for _, append in sent):
             reached(Point.WORKER_AFTER_END)
         instruments.flush_seconds.record(time.monotonic() - self._last_flush)
+        before = sum(answer.taken for answer, _ in sent)
         work = self._workload.appended(sent, answers, self._clock.now_ms())
+        self._counted.took(sum(answer.taken for answer, _ in sent) - before)
         for (answer, _), result in zip(sent, answers, strict=True):
             instruments.appends.add(1, {"code": result.code.value})
             if result.code not in ("OK", "DUP", "ENDED"):
@@ -267,6 +273,7 @@ class Worker:
         renewed = await self._queue.renew(self.name, stats.step_age_ms, info)
         self._renewed = time.monotonic() if renewed.alive else -math.inf
         await self._clock.set(self._queue.now_ms)
+        await self._publish_counts()
         for tenant, id, control in renewed.control:
             await self._do(self._workload.ordered(tenant, id, control))
         if not renewed.alive and stats.step_age_ms < STEP_AGE_MS_ALIVE:
@@ -274,6 +281,10 @@ class Worker:
             log.warning("lease lost", answers=len(self._workload))
             instruments.leases_lost.add(1)
             await self._start_over()
+
+    async def _publish_counts(self) -> None:
+        hours = self._counted.hours(self._engine.counters(), self._clock.now_ms())
+        await publish(self._redis, self._record.pool, self.name, hours)
 
     async def _start_over(self) -> None:
         await self._do(self._workload.drop_all())
@@ -314,6 +325,7 @@ class Worker:
                     await self._room.wait()
                 await self._asides.finished()
         try:
+            await self._publish_counts()
             requeued = await self._queue.deregister(self.name, "drain")
         except (RedisError, OSError) as error:  # the lease lapses by itself
             log.warning("not deregistered", error=named(error))
@@ -323,6 +335,7 @@ class Worker:
     async def _do(self, work: Work) -> None:
         """Carry out what the workload decided."""
         if work.abort:
+            self._counted.aborted(work.abort)
             await self._engine.abort(work.abort)
         for generation in work.submit:
             await self._submit(generation)
@@ -330,12 +343,14 @@ class Worker:
 
     async def _submit(self, generation: Generation) -> None:
         try:
+            self._counted.submitted(generation)
             await self._engine.submit(generation)
         except GenerationRefusedError as error:
             log.error("generation refused", error=str(error), id=generation.id)
             self._workload.refused(generation.id)
             return
         if generation.id not in self._workload.generating:  # cancelled while it was on its way
+            self._counted.aborted([generation.id])
             await self._engine.abort([generation.id])
 
     def _grant(self, key: str, tokens: int, refused: bool) -> None:

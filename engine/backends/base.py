@@ -83,6 +83,14 @@ class EngineStats(msgspec.Struct, frozen=True):
     preemptions: int = 0
 
 
+class EngineCounters(msgspec.Struct, frozen=True):
+    """What an engine has counted by itself since it was made: prompt tokens of generations that gave a token,
+    cached ones too, and sampled tokens."""
+
+    prompt: int = 0
+    output: int = 0
+
+
 STEPS_MEASURED_MAX = 64
 
 
@@ -130,6 +138,10 @@ class Engine(Protocol):
 
     def measured(self) -> list[Measured]:
         """The steps since the last call, the latest 64 at most."""
+        ...
+
+    def counters(self) -> EngineCounters:
+        """The engine's own counts, in which aborted generations are too."""
         ...
 
     async def stop(self) -> None:

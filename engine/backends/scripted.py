@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from engine.backends.base import (
     STEPS_MEASURED_MAX,
+    EngineCounters,
     EngineDeadError,
     EngineStats,
     Finish,
@@ -73,6 +74,7 @@ class ScriptedEngine:
         self._going.set()
         self._dead = False
         self._steps = 0
+        self._prompt_tokens = self._sampled_tokens = 0
         self._measured: deque[Measured] = deque(maxlen=STEPS_MEASURED_MAX)
         self._progress = time.monotonic()
 
@@ -128,6 +130,10 @@ class ScriptedEngine:
         self._measured.clear()
         return steps
 
+    def counters(self) -> EngineCounters:
+        """Counted as each token is made."""
+        return EngineCounters(self._prompt_tokens, self._sampled_tokens)
+
     async def stop(self) -> None:
         """Nothing to free."""
         self._running.clear()
@@ -155,6 +161,8 @@ class ScriptedEngine:
         token = self.next_token(running.context)
         if running.sampled < generation.min_tokens and token in generation.stop_ids:
             token = next(id for id in range(1 << 16) if id not in generation.stop_ids)
+        self._prompt_tokens += 0 if running.sampled else len(running.context)
+        self._sampled_tokens += 1
         running.context.append(token)
         running.sampled += 1
         finish = self._finish(running, token)

@@ -35,6 +35,7 @@ from core.settings import Settings
 from engine.backends import vllm_plugin
 from engine.backends.base import (
     STEPS_MEASURED_MAX,
+    EngineCounters,
     EngineDeadError,
     EngineStats,
     Finish,
@@ -90,6 +91,7 @@ class VllmEngine:
         self._steps = 0
         self._step_seconds = 0.0
         self._preemptions = 0
+        self._prompt_tokens = self._sampled_tokens = 0
         self._measured: deque[Measured] = deque(maxlen=STEPS_MEASURED_MAX)
         self._progress = time.monotonic()
 
@@ -184,6 +186,10 @@ class VllmEngine:
         self._measured.clear()
         return steps
 
+    def counters(self) -> EngineCounters:
+        """vLLM's statistics, added up as its `prompt_tokens_total` and `generation_tokens_total` are."""
+        return EngineCounters(self._prompt_tokens, self._sampled_tokens)
+
     async def stop(self) -> None:
         """End the engine core."""
         if self._llm is not None:
@@ -229,6 +235,8 @@ class VllmEngine:
         self._scheduler = scheduler or self._scheduler
         if iteration is not None:
             self._preemptions += iteration.num_preempted_reqs
+            self._prompt_tokens += iteration.num_prompt_tokens
+            self._sampled_tokens += iteration.num_generation_tokens
         if scheduler is not None and (step := scheduler.iteration_details) is not None:
             # Not by its own clock: with steps queued behind each other that sees only the wait for a result.
             self._measured.append(Measured(took, step.num_ctx_tokens, step.num_generation_requests))

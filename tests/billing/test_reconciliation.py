@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 from redis.asyncio import Redis
 from sqlalchemy import text
@@ -11,8 +12,11 @@ from billing.compared import BookSums, Check, Compared, State, lines_and_revenue
 from billing.ended import EndedStream
 from billing.quota import Admission, Quota, posted_key
 from billing.reconciliation import Reconciliation, remember
+from billing.reconciliation_pools import HOUR_MS, store_engine_hours, unbilled_ratio
 from billing.reconciliation_slots import Streams
-from billing.usage import ENDED_FIELD, UsageEvent, encode, ended_stream
+from billing.reconciliation_tables import EngineHour
+from billing.usage import ENDED_FIELD, EngineCounts, UsageEvent, encode, ended_stream, engine_hours
+from core.clock import now_ms
 from core.database import Database
 from core.settings import Settings
 from tests.billing.events import PRICES, an_event
@@ -221,3 +225,54 @@ def test_what_a_wallet_paid_is_not_owed() -> None:
     accounts = {"usage:receivable": 40, "usage:wallet_paid": 60, "usage:revenue:input": -100}
     sums = BookSums(amounts={"usage:input": 100}, accounts={**accounts, "grant:wallet_paid": -500})
     assert receivable("t1", sums).difference == 0
+
+
+COUNTS = EngineCounts(
+    engine_prompt=30,
+    prompt_new=20,
+    prompt_test=10,
+    engine_output=12,
+    output_taken=7,
+    output_dropped=1,
+    output_test=4,
+)
+
+
+async def test_engines_counts_are_stored_and_compared(
+    database: Database, redis: Redis, settings: Settings
+) -> None:
+    """R5: absolute by worker and hour: told twice they change nothing; the unbilled part is said."""
+    hour = now_ms() // HOUR_MS * HOUR_MS
+    earlier = msgspec.structs.replace(COUNTS, engine_output=8, output_taken=3)
+    compared: list[Compared] = []
+    for counts in (earlier, COUNTS, COUNTS):
+        await redis.hset(engine_hours("default"), f"w:1:{hour}", msgspec.msgpack.encode(counts))
+        compared = await Reconciliation(database, redis, settings).run({Check.R5})
+    output, prompt = compared
+    assert (output.state, output.expected, output.detail) == (State.EQUAL, 12, "unbilled 41.7 %")
+    assert (prompt.state, prompt.expected) == (State.EQUAL, 30)
+    wrong = msgspec.structs.replace(COUNTS, engine_output=15)
+    await redis.hset(engine_hours("default"), f"w:1:{hour}", msgspec.msgpack.encode(wrong))
+    compared = await Reconciliation(database, redis, settings).run({Check.R5})
+    assert differing(compared) == {"R5"}
+    assert compared[0].difference == -3
+    unread = msgspec.structs.replace(wrong, output_unseen_max=64)
+    await redis.hset(engine_hours("default"), f"w:1:{hour}", msgspec.msgpack.encode(unread))
+    assert not differing(await Reconciliation(database, redis, settings).run({Check.R5}))
+
+
+async def test_old_counts_leave_redis_once_they_are_stored(database: Database, redis: Redis) -> None:
+    """An hour that nobody writes any more is in SQL only; what is no count is left alone."""
+    old, now = 10 * HOUR_MS, 13 * HOUR_MS
+    await redis.hset(engine_hours("p"), f"w:{old}", msgspec.msgpack.encode(COUNTS))
+    await redis.hset(engine_hours("p"), f"w:{now}", msgspec.msgpack.encode(COUNTS))
+    await redis.hset(engine_hours("p"), "rubbish", b"x")
+    assert await store_engine_hours(database, redis, "p", now) == 2
+    assert sorted(await redis.hkeys(engine_hours("p"))) == [b"rubbish", f"w:{now}".encode()]
+
+
+def test_the_unbilled_part_is_what_no_log_has() -> None:
+    """Tests, what was dropped, and what was aborted; None where nothing was sampled."""
+    row = EngineHour(pool="p", worker="w", hour_ms=0, updated_ms=0, **msgspec.structs.asdict(COUNTS))
+    assert unbilled_ratio([row, row]) == pytest.approx(5 / 12)  # pyright: ignore[reportUnknownMemberType]
+    assert unbilled_ratio([]) is None

@@ -12,9 +12,11 @@ ENGINE_COUNTS = (
     "prompt_new",
     "prompt_again",
     "prompt_test",
+    "prompt_unseen_max",
     "output_taken",
     "output_dropped",
     "output_test",
+    "output_unseen_max",
 )
 
 

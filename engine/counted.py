@@ -1,0 +1,82 @@
+"""What a worker's engine counted beside what the worker did with it, by the hour, for reconciliation.
+
+The engine's own counters and the worker's view are kept apart: that they agree is what is to be shown.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import msgspec
+
+from billing.usage import EngineCounts, engine_hours
+from core.redis import Client
+from engine.backends.base import EngineCounters, Generation, StepOutput
+
+HOUR_MS = 3_600_000
+UNSEEN_TOKENS_MAX = 64  # of one aborted generation: what several steps may have made on the way
+
+
+class Counted:
+    """Counts of one worker. What its engine had counted before is its tests'."""
+
+    def __init__(self, before: EngineCounters) -> None:
+        self._counts = EngineCounts(prompt_test=before.prompt, output_test=before.output)
+        self._prompts: dict[str, tuple[int, bool]] = {}
+        self._seen = 0
+        self._hour_ms = 0
+        self._at_hour = EngineCounts()
+        self._last = EngineCounts()
+
+    def submitted(self, generation: Generation) -> None:
+        """The engine has it; its prompt counts with its first token."""
+        self._prompts[generation.id] = (len(generation.prompt), generation.tail_tokens > 0)
+
+    def aborted(self, ids: Collection[str]) -> None:
+        """What the engine still counts of these is never handed over."""
+        for id in ids:
+            tokens, _ = self._prompts.pop(id, (0, False))
+            self._counts.prompt_unseen_max += tokens
+            self._counts.output_unseen_max += UNSEEN_TOKENS_MAX
+
+    def stepped(self, batch: Sequence[StepOutput]) -> None:
+        """What came out of the engine."""
+        for output in batch:
+            self._seen += len(output.tokens)
+            if output.tokens and output.id in self._prompts:
+                tokens, again = self._prompts.pop(output.id)
+                if again:
+                    self._counts.prompt_again += tokens
+                else:
+                    self._counts.prompt_new += tokens
+
+    def took(self, tokens: int) -> None:
+        """So many more ids are in logs; fewer where a log had lost its end."""
+        self._counts.output_taken += tokens
+
+    def hours(self, engine: EngineCounters, now_ms: int) -> dict[int, EngineCounts]:
+        """By the Unix ms of an hour's beginning what was counted in it: of this one, and of the one before
+        where it has just ended. Tokens on their way into a log count as dropped until they are there."""
+        self._counts.engine_prompt, self._counts.engine_output = engine.prompt, engine.output
+        self._counts.output_dropped = self._seen - self._counts.output_taken
+        hour = now_ms - now_ms % HOUR_MS
+        found: dict[int, EngineCounts] = {}
+        if hour != self._hour_ms:
+            if self._hour_ms:
+                found[self._hour_ms] = _less(self._last, self._at_hour)
+                self._at_hour = self._last
+            self._hour_ms = hour
+        self._last = msgspec.structs.replace(self._counts)
+        found[hour] = _less(self._last, self._at_hour)
+        return found
+
+
+async def publish(redis: Client, pool: str, worker: str, hours: dict[int, EngineCounts]) -> None:
+    """Tell the biller; the same again changes nothing."""
+    client: Any = redis
+    fields = {f"{worker}:{hour}": msgspec.msgpack.encode(counts) for hour, counts in hours.items()}
+    await client.hset(engine_hours(pool), mapping=fields)
+
+
+def _less(counts: EngineCounts, before: EngineCounts) -> EngineCounts:
+    names = counts.__struct_fields__
+    return EngineCounts(**{name: getattr(counts, name) - getattr(before, name) for name in names})
