@@ -247,8 +247,13 @@ class Door:
                     continue
                 if fresh is None or await self.edge.closed_users.has(tenant, principal.user):
                     _revoked(who)
-                elif _ends_sooner(fresh, principal):
-                    who.principal = replace(principal, access_ends_ms=fresh.access_ends_ms)
+                if fresh is None or who.principal is not principal:  # or it showed another token meanwhile
+                    continue
+                sooner = _ends_sooner(fresh, principal)
+                ends_ms = fresh.access_ends_ms if sooner else principal.access_ends_ms
+                rights = {"scopes": fresh.scopes, "priority_max": fresh.priority_max}
+                who.principal = replace(principal, access_ends_ms=ends_ms, **rights)
+                if sooner:
                     who.feed(AccessChanged(access_ms(fresh)))
 
     async def _obey_news(self) -> None:

@@ -36,14 +36,14 @@ class Operations:
         self.staged: dict[str, Source] = {}
         self._door = door
         self._bearer = bearer
-        self._principal: Principal | None = None
+        self._occupant: Occupant | None = None
 
     async def open(self, who: Occupant, hello: Hello) -> ev.Opened | ev.HelloRefused:
         """Who says hello, and what goes on from an earlier connection."""
         let = await self._door.open(who, hello, self._bearer)
         if isinstance(let, ev.HelloRefused):
             return let
-        self._principal, self.record = let.principal, let.record
+        self._occupant, self.record = who, let.record
         self.staged.update(let.sources)
         return let.event
 
@@ -100,7 +100,7 @@ class Operations:
         fresh, mine = await self._door.edge.auth.principal(token), self._who()
         if fresh is None or not _same_owner(fresh, mine):
             raise Refused(refusal(ErrorCode.UNAUTHORIZED, "this token is not good for this session"))
-        self._principal = who.principal = fresh
+        who.principal = fresh
         return ev.Reauthenticated(access_ms(fresh))
 
     def report(self, effect: fx.Report) -> None:
@@ -152,8 +152,10 @@ class Operations:
         self.staged[id] = source
 
     def _who(self) -> Principal:
-        assert self._principal is not None, "the machine lets nothing through before hello"
-        return self._principal
+        """As the caller stands now: its key may have lost rights since the hello."""
+        principal = self._occupant.principal if self._occupant is not None else None
+        assert principal is not None, "the machine lets nothing through before hello"
+        return principal
 
 
 def _same_owner(fresh: Principal, mine: Principal) -> bool:

@@ -1,0 +1,89 @@
+"""What happens to open connections when somebody's access changes: cut within a second, answers go on."""
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from billing import tenancy
+from billing.api import revoke_key
+from tests.helpers.wait import wait_until
+from tests.server.site import Site
+
+CUT_SECONDS_MAX = 10.0  # ten times what is promised
+
+Change = Callable[[Site], Awaitable[Any]]
+
+
+async def _revoke(site: Site) -> None:
+    await revoke_key(site.database, site.redis, site.tenant, site.key_id)
+
+
+async def _close_tenant(site: Site) -> None:
+    await tenancy.close_tenant(site.database, site.redis, site.tenant)
+
+
+async def _close_project(site: Site) -> None:
+    await tenancy.close_project(site.database, site.redis, site.tenant, site.project)
+
+
+CHANGES: dict[str, Change] = {
+    "a key is revoked": _revoke,
+    "a tenant is closed": _close_tenant,
+    "a project is closed": _close_project,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+async def test_open_connections_are_cut_and_their_answers_are_not_lost(gateway: Site, change: Change):
+    """Sends are refused from then on; what runs goes on to its end and is billed."""
+    async with gateway.answering("x" * 40, step_seconds=0.02), gateway.welcomed() as peer:
+        id = await peer.send()
+        await peer.hear("delta")
+        began = time.monotonic()
+        await change(gateway)
+        assert await peer.closed() == 4501
+        seconds = time.monotonic() - began
+        print(f"cut {seconds * 1000:.0f} ms after the command")
+        assert seconds < CUT_SECONDS_MAX
+        async with gateway.open() as late:
+            await late.tell("hello", v=1, token=gateway.key)
+            assert (await late.hear("error"))["code"] == "unauthorized"
+        await gateway.crew_ended(id)
+        assert len(await gateway.crew.queue.tokens(gateway.tenant, id)) == 0  # ended: only the log is kept
+
+
+async def test_a_closed_user_is_cut_and_cannot_be_named(gateway: Site):
+    """One who came by a ticket of a service key, and one whom a service key names."""
+    async with httpx.AsyncClient(base_url=gateway.url) as http:
+        bearer = {"authorization": f"Bearer {gateway.key}"}
+        reply = await http.post("/v1/tickets", json={"user": "ann"}, headers=bearer)
+        async with gateway.answering("ok"), gateway.welcomed() as service:
+            await service.send(metadata={"user": "ann"})
+            await service.hear("end")
+            async with gateway.welcomed(reply.json()["ticket"]) as ann:
+                await tenancy.close_user(gateway.database, gateway.redis, gateway.tenant, "ann")
+                assert await ann.closed() == 4501
+            id = await service.send(metadata={"user": "ann"})
+            assert (await service.hear("error", id=id))["code"] == "forbidden"
+            id = await service.send(metadata={"user": "bob"})
+            await service.hear("accepted", id=id)
+        reply = await http.post("/v1/tickets", json={"user": "ann"}, headers=bearer)
+        assert reply.status_code == 403
+
+
+async def test_a_key_that_loses_rights_loses_them_on_open_connections(gateway: Site):
+    """A plan that lowers the priority holds for the next send of an open connection."""
+    async with gateway.answering("ok"), gateway.welcomed() as peer:
+        id = await peer.send()
+        assert (await peer.hear("accepted", id=id))["priority"] == "interactive"
+        await tenancy.set_tenant(gateway.database, gateway.tenant, priority_max="bulk")
+        await tenancy.tell(gateway.redis, gateway.tenant, tenancy.ACCESS_CHANGED)
+
+        async def lowered() -> bool:
+            id = await peer.send()
+            return (await peer.hear("accepted", id=id))["priority"] == "bulk"
+
+        await wait_until(lowered)
