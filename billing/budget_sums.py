@@ -162,36 +162,41 @@ def deltas_of(
 
 async def sums_from_lines(session: AsyncSession, tenant_id: str, keys: Sequence[Sum]) -> dict[Sum, int]:
     """These sums from the lines, corrections included: the truth of which the kept rows are a copy."""
-    groups: dict[tuple[str, str, Window], list[Sum]] = {}
+    groups: dict[tuple[str, str, Window], dict[str, Sum]] = {}
     for key in keys:
-        groups.setdefault((key.counted.scope, key.period, key.window), []).append(key)
+        alike = groups.setdefault((key.counted.scope, key.period, key.window), {})
+        alike[key.counted.scope_id] = key
     connection = await session.connection()
     sums: dict[Sum, int] = {}
-    for (scope, _, window), alike in groups.items():
-        ids = {key.counted.scope_id: key for key in alike}
-        column = SCOPES.get(scope)
-        owner: Any = col(UsageRow.tenant_id) if column is None else col(column)
-        statement = (
-            select(owner, func.sum(col(UsageLine.amount_nano)))
-            .join(
-                UsageRow,
-                (col(UsageRow.tenant_id) == col(UsageLine.tenant_id))
-                & (col(UsageRow.request_id) == col(UsageLine.request_id)),
-            )
-            .where(
-                col(UsageLine.tenant_id) == tenant_id,
-                col(UsageRow.tenant_id) == tenant_id,
-                col(UsageRow.accepted_ms) >= window.start_ms,
-                col(UsageRow.accepted_ms) < window.end_ms,
-            )
-            .group_by(owner)
-        )
-        if column is not None:
-            statement = statement.where(owner.in_(sorted(ids)))
-        found = {name: int(nano) for name, nano in (await connection.execute(statement)).all()}
+    for (scope, _, window), ids in groups.items():
+        statement = spent_by_owner(tenant_id, scope, window)
+        if scope in SCOPES:
+            statement = statement.where(col(SCOPES[scope]).in_(sorted(ids)))
+        rows: Sequence[Any] = (await connection.execute(statement)).all()
+        found = {name: int(nano) for name, nano in rows}
         for scope_id, key in ids.items():
             sums[key] = found.get(scope_id or tenant_id, 0)
     return sums
+
+
+def spent_by_owner(tenant_id: str, scope: str, window: Window) -> Any:
+    """Rows of (id, nano-USD) of what each of a scope spent in a window; of the tenant, under its own id."""
+    owner: Any = col(SCOPES.get(scope, UsageRow.tenant_id))
+    return (
+        select(owner, func.sum(col(UsageLine.amount_nano)))
+        .join(
+            UsageRow,
+            (col(UsageRow.tenant_id) == col(UsageLine.tenant_id))
+            & (col(UsageRow.request_id) == col(UsageLine.request_id)),
+        )
+        .where(
+            col(UsageLine.tenant_id) == tenant_id,
+            col(UsageRow.tenant_id) == tenant_id,
+            col(UsageRow.accepted_ms) >= window.start_ms,
+            col(UsageRow.accepted_ms) < window.end_ms,
+        )
+        .group_by(owner)
+    )
 
 
 def row_key(tenant_id: str, key: Sum) -> dict[str, Any]:
@@ -202,6 +207,7 @@ def row_key(tenant_id: str, key: Sum) -> dict[str, Any]:
         "scope_id": key.counted.scope_id,
         "period": key.period,
         "window_start_ms": key.window.start_ms,
+        "window_end_ms": key.window.end_ms,
     }
 
 
@@ -217,6 +223,7 @@ async def _read(session: AsyncSession, tenant_id: str, keys: Iterable[Sum]) -> d
         col(BudgetSpent.scope_id),
         col(BudgetSpent.period),
         col(BudgetSpent.window_start_ms),
+        col(BudgetSpent.window_end_ms),
         col(BudgetSpent.spent_nano),
     ).where(
         col(BudgetSpent.tenant_id) == tenant_id,
@@ -224,7 +231,7 @@ async def _read(session: AsyncSession, tenant_id: str, keys: Iterable[Sum]) -> d
         col(BudgetSpent.window_start_ms).in_(sorted({key[3] for key in by_row})),
     )
     found = (await (await session.connection()).execute(statement)).all()
-    return {by_row[tuple(row[:4])]: row[4] for row in found if tuple(row[:4]) in by_row}
+    return {by_row[tuple(row[:5])]: row[5] for row in found if tuple(row[:5]) in by_row}
 
 
 async def _put(session: AsyncSession, of: type[SQLModel], rows: Sequence[Mapping[str, Any]]) -> None:

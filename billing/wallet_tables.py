@@ -84,6 +84,7 @@ class BudgetSpent(Record, table=True):
     scope_id: str = Field(primary_key=True)
     period: str = Field(primary_key=True)
     window_start_ms: int = Field(primary_key=True, sa_type=BigInteger)
+    window_end_ms: int = Field(primary_key=True, sa_type=BigInteger)
     spent_nano: int = Field(sa_type=BigInteger)
 
 

@@ -62,6 +62,7 @@ def _make_budget_sums() -> None:
         "budget_spent",
         *_keys("tenant_id", "scope", "scope_id", "period"),
         sa.Column("window_start_ms", sa.BigInteger(), primary_key=True),
+        sa.Column("window_end_ms", sa.BigInteger(), primary_key=True),
         *_numbers("spent_nano"),
     )
     op.create_table("budget_watermark", *_keys("tenant_id"), *_numbers("line_seq"))
