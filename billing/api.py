@@ -1,6 +1,7 @@
 """The door of this package: what the engine, the server and the console may import from billing (besides
 billing.usage, which owns the usage event)."""
 
+from billing.compared import MEANING, Check, Compared, State
 from billing.keys import (
     DEFAULT_SCOPES,
     KEY_REVOKED,
@@ -14,6 +15,7 @@ from billing.keys import (
     rotate_key,
 )
 from billing.limit_book import LimitBook
+from billing.limit_push import push_limits
 from billing.limit_rows import (
     LIMITS_CHANGED,
     end_budget,
@@ -45,6 +47,7 @@ from billing.quota_types import (
     Settled,
     Standing,
 )
+from billing.reconciliation import Reconciliation
 from billing.reports import GroupBy, Usage, usage_in
 from billing.tables import ApiKey, PoolTerms, Project, Tenant
 from billing.tenancy import (
@@ -70,6 +73,7 @@ __all__ = [
     "DEFAULT_SCOPES",
     "KEY_REVOKED",
     "LIMITS_CHANGED",
+    "MEANING",
     "PRIORITIES",
     "SCOPES",
     "TERMS_CHANGED",
@@ -79,6 +83,8 @@ __all__ = [
     "Admitted",
     "ApiKey",
     "Canceller",
+    "Check",
+    "Compared",
     "ControlNews",
     "Counts",
     "Dimension",
@@ -100,10 +106,12 @@ __all__ = [
     "Principal",
     "Project",
     "Quota",
+    "Reconciliation",
     "Remaining",
     "Scope",
     "Settled",
     "Standing",
+    "State",
     "Tenant",
     "Usage",
     "UsageEvent",
@@ -126,6 +134,7 @@ __all__ = [
     "override_budget",
     "pinned_prices",
     "principal_of_key",
+    "push_limits",
     "rate",
     "revoke_key",
     "rotate_key",

@@ -10,6 +10,8 @@ import msgspec
 from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from billing.audit_log import record
+from billing.limit_push import push_limits
 from billing.limit_tables import Budget, QuotaPolicy
 from billing.limits import LIMIT_NANO_MAX, UNITS_MAX, Dimension, Mode, Scope
 from billing.periods import Period
@@ -138,7 +140,7 @@ async def set_budget(
         created_ms=now,
     )
     await _replace(db, row, {"scope", "scope_id", "period", "mode"}, now)
-    await announce(redis, tenant_id)
+    await _money_changed(db, redis, tenant_id)
     return row
 
 
@@ -170,10 +172,13 @@ async def override_budget(
             "override_nano": limit_nano,
             "override_until_ms": until_ms if limit_nano is not None else None,
         }
+        before = old.model_dump()
         old.ended_ms = now
         new = Budget(**facts)
         session.add_all([old, new])
-    await announce(redis, tenant_id)
+        await session.flush()
+        await record(session, tenant_id, "budget.override", new.id, before, new)
+    await _money_changed(db, redis, tenant_id)
     return new
 
 
@@ -181,7 +186,7 @@ async def end_budget(db: Database, redis: Client, tenant_id: str, budget_id: str
     """End a budget; None: there is no such open one."""
     ended = await _end(db, Budget, tenant_id, budget_id)
     if ended is not None:
-        await announce(redis, tenant_id)
+        await _money_changed(db, redis, tenant_id)
     return ended
 
 
@@ -201,17 +206,31 @@ async def announce(redis: Client, tenant_id: str) -> None:
     )
 
 
+async def _money_changed(db: Database, redis: Client, tenant_id: str) -> None:
+    """First the answers that run, then the gateways."""
+    await push_limits(db, redis, tenant_id)
+    await announce(redis, tenant_id)
+
+
 async def _replace(db: Database, row: Row, same: set[str], now: int) -> None:
     async with db.transaction() as session:
         if row.tenant_id != PLATFORM and await session.get(Tenant, row.tenant_id) is None:
             raise bad_request("there is no such tenant")
+        before: dict[str, Any] | None = None
         for old in await _alike(session, row, same):
+            before = old.model_dump()
             old.ended_ms = now
             session.add(old)
         await session.flush()
         if await _open_rows(session, row) >= ROWS_MAX:
             raise bad_request(f"there are {ROWS_MAX} already: end one first")
         session.add(row)
+        await session.flush()
+        await record(session, row.tenant_id, f"{_noun(row)}.set", row.id, before, row)
+
+
+def _noun(row: QuotaPolicy | Budget) -> str:
+    return "limit" if isinstance(row, QuotaPolicy) else "budget"
 
 
 async def _alike(session: AsyncSession, row: Row, same: set[str]) -> Sequence[Row]:
@@ -235,8 +254,11 @@ async def _end(db: Database, of: type[Row], tenant_id: str, row_id: str) -> Row 
         row = await session.get(of, (tenant_id, row_id))
         if row is None or row.ended_ms is not None:
             return None
+        before = row.model_dump()
         row.ended_ms = now_ms()
         session.add(row)
+        await session.flush()
+        await record(session, tenant_id, f"{_noun(row)}.end", row.id, before, row)
     return row
 
 

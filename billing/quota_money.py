@@ -51,7 +51,7 @@ class MoneyCounts:
 
     async def reseed(self, db: Database, tenant: str) -> None:
         """What is posted of everything that is counted becomes what the books say now."""
-        limits = await self._counted(tenant)
+        limits = await self.counted(tenant)
         for first in range(0, len(limits), AT_ONCE):
             await self._write(db, tenant, limits[first : first + AT_ONCE], anew=True)
 
@@ -76,14 +76,15 @@ class MoneyCounts:
     async def sums(self, tenant: str) -> list[MoneySum]:
         """All that is counted of a tenant."""
         client: Any = self._redis
-        limits = await self._counted(tenant)
+        limits = await self.counted(tenant)
         pipeline = client.pipeline(transaction=False)
         for limit in limits:
             pipeline.hmget(f"{{t:{tenant}}}{limit.key}", "seed", *_FIELDS)
         found = await pipeline.execute() if limits else []
         return [_sum_of(limit, values) for limit, values in zip(limits, found, strict=True)]
 
-    async def _counted(self, tenant: str) -> list[MoneyLimit]:
+    async def counted(self, tenant: str) -> list[MoneyLimit]:
+        """What is counted of a tenant, without its limits."""
         client: Any = self._redis
         found = await client.zrange(f"{{t:{tenant}}}moneys", 0, COUNTS_MAX - 1, withscores=True)
         return [_named(key.decode(), int(end)) for key, end in found]
