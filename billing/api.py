@@ -2,6 +2,7 @@
 billing.usage, which owns the usage event)."""
 
 from billing.compared import MEANING, Check, Compared, State
+from billing.compared import MEANING, Check, Compared, State
 from billing.keys import (
     DEFAULT_SCOPES,
     KEY_REVOKED,
@@ -48,6 +49,7 @@ from billing.quota_types import (
     Standing,
 )
 from billing.reconciliation import Reconciliation
+from billing.reconciliation import Reconciliation
 from billing.reports import GroupBy, Usage, usage_in
 from billing.tables import ApiKey, PoolTerms, Project, Tenant
 from billing.tenancy import (
@@ -74,6 +76,7 @@ __all__ = [
     "KEY_REVOKED",
     "LIMITS_CHANGED",
     "MEANING",
+    "MEANING",
     "PRIORITIES",
     "SCOPES",
     "TERMS_CHANGED",
@@ -84,6 +87,8 @@ __all__ = [
     "ApiKey",
     "Canceller",
     "Check",
+    "Check",
+    "Compared",
     "Compared",
     "ControlNews",
     "Counts",
@@ -107,10 +112,12 @@ __all__ = [
     "Project",
     "Quota",
     "Reconciliation",
+    "Reconciliation",
     "Remaining",
     "Scope",
     "Settled",
     "Standing",
+    "State",
     "State",
     "Tenant",
     "Usage",

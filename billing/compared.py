@@ -8,6 +8,7 @@ R8 no hold older than its lease without a live request. (R3 compares with a paym
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -73,6 +74,21 @@ class Compared:
         if self.waiting:
             return State.WAITING
         return State.DIFFERS if self.difference else State.EQUAL
+
+    def facts(self) -> dict[str, Any]:
+        """For scripts, and for pages that show it."""
+        return {
+            "check": self.check.value,
+            "tenant": self.tenant_id,
+            "subject": self.subject,
+            "unit": self.unit,
+            "expected": self.expected,
+            "actual": self.actual,
+            "difference": self.difference,
+            "state": self.state.value,
+            "age_ms": self.age_ms,
+            "detail": self.waiting or self.detail,
+        }
 
     def aged(self, age_ms: int) -> "Compared":
         """The same, with how long it has been so."""

@@ -1,0 +1,123 @@
+"""`parley reconcile`: the books that must agree, side by side."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from billing.commands.running import json_option, run_on_database, show_table, tenant_named
+from billing.compared import MEANING, Check, Compared, State
+from billing.money import to_display
+from billing.reconciliation import EVERYTHING, Reconciliation
+from core.database import Database
+from core.redis import connect
+from core.settings import Settings
+
+COLOURS = {State.EQUAL: "green", State.DIFFERS: "bold red", State.WAITING: "yellow"}
+WATCH_SECONDS = 5.0
+
+
+@click.command("reconcile")
+@click.option(
+    "--check", "checks", multiple=True, type=click.Choice([each.value for each in Check]), help="Only this."
+)
+@click.option("--tenant", help="Only this tenant (name or id): its own books, not the pools.")
+@click.option("--whole", is_flag=True, help="Read the books from their first row, not only what is new.")
+@click.option("--all", "everything", is_flag=True, help="Show what agrees too, not only by check.")
+@click.option("--watch", is_flag=True, help="Look again every few seconds, until Ctrl-C.")
+@json_option
+def reconcile_command(
+    checks: tuple[str, ...], tenant: str | None, whole: bool, everything: bool, watch: bool, as_json: bool
+) -> None:
+    """Compare the books that must agree; exit code 1 where any differ.
+
+    \b
+    R1  usage lines = ledger revenue, by meter
+    R2  receivable = what is open to be invoiced
+    R4  what Redis has posted = what SQL has posted, once the ended streams are drained
+    R5  engines' own token counters = billed + unbilled tokens, by worker and hour
+    R6  a pool's GPU-seconds = billed + idle + free
+    R7  hash chains: nothing was changed, added or deleted
+    R8  no hold without a live request
+
+    `waiting` is no fault: it cannot be said yet, and the reason is shown. The biller compares everything once
+    a minute; this looks now. Shown for scripts with --json: an object a comparison.
+    """
+    chosen = frozenset(map(Check, checks)) or EVERYTHING
+
+    async def look(db: Database) -> list[Compared]:
+        redis = connect(settings)
+        try:
+            owner = await tenant_named(db, tenant) if tenant else None
+            reconciliation = Reconciliation(db, redis, settings)
+            return await reconciliation.run(chosen, owner.tenant_id if owner else None, whole)
+        finally:
+            await redis.aclose()
+
+    async def look_on(db: Database) -> list[Compared]:
+        with Live(console=Console(), auto_refresh=False) as live:
+            while True:
+                compared = await look(db)
+                live.update(board(compared, everything), refresh=True)
+                await asyncio.sleep(WATCH_SECONDS)
+
+    settings = Settings()
+    if watch:
+        try:
+            run_on_database(look_on, settings)
+        except KeyboardInterrupt:
+            return
+    compared = run_on_database(look, settings)
+    if as_json:
+        show_table([each.facts() for each in compared], True, "")
+    else:
+        Console(width=None if sys.stdout.isatty() else 160, highlight=False).print(
+            board(compared, everything)
+        )
+    if any(each.state is State.DIFFERS for each in compared):
+        sys.exit(1)
+
+
+def board(compared: Sequence[Compared], everything: bool) -> Table:
+    """A line a check, and one for each comparison that differs or waits."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("check", "what", "tenant"):
+        table.add_column(name, overflow="fold")
+    for name in ("expected", "actual", "difference", "for"):
+        table.add_column(name, justify="right")
+    table.add_column("state")
+    table.add_column("", overflow="fold")
+    for check in Check:
+        own = [each for each in compared if each.check is check]
+        if own:
+            table.add_row(check.value, MEANING[check], "", "", "", "", "", _overall(own), _count(own))
+        for each in own:
+            if everything or each.state is not State.EQUAL:
+                table.add_row("", *_cells(each))
+    return table
+
+
+def _cells(compared: Compared) -> tuple[str, ...]:
+    numbers = [compared.expected, compared.actual, compared.difference]
+    shown = [to_display(n) if compared.unit == "nano" else f"{n:,} {compared.unit}" for n in numbers]
+    age = f"{compared.age_ms // 1000} s" if compared.age_ms else ""
+    detail = compared.waiting or compared.detail
+    return (compared.subject, compared.tenant_id, *shown, age, _coloured(compared.state), detail)
+
+
+def _overall(compared: Sequence[Compared]) -> str:
+    states = {each.state for each in compared}
+    worst = next(state for state in (State.DIFFERS, State.WAITING, State.EQUAL) if state in states)
+    return _coloured(worst)
+
+
+def _count(compared: Sequence[Compared]) -> str:
+    return f"{len(compared)} compared"
+
+
+def _coloured(state: State) -> str:
+    return f"[{COLOURS[state]}]{state.value}[/]"
