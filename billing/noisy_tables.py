@@ -14,9 +14,9 @@ class NoisyFinding(Record, table=True):
     """One tenant's noise in one pool, from when it was seen until it was calm, or decided on.
 
     `state`: open, calm, accepted or dismissed. Shares are of the pool's tokens, in permille; waits are the
-    others' p95 until the first token, in ms, and `baseline_wait_ms` is what it was before. `tokens_max` and
-    `slots_max` are the throttle, in force from `throttled_ms` until `lifted_ms`; `proposal` is the pool of
-    its own that would do, with its numbers."""
+    others' p95 until the first token, in ms, and `baseline_wait_ms` is what it was before. `slots_max` is the
+    throttle, in force from `throttled_ms` until `lifted_ms`; `proposal` is the pool of its own that would do,
+    with its numbers."""
 
     __table_args__ = (
         Index("ix_noisy_finding_closed", "closed_ms"),
@@ -42,7 +42,6 @@ class NoisyFinding(Record, table=True):
     used_tokens: int = Field(sa_type=BigInteger)
     others_wait_ms: int = Field(sa_type=BigInteger)
     baseline_wait_ms: int = Field(sa_type=BigInteger)
-    tokens_max: int | None = Field(default=None, sa_type=BigInteger)
     slots_max: int | None = Field(default=None, sa_type=BigInteger)
     throttled_ms: int | None = Field(default=None, sa_type=BigInteger)
     lifted_ms: int | None = Field(default=None, sa_type=BigInteger)

@@ -197,6 +197,7 @@ class UsageRow(Record, table=True):
         CheckConstraint("cost_nano >= 0", name="ck_usage_event_cost"),
         Index("ix_usage_event_tenant_ended", "tenant_id", "ended_ms"),
         Index("ix_usage_event_accepted", "tenant_id", "accepted_ms"),
+        Index("ix_usage_event_ended", "ended_ms"),
     )
 
     tenant_id: str = Field(primary_key=True)

@@ -69,24 +69,19 @@ def base_terms(
 
 
 def throttled(terms: PoolTerms, findings: Sequence[NoisyFinding]) -> PoolTerms:
-    """The terms under the throttles that are in force: the lowest cap holds, but none is below the tenant's
-    reserve. Pure; another row than the one given."""
+    """The terms under the throttles that are in force: the lowest cap holds. Pure; another row than the one
+    given."""
     caps = [finding for finding in findings if finding.throttled_ms is not None and finding.lifted_ms is None]
     slots = [terms.slots_max, *(cap.slots_max for cap in caps)]
-    tokens = [terms.tokens_max, *(_above(cap.tokens_max, terms.reserve_tokens) for cap in caps)]
     times = (time or 0 for finding in findings for time in (finding.throttled_ms, finding.lifted_ms))
     return PoolTerms(
         tenant_id=terms.tenant_id,
         weight=terms.weight,
         slots_max=min((each for each in slots if each is not None), default=None),
-        tokens_max=min((each for each in tokens if each is not None), default=None),
+        tokens_max=terms.tokens_max,
         reserve_tokens=terms.reserve_tokens,
         updated_ms=max(terms.updated_ms, *times, 0),
     )
-
-
-def _above(cap: int | None, least: int) -> int | None:
-    return None if cap is None else max(cap, least)
 
 
 async def set_terms(db: Database, redis: Client, terms: PoolTerms) -> None:

@@ -143,10 +143,10 @@ async def test_what_is_no_plan_is_refused(sqlite: Database, redis: Redis) -> Non
         await set_tenant(sqlite, tenant, price_book_id="nothing")
 
 
-def test_a_throttle_is_never_below_the_reserve_and_lifts_itself() -> None:
-    """The lowest cap holds; a reserve that was sold stays usable."""
+def test_a_throttle_is_the_lowest_cap_until_it_is_lifted() -> None:
+    """A tenant's own cap may be lower; the rest of its terms stay."""
 
-    def finding(tokens: int, slots: int, lifted_ms: int | None = None) -> NoisyFinding:
+    def finding(slots: int, lifted_ms: int | None = None) -> NoisyFinding:
         return NoisyFinding(
             tenant_id="t",
             id="f",
@@ -158,7 +158,6 @@ def test_a_throttle_is_never_below_the_reserve_and_lifts_itself() -> None:
             used_tokens=1,
             others_wait_ms=1,
             baseline_wait_ms=1,
-            tokens_max=tokens,
             slots_max=slots,
             throttled_ms=5,
             lifted_ms=lifted_ms,
@@ -167,14 +166,15 @@ def test_a_throttle_is_never_below_the_reserve_and_lifts_itself() -> None:
 
     terms = PoolTerms(tenant_id="t", slots_max=8, tokens_max=500, reserve_tokens=300, updated_ms=2)
 
-    def caps(*findings: NoisyFinding) -> tuple[int | None, int | None, int]:
+    def caps(*findings: NoisyFinding) -> tuple[int | None, int | None, int, int]:
         under = throttled(terms, findings)
-        return under.slots_max, under.tokens_max, under.updated_ms
+        return under.slots_max, under.tokens_max, under.reserve_tokens, under.updated_ms
 
-    assert caps() == (8, 500, 2)
-    assert caps(finding(400, 4)) == (4, 400, 5)
-    assert caps(finding(100, 16), finding(450, 4)) == (4, 300, 5)
-    assert caps(finding(400, 4, lifted_ms=9)) == (8, 500, 9)
+    assert caps() == (8, 500, 300, 2)
+    assert caps(finding(4)) == (4, 500, 300, 5)
+    assert caps(finding(16), finding(5)) == (5, 500, 300, 5)
+    assert caps(finding(16)) == (8, 500, 300, 5)
+    assert caps(finding(4, lifted_ms=9)) == (8, 500, 300, 9)
 
 
 async def _news(listener: object) -> ControlNews:

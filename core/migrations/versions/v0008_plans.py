@@ -59,7 +59,6 @@ def _make_findings() -> None:
         *_numbers("opened_ms", "updated_ms"),
         sa.Column("closed_ms", sa.BigInteger()),
         *_numbers("share_permille", "fair_permille", "used_tokens", "others_wait_ms", "baseline_wait_ms"),
-        sa.Column("tokens_max", sa.BigInteger()),
         sa.Column("slots_max", sa.BigInteger()),
         sa.Column("throttled_ms", sa.BigInteger()),
         sa.Column("lifted_ms", sa.BigInteger()),
@@ -67,6 +66,7 @@ def _make_findings() -> None:
         *_texts("reason"),
     )
     op.create_index("ix_noisy_finding_closed", "noisy_finding", ["closed_ms"])
+    op.create_index("ix_usage_event_ended", "usage_event", ["ended_ms"])
     still_open = sa.text("closed_ms IS NULL")
     op.create_index(
         "uq_noisy_finding_open",

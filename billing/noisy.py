@@ -1,0 +1,271 @@
+"""Who is a noisy neighbour: takes far more of a pool than its share while others wait longer than they used
+to. Pure: what a pool did comes as sums of short spans of time, and a decision goes out.
+
+Work is counted as the queue counts it, by which tenants take turns. `Others` are only those within their own
+share: who waits behind its own backlog is nobody's victim. What they wait now is compared with what the same
+tenants waited in the spans before, so a pool that is slow for all is nobody's fault.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+WAIT_EDGES_MS = tuple(round(50 * 2 ** (step / 4)) for step in range(60))  # to 23 minutes
+HEADROOM = 1.25
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When somebody is noisy. A window is `window_spans` spans; streaks are counted in spans."""
+
+    span_ms: int = 30_000
+    window_spans: int = 10
+    hot_spans: int = 4
+    calm_spans: int = 10
+    baseline_windows: int = 12
+    baseline_windows_min: int = 3
+    share_min: float = 0.2
+    share_multiple: float = 1.5
+    wait_multiple: float = 2.0
+    wait_ms_min: int = 1_000
+    requests_min: int = 10
+    relapse_ms: int = 24 * 3_600_000
+    relapses_max: int = 4
+    dismissed_ms: int = 24 * 3_600_000
+
+    @property
+    def spans_kept(self) -> int:
+        """As many as a decision may look at."""
+        return (1 + self.baseline_windows) * self.window_spans + self.calm_spans * 2**self.relapses_max
+
+
+@dataclass
+class Use:
+    """What one tenant did in a pool in some time. `work`: tokens as the queue weighs them; `slot_ms`,
+    `token_ms`: how long requests, and their tokens, were in the workers' memory; `waits`: by the place of its
+    edge in WAIT_EDGES_MS, how many requests waited up to that long for their first token."""
+
+    requests: int = 0
+    tokens: int = 0
+    work: int = 0
+    slot_ms: int = 0
+    token_ms: int = 0
+    waits: Counter[int] = field(default_factory=Counter[int])
+
+    def add(self, other: "Use") -> None:
+        """Count another one in."""
+        self.requests += other.requests
+        self.tokens += other.tokens
+        self.work += other.work
+        self.slot_ms += other.slot_ms
+        self.token_ms += other.token_ms
+        self.waits.update(other.waits)
+
+
+Span = Mapping[str, Use]  # by tenant
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What was seen of one tenant in one window. Shares are of the work of all; waits are p95, in ms, None
+    where too few requests say so. `hot`: noisy by the rules."""
+
+    tenant: str
+    share: float
+    fair: float
+    used: Use
+    slots: float
+    tokens_in_flight: float
+    pool_slots: float
+    others_requests: int
+    others_wait_ms: int | None
+    baseline_wait_ms: int | None
+    hot: bool
+
+
+class State(StrEnum):
+    """Of a finding. ACCEPTED: an operator throttles the tenant until it is calm."""
+
+    OPEN = "open"
+    ACCEPTED = "accepted"
+    CALM = "calm"
+    DISMISSED = "dismissed"
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a tenant in a pool from before: its open finding, and how often it came back.
+
+    `relapses`: findings that became calm within the last `Rules.relapse_ms`."""
+
+    open_since_ms: int | None = None
+    baseline_wait_ms: int | None = None
+    throttled_since_ms: int | None = None
+    slots_max: int | None = None
+    relapses: int = 0
+    dismissed_ms: int | None = None
+
+
+class Step(StrEnum):
+    """What is to be done about a tenant in a pool."""
+
+    NOTHING = "nothing"
+    OPEN = "open"
+    KEEP = "keep"
+    CLOSE = "close"
+
+
+def decide(
+    tenant: str, spans: Sequence[Span], weights: Mapping[str, float], known: Known, now_ms: int, rules: Rules
+) -> tuple[Step, Noise | None]:
+    """What is to be done, and what was seen last. `spans`: oldest first, the last one ended at `now_ms`.
+
+    Opened when it was hot at the end of each of the last `hot_spans` spans; closed when it was calm at the
+    end of the last `calm_spans`, twice as many for each relapse, so it does not open and close in turns."""
+    if known.open_since_ms is None:
+        if known.dismissed_ms is not None and now_ms - known.dismissed_ms < rules.dismissed_ms:
+            return Step.NOTHING, None
+        seen = [observe(tenant, spans, weights, rules, back) for back in range(rules.hot_spans)]
+        return (Step.OPEN if all(noise.hot for noise in seen) else Step.NOTHING), seen[0]
+    needed = rules.calm_spans * 2 ** min(known.relapses, rules.relapses_max)
+    since = max(known.open_since_ms, known.throttled_since_ms or 0)
+    latest = observe(tenant, spans, weights, rules, 0, known.baseline_wait_ms)
+    if now_ms - since < needed * rules.span_ms or len(spans) < needed:
+        return Step.KEEP, latest
+    for back in range(needed):
+        noise = observe(tenant, spans, weights, rules, back, known.baseline_wait_ms)
+        if not _is_calm(noise, known, rules):
+            return Step.KEEP, latest
+    return Step.CLOSE, latest
+
+
+def _is_calm(noise: Noise, known: Known, rules: Rules) -> bool:
+    """Under a throttle a tenant that is at its cap still wants more: it only cannot. Nobody is held back for
+    others who are not there."""
+    if noise.others_requests < rules.requests_min:
+        return True
+    if known.throttled_since_ms is not None and known.slots_max is not None:
+        return noise.slots < 0.8 * known.slots_max
+    return not noise.hot
+
+
+def suspects(spans: Sequence[Span], weights: Mapping[str, float], rules: Rules) -> list[str]:
+    """Who took more than its share in the last window, whatever others waited."""
+    window = _sum(spans[-rules.window_spans :])
+    shares, fair = _shares(window, weights)
+    return [tenant for tenant in sorted(shares) if shares[tenant] >= _much(fair[tenant], rules)]
+
+
+def observe(
+    tenant: str,
+    spans: Sequence[Span],
+    weights: Mapping[str, float],
+    rules: Rules,
+    back: int = 0,
+    baseline_ms: int | None = None,
+) -> Noise:
+    """What a tenant did in the window that ended `back` spans ago, and what others waited in it.
+
+    `baseline_ms`: what they used to wait, where it is known; else it is looked up in the windows before."""
+    until = max(0, len(spans) - back)
+    first = max(0, until - rules.window_spans)
+    window = _sum(spans[first:until])
+    window_ms = max(1, until - first) * rules.span_ms
+    shares, fair = _shares(window, weights)
+    victims = {other for other in window if other != tenant and shares[other] <= fair[other]}
+    waits = _waits(window, victims)
+    wait = _p95(waits, rules.requests_min)
+    baseline = baseline_ms if baseline_ms is not None else _baseline(spans[:first], victims, rules)
+    used = window.get(tenant, Use())
+    much = shares.get(tenant, 0.0) >= _much(fair.get(tenant, 1.0), rules)
+    slow = wait is not None and baseline is not None and wait >= rules.wait_ms_min
+    return Noise(
+        tenant=tenant,
+        share=shares.get(tenant, 0.0),
+        fair=fair.get(tenant, 1.0),
+        used=used,
+        slots=used.slot_ms / window_ms,
+        tokens_in_flight=used.token_ms / window_ms,
+        pool_slots=sum(use.slot_ms for use in window.values()) / window_ms,
+        others_requests=sum(use.requests for other, use in window.items() if other != tenant),
+        others_wait_ms=wait,
+        baseline_wait_ms=baseline,
+        hot=much and slow and (wait or 0) >= rules.wait_multiple * (baseline or 0),
+    )
+
+
+def throttle_slots(noise: Noise, reserve_tokens: int) -> int:
+    """How many requests a noisy tenant may run at once: its share of those that ran, and so many that what it
+    reserved can be used."""
+    per_request = noise.used.token_ms / noise.used.slot_ms if noise.used.slot_ms else 0.0
+    reserved = math.ceil(reserve_tokens / per_request) if per_request else 0
+    return max(1, reserved, math.floor(noise.fair * noise.pool_slots))
+
+
+def own_pool(noise: Noise, worker_slots: int) -> dict[str, int]:
+    """What a pool of its own would need for what the tenant ran, and a quarter more."""
+    slots = max(1, math.ceil(noise.slots * HEADROOM))
+    return {
+        "slots": slots,
+        "kv_tokens": math.ceil(noise.tokens_in_flight * HEADROOM),
+        "workers": math.ceil(slots / max(1, worker_slots)),
+    }
+
+
+def _shares(window: Span, weights: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
+    """Of all who did something: the part of the work that each had, and the part that its weight gives it."""
+    work = sum(use.work for use in window.values())
+    weight = sum(weights.get(tenant, 1.0) for tenant in window)
+    shares = {tenant: use.work / work if work else 0.0 for tenant, use in window.items()}
+    return shares, {tenant: weights.get(tenant, 1.0) / weight for tenant in window}
+
+
+def _much(fair: float, rules: Rules) -> float:
+    """The share from which on it is well above its fair one. Below 1 also for who has most of the weight."""
+    above = min((rules.share_multiple - 1) * fair, 0.5 * (1 - fair))
+    return max(rules.share_min, fair + above) if fair < 1 else math.inf
+
+
+def _baseline(spans: Sequence[Span], tenants: set[str], rules: Rules) -> int | None:
+    """The median of these tenants' p95 waits in the windows before: noise in some does not raise it."""
+    found: list[int] = []
+    for window in range(1, rules.baseline_windows + 1):
+        until = len(spans) - (window - 1) * rules.window_spans
+        if until < rules.window_spans:
+            break
+        sums = _sum(spans[until - rules.window_spans : until])
+        wait = _p95(_waits(sums, tenants), rules.requests_min)
+        if wait is not None:
+            found.append(wait)
+    return sorted(found)[len(found) // 2] if len(found) >= rules.baseline_windows_min else None
+
+
+def _sum(spans: Iterable[Span]) -> dict[str, Use]:
+    total: dict[str, Use] = {}
+    for span in spans:
+        for tenant, use in span.items():
+            total.setdefault(tenant, Use()).add(use)
+    return total
+
+
+def _waits(window: Span, tenants: Iterable[str]) -> Counter[int]:
+    waits: Counter[int] = Counter()
+    for tenant in tenants:
+        if tenant in window:
+            waits.update(window[tenant].waits)
+    return waits
+
+
+def _p95(waits: Counter[int], requests_min: int) -> int | None:
+    """The edge below which 95 of 100 are; None where there are too few."""
+    total = sum(waits.values())
+    if total < requests_min:
+        return None
+    left = total - total * 95 // 100
+    for place in sorted(waits, reverse=True):
+        left -= waits[place]
+        if left <= 0:
+            return WAIT_EDGES_MS[min(place, len(WAIT_EDGES_MS) - 1)]
+    return 0
