@@ -7,8 +7,11 @@ static; its script asks /api/status and builds the DOM, under the same policy as
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator
+import math
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -22,6 +25,7 @@ from starlette.staticfiles import StaticFiles
 
 from admin import operators
 from admin.status import read_status
+from billing.api import MEANING, Reconciliation
 from core import http, service
 from core.clock import now_ms
 from core.database import Database, require_schema
@@ -33,6 +37,7 @@ from core.telemetry import prometheus_page
 from server.api import SecurityHeaders, origin_allowed
 
 WEB = Path(__file__).parent / "web"
+COMPARED_SECONDS = 10.0
 
 
 class Console:
@@ -42,6 +47,8 @@ class Console:
         self._settings = settings
         self._redis = redis
         self._db = db
+        self._comparing = asyncio.Lock()
+        self._compared: tuple[float, list[dict[str, Any]]] = (-math.inf, [])
 
     def app(self) -> Starlette:
         """The ASGI application, without the security headers."""
@@ -50,6 +57,7 @@ class Console:
                 Route("/", self.page, methods=["GET"]),
                 Route("/api/login", self.login, methods=["POST"]),
                 Route("/api/status", self.status, methods=["GET"]),
+                Route("/api/reconciliation", self.reconciliation, methods=["GET"]),
                 Route("/healthz", self.healthz, methods=["GET"]),
                 Route("/metrics", self.metrics, methods=["GET"]),
                 Mount("/web", StaticFiles(directory=WEB)),
@@ -80,11 +88,28 @@ class Console:
 
     async def status(self, request: Request) -> Response:
         """What the page shows, for scripts too."""
+        return await self._shown(request, lambda: read_status(self._settings, self._redis, self._db))
+
+    async def reconciliation(self, request: Request) -> Response:
+        """The books that must agree, side by side, as of at most COMPARED_SECONDS ago."""
+        return await self._shown(request, self._compare)
+
+    async def _compare(self) -> dict[str, Any]:
+        async with self._comparing:
+            at, found = self._compared
+            if time.monotonic() - at > COMPARED_SECONDS:
+                compared = await Reconciliation(self._db, self._redis, self._settings).run()
+                found = [each.facts() for each in compared]
+                self._compared = time.monotonic(), found
+        return {"checks": {check.value: meaning for check, meaning in MEANING.items()}, "compared": found}
+
+    async def _shown(self, request: Request, read: Callable[[], Awaitable[object]]) -> Response:
+        """What `read` finds, for who signed in."""
         cookie = request.cookies.get(operators.COOKIE, "")
         if not operators.is_operator(cookie, self._settings.signing_secret, now_ms()):
             return _error(401, "sign in with a link: `parley console --link` makes one")
         try:
-            return _json(await read_status(self._settings, self._redis, self._db))
+            return _json(await read())
         except (RedisError, SQLAlchemyError, OSError) as error:
             return _error(503, f"the platform's state cannot be read: {type(error).__name__}")
 

@@ -37,6 +37,17 @@ async def test_a_link_lets_one_browser_in(client: httpx.AsyncClient, redis: Redi
     assert (await client.post("/api/login", headers={"x-parley-code": code})).status_code == 401
 
 
+async def test_the_books_are_compared_for_operators_only(client: httpx.AsyncClient, redis: Redis):
+    """Who signed in sees each comparison with what it expects, what it found and since when it differs."""
+    assert (await client.get("/api/reconciliation")).status_code == 401
+    code = await operators.make_operator_code(redis)
+    await client.post("/api/login", headers={"x-parley-code": code})
+    found = (await client.get("/api/reconciliation")).json()
+    assert found["checks"]["R7"] == "hash chains"
+    assert found["compared"] == []
+    assert (await client.get("/api/reconciliation")).json() == found
+
+
 @pytest.mark.parametrize("cookie", ["", "x", "99999999999999.00", "."])
 async def test_a_forged_cookie_is_refused(client: httpx.AsyncClient, cookie: str):
     """The cookie's time is signed."""
