@@ -2,7 +2,6 @@
 billing.usage, which owns the usage event)."""
 
 from billing.compared import MEANING, Check, Compared, State
-from billing.compared import MEANING, Check, Compared, State
 from billing.keys import (
     DEFAULT_SCOPES,
     KEY_REVOKED,
@@ -49,7 +48,6 @@ from billing.quota_types import (
     Standing,
 )
 from billing.reconciliation import Reconciliation
-from billing.reconciliation import Reconciliation
 from billing.reports import GroupBy, Usage, usage_in
 from billing.tables import ApiKey, PoolTerms, Project, Tenant
 from billing.tenancy import (
@@ -76,7 +74,6 @@ __all__ = [
     "KEY_REVOKED",
     "LIMITS_CHANGED",
     "MEANING",
-    "MEANING",
     "PRIORITIES",
     "SCOPES",
     "TERMS_CHANGED",
@@ -87,8 +84,6 @@ __all__ = [
     "ApiKey",
     "Canceller",
     "Check",
-    "Check",
-    "Compared",
     "Compared",
     "ControlNews",
     "Counts",
@@ -112,12 +107,10 @@ __all__ = [
     "Project",
     "Quota",
     "Reconciliation",
-    "Reconciliation",
     "Remaining",
     "Scope",
     "Settled",
     "Standing",
-    "State",
     "State",
     "Tenant",
     "Usage",
