@@ -21,7 +21,7 @@ from billing.price_tables import Charge, PeriodClose
 from billing.price_versions import version_prices
 from billing.prices import Meter
 from billing.tables import Tenant
-from billing.true_up import Key, TrueUp, true_up
+from billing.true_up import Key, Sums, TrueUp, true_up
 from core.clock import now_ms
 from core.database import Database, insert_rows
 from core.errors import bad_request
@@ -81,22 +81,27 @@ async def _closing(session: AsyncSession, tenant_id: str, month: str, window: Wi
     if closed is not None:
         return await _as_booked(session, closed)
     closing = Closing(month, await _next_period(session, tenant_id, closes, month, window))
-    for each in await late_periods(session, tenant_id, closes, closes[-1].line_seq if closes else 0):
-        closing.results += await _true_up(session, tenant_id, Window(each.start_ms, each.end_ms))
-    closing.results += await _true_up(session, tenant_id, closing.period)
+    late = await late_periods(session, tenant_id, closes, closes[-1].line_seq if closes else 0)
+    for period in (*(Window(each.start_ms, each.end_ms) for each in late), closing.period):
+        _, results = await true_ups_in(session, tenant_id, period)
+        closing.results += [ForPeriod(period, each) for each in results]
     return closing
 
 
-async def _true_up(session: AsyncSession, tenant_id: str, period: Window) -> list[ForPeriod]:
+async def true_ups_in(
+    session: AsyncSession, tenant_id: str, period: Window
+) -> tuple[dict[Key, Sums], list[TrueUp]]:
+    """What the lines of a period say, and what is to be made of it.
+
+    Raises Refused for what no book can hold."""
     versions = await version_prices(session, await versions_in(session, tenant_id, period))
     commitments = await commitments_in(session, tenant_id, period)
     by_model = any(each.tiers for each in versions.values()) or any(each.meter for each in commitments)
     sums = await sums_in(session, tenant_id, period, by_model)
     try:
-        results = true_up(sums, versions if by_model else {}, commitments)
+        return sums, true_up(sums, versions if by_model else {}, commitments)
     except ValueError as error:
         raise bad_request(f"the month cannot be closed: {error}") from error
-    return [ForPeriod(period, each) for each in results]
 
 
 async def _next_period(

@@ -82,13 +82,15 @@ class Committed:
 
 @dataclass(frozen=True)
 class TrueUp:
-    """What one key costs in a period, what its lines say so far, and what decided it."""
+    """What one key costs in a period, what its lines say so far, and what decided it. `flat_nano`: what its
+    lines say without true-ups."""
 
     key: Key
     quantity: int
     posted_nano: int
     cost_nano: int
     why: str
+    flat_nano: int = 0
 
     @property
     def difference_nano(self) -> int:
@@ -177,7 +179,7 @@ def _of_meter(
             cost, why = each.flat_nano, ""
         else:
             cost, why = _cost(key, each, prices, tiers or FLAT, covering)
-        found.append(TrueUp(key, each.quantity, each.posted_nano, cost, why))
+        found.append(TrueUp(key, each.quantity, each.posted_nano, cost, why, each.flat_nano))
     short = minimum - sum(each.cost_nano for each in found)
     if not covered and short > 0:
         newest = found[-1]

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import click
 
+from billing.commands.months import month_window
+from billing.commands.price_periods import close_period_command, commit_command, commitments_command
 from billing.commands.running import (
     iso_time,
     json_option,
@@ -19,7 +20,7 @@ from billing.commands.running import (
     tenant_named,
 )
 from billing.money import UNITS, round_half_even, to_display, to_text
-from billing.periods import Period, Window, window_at
+from billing.periods import Window
 from billing.price_book import NewVersion, add_version, last_version, list_books, pinned_prices
 from billing.price_files import FlatPrices, PriceFile, gpus_of, parse, tiers_of
 from billing.price_tiers import HOUR_SECONDS, TierKey
@@ -32,6 +33,7 @@ from core.database import Database
 from core.errors import StartupError
 
 FILE_BYTES_MAX = 1 << 20
+SUMS = ("requests", "unpriced", "was_nano", "would_nano", "was_true_up_nano", "would_true_up_nano")
 
 
 @click.group("prices")
@@ -70,6 +72,9 @@ def prices_command() -> None:
     the difference: `parley prices close-period`. A version's tiers count what was admitted under it.
     """
 
+
+for _command in (close_period_command, commit_command, commitments_command):
+    prices_command.add_command(_command)
 
 _file = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 
@@ -121,35 +126,25 @@ def show_command(book: str | None, tenant: str | None, model: str, as_json: bool
 def what_if_command(file: Path, month: str | None, tenant: str | None, as_json: bool) -> None:
     """What a month's usage would have cost under the prices in FILE. Changes nothing.
 
-    Every request is priced again. One line a tenant and model, the greatest change first, then the sum.
+    Every request is priced again, and both are trued up by their tiers and what tenants committed to. One
+    line a tenant and model, the greatest change first, then the sum.
     """
-    _, (prices, _, _) = _read(file)
+    _, (prices, tiers, _) = _read(file)
 
     async def compare(db: Database) -> tuple[Window, list[Compared]]:
         owner = await tenant_named(db, tenant) if tenant else None
         window = month_window(month, ZoneInfo(owner.time_zone if owner else "UTC"), now_ms())
         told = None if as_json else lambda done: progress(f"{done} requests priced again")
-        return window, await what_if(db, prices, window, owner.tenant_id if owner else None, told)
+        return window, await what_if(db, prices, window, owner.tenant_id if owner else None, told, tiers)
 
     window, compared = run_on_database(compare)
     total = Compared("", "total")
     for each in compared:
-        for name in ("requests", "unpriced", "was_nano", "would_nano"):
+        for name in SUMS:
             setattr(total, name, getattr(total, name) + getattr(each, name))
     facts = _in_nano if as_json else _in_words
     click.echo(f"From {iso_time(window.start_ms)} to {iso_time(window.end_ms)}:", err=True)
     show_table([facts(each) for each in (*compared, total)], as_json, "")
-
-
-def month_window(text: str | None, zone: ZoneInfo, now: int) -> Window:
-    """The month written as 2026-10; None: the last one that is over. Raises StartupError."""
-    if text is None:
-        return window_at(Period.MONTH, zone, window_at(Period.MONTH, zone, now).start_ms - 1)
-    try:
-        first = datetime.strptime(text, "%Y-%m").replace(tzinfo=zone)
-        return window_at(Period.MONTH, zone, int(first.astimezone(UTC).timestamp() * 1000))
-    except ValueError as error:
-        raise StartupError(f"{text!r} is no month: write it like 2026-10") from error
 
 
 def _read(file: Path) -> tuple[PriceFile, Contents]:
@@ -247,5 +242,6 @@ def _in_words(compared: Compared) -> dict[str, Any]:
         "unpriced": compared.unpriced,
         "was": to_display(compared.was_nano),
         "would_be": to_display(compared.would_nano),
+        "by_tiers": to_display(compared.would_true_up_nano),
         "change": f"{'+' if change > 0 else ''}{to_display(change)} ({percent:+.1f} %)",
     }

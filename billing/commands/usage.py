@@ -14,7 +14,7 @@ import click
 
 from billing import rollups
 from billing.adjustments import Correction, correct
-from billing.commands.prices import month_window
+from billing.commands.months import month_window
 from billing.commands.running import (
     iso_time,
     json_option,
