@@ -6,6 +6,7 @@ Decides nothing. A limit that anything in the code obeys has its name here (docs
 import secrets
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -102,6 +103,15 @@ class Settings(BaseSettings):
     keys_per_tenant_max: int = 1_000
     projects_per_tenant_max: int = 1_000
     users_per_tenant_max: int = 100_000
+
+    # Alerts (docs/operations.md)
+    smtp_host: str | None = None
+    smtp_port: int = 587
+    smtp_security: Literal["starttls", "tls", "none"] = "starttls"
+    smtp_user: str | None = None
+    smtp_password: str | None = None
+    smtp_from: str | None = None
+    alert_private_targets: bool = False
 
     # Worker
     worker_slots: int = 32
