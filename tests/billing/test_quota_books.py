@@ -1,0 +1,262 @@
+"""What the tenant slot reads from the books: cold counts, lost Redis, corrections; SQLite and Postgres."""
+
+import asyncio
+from dataclasses import replace
+
+import msgspec
+import pytest
+from redis.asyncio import Redis
+from sqlalchemy.exc import OperationalError
+
+from billing import quota_money
+from billing.adjustments import Correction, correct
+from billing.biller import post
+from billing.limit_book import LimitBook
+from billing.limit_push import push_limits
+from billing.limit_rows import end_budget, override_budget, set_budget
+from billing.limit_seeds import spent
+from billing.limits import MoneyLimit, Scope
+from billing.periods import Window
+from billing.prices import Meter
+from billing.quota import Quota
+from billing.quota_types import Admission, Admitted, Extension
+from billing.tenancy import create_tenant
+from billing.usage import UsageEvent, UsageOwner, encode
+from core.clock import now_ms
+from core.database import Database
+from core.errors import Refusal
+from core.settings import Settings
+from tests.billing.events import an_event
+from tests.billing.limited import NANO
+
+COST = 12 + 2 * 7  # of an event, in nano
+
+
+class Books:
+    """A tenant with books, whose requests are admitted under its rows."""
+
+    def __init__(self, db: Database, redis: Redis, settings: Settings, tenant: str) -> None:
+        self.db = db
+        self.redis = redis
+        self.tenant = tenant
+        self.quota = Quota(redis, settings, db)
+        self.book = LimitBook(db)
+
+    def event(self, id: str, **facts: object) -> UsageEvent:
+        """An ended request of it, accepted now."""
+        owner = UsageOwner(project="p1", key="k1", user="u1")
+        event = an_event(id, self.tenant, owner=owner, prices=NANO, input_uncached=12, input_cached=0)
+        return msgspec.structs.replace(event, cost_nano=COST, accepted_ms=now_ms(), **facts)
+
+    async def booked(self, id: str, **facts: object) -> UsageEvent:
+        """One whose lines are in the books."""
+        event = self.event(id, **facts)
+        await post(self.db, "A", [encode(event)])
+        return event
+
+    async def ask(self, id: str, quota: Quota | None = None) -> Admitted | Refusal:
+        """The answer to a request."""
+        now = now_ms()
+        limits = await self.book.limits_for(self.tenant, "p1", "k1", "u1", "m1", now)
+        admission = Admission(
+            tenant=self.tenant,
+            id=id,
+            body_hash="h",
+            owner_key="k1",
+            project="p1",
+            user="u1",
+            model="smollm2",
+            pool="A",
+            fingerprint="f",
+            input_tokens=12,
+            chunk_tokens=256,
+            deadline_ms=now + 600_000,
+            prices=NANO,
+            limits=limits,
+        )
+        return await (quota or self.quota).admit(admission)
+
+    async def budget(self, limit_nano: int, **facts: object) -> str:
+        """A budget of the tenant; its id."""
+        of: dict[str, object] = {"scope": "tenant", "period": "month", "limit_nano": limit_nano, **facts}
+        row = await set_budget(self.db, self.redis, self.tenant, **of)  # type: ignore[arg-type]
+        self.book.changed(self.tenant)
+        return row.id
+
+    async def posted(self) -> list[tuple[int, int, int]]:
+        """Posted, unbooked and held of everything that is counted."""
+        found = await self.quota.budget_sums(self.tenant)
+        return [(each.posted_nano, each.unbooked_nano, each.held_nano) for each in found]
+
+
+@pytest.fixture
+async def books(database: Database, redis: Redis, settings: Settings) -> Books:
+    """A tenant's."""
+    return Books(database, redis, settings, (await create_tenant(database, "acme")).tenant_id)
+
+
+HELD = 12 + 1 + 2 * 256 + 1
+
+
+async def test_a_cold_count_begins_with_what_the_books_say(books: Books) -> None:
+    """Complaint 14: a restart of Redis resets nothing. Complaint 4: many at once write one amount."""
+    for at in range(3):
+        await books.booked(f"old{at}")
+    await books.budget(10_000)
+    gateways = [Quota(books.redis, books.quota._settings, books.db) for _ in range(3)]
+    await asyncio.gather(*(books.ask(f"r{at}", gateways[at % 3]) for at in range(9)))
+    assert await books.posted() == [(3 * COST, 0, 9 * HELD)]
+    await books.redis.flushall()
+    assert isinstance(await books.ask("again"), Admitted)
+    assert await books.posted() == [(3 * COST, 0, HELD)]
+
+
+async def test_each_scope_and_window_counts_its_own(books: Books) -> None:
+    """The sum of the lines of requests that were accepted in the window, by whom."""
+    now = now_ms()
+    await books.booked("a")
+    await books.booked("b", owner=UsageOwner(project="p2", key="k1", user="u2"))
+    await books.booked("c", model="big")
+    old = books.event("d")
+    await post(books.db, "A", [encode(msgspec.structs.replace(old, accepted_ms=now - 1_000_000))])
+    window = Window(now - 1000, now + 1_000_000)
+    expected = {
+        (Scope.TENANT, ""): 3,
+        (Scope.PROJECT, "p1"): 2,
+        (Scope.PROJECT, "p3"): 0,
+        (Scope.KEY, "k1"): 3,
+        (Scope.USER, "u2"): 1,
+        (Scope.MODEL, "big"): 1,
+        (Scope.MODEL, "smollm2"): 2,
+    }
+    for (scope, id), count in expected.items():
+        found = await spent(books.db, books.tenant, MoneyLimit(scope, id, "month", window, 0))
+        assert found == (count * COST, 4 * 3)
+    assert (await spent(books.db, "stranger", MoneyLimit(Scope.TENANT, "", "month", window, 0))) == (0, 0)
+
+
+async def test_a_settlement_that_redis_lost_is_counted_once_by_the_books(books: Books) -> None:
+    """Redis was emptied while requests ran. Whether their lines were counted nobody could tell from Redis."""
+    await books.budget(10_000)
+    await books.ask("a")
+    await books.ask("b")
+    event = await books.booked("a")
+    await books.redis.flushall()
+    await books.ask("c")
+    assert await books.posted() == [(COST, 0, HELD)]
+    assert await books.quota.settle(event, 3) == "unknown"
+    assert await books.posted() == [(COST, 0, HELD)]
+    late = await books.booked("b")
+    for _ in range(3):
+        assert await books.quota.settle(late, 6) == "unknown"
+        assert await books.posted() == [(2 * COST, 0, HELD)]
+
+
+async def test_a_correction_reaches_the_count(books: Books) -> None:
+    """Complaint 23: what an administrator gives back can be spent at once; what is held stays held."""
+    await books.booked("a")
+    await books.budget(10_000)
+    await books.ask("b")
+    await correct(books.db, books.tenant, Correction("a", {Meter.OUTPUT: 0}, "c1"))
+    await books.quota.reseed(books.tenant)
+    assert await books.posted() == [(12, 0, HELD)]
+    for _ in range(2):
+        await books.quota.reseed(books.tenant)
+    assert await books.posted() == [(12, 0, HELD)]
+
+
+async def test_without_the_books_hard_budgets_fail_closed(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """503 for what may refuse; what only alerts refuses nobody."""
+    hard = await books.budget(10_000)
+
+    async def broken(*_: object) -> tuple[int, int]:
+        raise OperationalError("select", {}, OSError("gone"))
+
+    monkeypatch.setattr(quota_money, "spent", broken)
+    refusal = await books.ask("a")
+    assert isinstance(refusal, Refusal)
+    assert (refusal.code, refusal.retry) == ("overloaded", True)
+    await end_budget(books.db, books.redis, books.tenant, hard)
+    await books.budget(10_000, hard=False)
+    assert isinstance(await books.ask("a"), Admitted)
+    monkeypatch.undo()
+    assert isinstance(await books.ask("b"), Admitted)
+    assert await books.posted() == [(0, 0, HELD)]
+
+
+async def test_an_edit_reaches_answers_that_run(books: Books) -> None:
+    """Raised, overridden, lowered and ended: the next grant knows, without any admission between."""
+    budget = await books.budget(HELD)
+    await books.ask("a")
+
+    async def more(tokens: int) -> Extension:
+        return await books.quota.extend(books.tenant, "a", tokens)
+
+    assert (await more(512)).refusal is not None
+    budget = await books.budget(HELD + 512)
+    assert (await more(512)).granted == 512
+    assert (await more(513)).refusal is not None
+    later = await override_budget(books.db, books.redis, books.tenant, budget, 1 << 40, now_ms() + 600_000)
+    assert later is not None
+    assert (await more(1024)).granted == 1024
+    back = await override_budget(books.db, books.redis, books.tenant, later.id, None)
+    assert back is not None
+    assert (await more(1025)).refusal is not None
+    await end_budget(books.db, books.redis, books.tenant, back.id)
+    assert (await more(2048)).granted == 2048
+    await push_limits(books.db, books.redis, books.tenant)
+    await books.budget(HELD)
+    assert (await more(2049)).refusal is not None
+    assert await books.posted() == [(0, 0, HELD + 2 * (2048 - 256))]
+
+
+async def test_a_budget_that_was_away_counts_what_was_spent_meanwhile(books: Books) -> None:
+    """Ended and set again: every line that was booked is in it."""
+    budget = await books.budget(10_000)
+    await books.ask("a")
+    await end_budget(books.db, books.redis, books.tenant, budget)
+    books.book.changed(books.tenant)
+    assert isinstance(await books.ask("b"), Admitted)
+    for id, line in (("a", 3), ("b", 6)):
+        await books.quota.settle(await books.booked(id), line)
+    await books.budget(10_000)
+    assert isinstance(await books.ask("c"), Admitted)
+    assert await books.posted() == [(2 * COST, 0, HELD)]
+
+
+async def test_the_seed_is_one_state_of_the_books(books: Books) -> None:
+    """Lines are booked and settled while counts are read again and again: none is lost or counted twice."""
+    await books.budget(1 << 40)
+    await books.ask("first")
+    lines = 0
+    for at in range(8):
+        await books.ask(f"r{at}")
+    for at in range(8):
+        lines += 3
+        event = await books.booked(f"r{at}")
+        await asyncio.gather(
+            books.quota.settle(event, lines), books.quota.reseed(books.tenant), books.quota.settle(event)
+        )
+    assert await books.posted() == [(8 * COST, 0, HELD)]
+
+
+async def test_a_prepaid_tenant_without_credit_is_refused(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wallet's own code; its count begins with what the wallet has spent."""
+    await books.ask("warm")
+    rows = await books.book.rows(books.tenant, now_ms())
+
+    async def prepaid(*_: object) -> object:
+        return replace(rows, wallet=HELD + COST - 1, read_ms=now_ms())
+
+    async def of_wallet(*_: object) -> tuple[int, int]:
+        return COST, 0
+
+    monkeypatch.setattr(books.book, "rows", prepaid)
+    monkeypatch.setattr(quota_money, "spent", of_wallet)
+    refusal = await books.ask("a")
+    assert isinstance(refusal, Refusal)
+    assert (refusal.code, refusal.spent, refusal.remaining) == ("insufficient_quota", COST, HELD - 1)
