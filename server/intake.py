@@ -215,7 +215,7 @@ class Intake:
             pool=record.pool,
             fingerprint=record.fingerprint,
             input_tokens=len(prepared.prompt),
-            chunk_tokens=edge.settings.chunk_tokens,
+            chunk_tokens=min(edge.settings.chunk_tokens, prepared.sampling.max_tokens),
             deadline_ms=prepared.deadline_ms,
             prices=await edge.catalogue.prices(principal.tenant, record.name),
             limits=limits,
