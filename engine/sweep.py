@@ -12,17 +12,18 @@ from core.telemetry import logger
 from engine.queue import PoolQueue
 
 SWEEP_SECONDS = 10.0
+STALE_MS = 60_000
 IDS_MAX = 100
 
 log = logger(__name__)
 
 
-async def sweep(queue: PoolQueue, quota: Quota) -> int:
-    """Give back what one pool should have had for a minute and has not; how many that were."""
+async def sweep(queue: PoolQueue, quota: Quota, older_than_ms: int = STALE_MS) -> int:
+    """Give back what one pool should have had for so long and has not; how many that were."""
     swept = 0
     for tenant in sorted(await quota.open_tenants()):
         try:
-            stale = [id for id, pool in await quota.stale(tenant) if pool == queue.pool]
+            stale = [id for id, pool in await quota.stale(tenant, older_than_ms) if pool == queue.pool]
             for at in range(0, len(stale), IDS_MAX):
                 swept += await _sweep(queue, quota, tenant, stale[at : at + IDS_MAX])
         except ResponseError as error:  # its keys are not what they should be: the others must not suffer
