@@ -21,6 +21,7 @@ from billing.books import book_usage
 from billing.ended import CLAIM_IDLE_MS, Delivery, EndedStream
 from billing.ledger import LineKind
 from billing.ledger_tables import UsageLine
+from billing.noisy_watch import NoisyWatch
 from billing.posting import Assessed, Batch, Key, assess, conflicts, unstorable
 from billing.quota import Quota
 from billing.tables import UsageRow
@@ -271,6 +272,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
         log.info("biller ready", pools=pools)
         async with asyncio.TaskGroup() as group:
             group.create_task(reconciliation.watch(db, redis, settings, stop))
+            group.create_task(NoisyWatch(db, redis, settings).run(stop))
             group.create_task(Biller(db, redis, settings, pools).run(stop))
     finally:
         await redis.aclose()

@@ -103,6 +103,8 @@ class Settings(BaseSettings):
     keys_per_tenant_max: int = 1_000
     projects_per_tenant_max: int = 1_000
     users_per_tenant_max: int = 100_000
+    noisy_neighbours: Literal["off", "propose", "throttle"] = "propose"
+    noisy_check_seconds: float = 30.0
 
     # Alerts (docs/operations.md)
     smtp_host: str | None = None
@@ -124,6 +126,7 @@ class Settings(BaseSettings):
     worker_start_seconds_max: int = 1800
     worker_first_token_target_ms: int = 2_000
     worker_step_target_ms: int = 1_000
+    meter_cpu: bool = False
 
     @field_validator("home")
     @classmethod
