@@ -10,14 +10,8 @@
 --        {"conflict"}, {"seed", numbers of the money limits of which nothing is known}, or {"refused", refusal}.
 --        A refusal: kind of limit, its number, limit, left, spent, held, after_ms or -1
 local now = clock(ARGV[1])
+local TIDY = 8 -- what is past its deadline counts nothing; it is put away now and then
 local id, input, chunk = ARGV[3], tonumber(ARGV[13]), tonumber(ARGV[14])
-
-local function bound(dup, lefts, shadowed)
-  local record = call('HMGET', KEYS[1], 'pool', 'fp', 'prices', 'cancelled', 'granted', 'state')
-  return {
-    'ok', dup, record[1], record[2], record[3], tonumber(record[4]), tonumber(record[5]), record[6], lefts or {}, shadowed or {},
-  }
-end
 
 local known = call('HMGET', KEYS[1], 'state', 'hash', 'owner', 'attempt')
 if known[1] and known[1] ~= 'released' then
@@ -25,7 +19,9 @@ if known[1] and known[1] ~= 'released' then
     return {'conflict'}
   end
   -- The same attempt again is a retry of a call whose reply was lost, not a second sending.
-  return bound(known[4] == ARGV[2] and 0 or 1)
+  local dup = known[4] == ARGV[2] and 0 or 1
+  local record = call('HMGET', KEYS[1], 'pool', 'fp', 'prices', 'cancelled', 'granted')
+  return {'ok', dup, record[1], record[2], record[3], tonumber(record[4]), tonumber(record[5]), known[1], {}, {}}
 end
 
 local rates, concurrency, money, prices = unpack(cmsgpack.unpack(ARGV[18]))
@@ -52,8 +48,11 @@ for number, limit in ipairs(money) do
     unknown[#unknown + 1] = number
   end
   if limit[8] >= balance.rev then
-    balance.limit, balance.over, balance.till, balance.hard = limit[2], limit[3], limit[4], limit[5] and 1 or 0
-    balance.rev = limit[8]
+    local given = {limit = limit[2], over = limit[3], till = limit[4], hard = limit[5] and 1 or 0, rev = limit[8]}
+    for name, value in pairs(given) do
+      balance.edited = balance.edited or balance[name] ~= value
+      balance[name] = value
+    end
   end
   balances[number] = balance
 end
@@ -70,10 +69,16 @@ for number, limit in ipairs(money) do
 end
 
 -- Rates: a request above the burst is let in by a bucket of which nothing is used, and leaves it in debt.
-local levels, chunked = {}, #money > 0
+local levels, chunked, buckets = {}, #money > 0, {}
+if #rates > 0 then
+  for number, limit in ipairs(rates) do
+    buckets[number] = P .. limit[1]
+  end
+  buckets = call('MGET', unpack(buckets))
+end
 for number, limit in ipairs(rates) do
   local amount = taken(limit[2], 1, input, chunk)
-  local used, at, rate = used_of(limit[1], now)
+  local used, at, rate = used_of(buckets[number], now)
   local burst = limit[4] * UNIT
   if limit[3] == 0 then
     refuse(limit[5], -1, 'rate', number, 0, 0, 0, 0)
@@ -109,23 +114,25 @@ for number, limit in ipairs(rates) do
 end
 local leaves = int(tonumber(ARGV[16]) + tonumber(ARGV[17]))
 for number, limit in ipairs(concurrency) do
-  call('ZREMRANGEBYSCORE', P .. limit[1], '-inf', int(now))
+  if places[number] % TIDY == 0 then
+    call('ZREMRANGEBYSCORE', P .. limit[1], '-inf', int(now))
+  end
   call('ZADD', P .. limit[1], leaves, id)
   rest[#rest + 1] = places[number]
 end
 for number, limit in ipairs(money) do
   local balance = balances[number]
-  call('HSET', P .. limit[1], 'held', int(balance.held + cost), 'open', int(balance.open + 1),
-    'limit', int(balance.limit), 'over', int(balance.over), 'till', int(balance.till), 'hard', balance.hard,
-    'rev', int(balance.rev))
+  call('HSET', P .. limit[1], 'held', int(balance.held + cost), 'open', int(balance.open + 1))
+  if balance.edited then
+    call('HSET', P .. limit[1], 'limit', int(balance.limit), 'over', int(balance.over), 'till', int(balance.till),
+      'hard', balance.hard, 'rev', int(balance.rev))
+  end
   rest[#rest + 1] = math.max(0, left(balance, now) - cost)
 end
 
 -- Who may have cancelled it before it came: anyone's canceller, its key's, its user's.
-local cancelled = 0
-for _, canceller in ipairs({'*', 'k:' .. ARGV[9] .. ':' .. ARGV[10], 'u:' .. ARGV[9] .. ':' .. ARGV[11]}) do
-  cancelled = math.max(cancelled, call('SISMEMBER', KEYS[2], canceller))
-end
+local who = {'*', 'k:' .. ARGV[9] .. ':' .. ARGV[10], 'u:' .. ARGV[9] .. ':' .. ARGV[11]}
+local cancelled = math.max(unpack(call('SMISMEMBER', KEYS[2], unpack(who))))
 call('DEL', KEYS[2], KEYS[1])
 call('HSET', KEYS[1],
   'state', 'open', 'attempt', ARGV[2], 'hash', ARGV[4], 'owner', ARGV[5], 'pool', ARGV[6], 'fp', ARGV[7],
@@ -135,4 +142,4 @@ call('HSET', KEYS[1],
 call('ZREMRANGEBYSCORE', KEYS[3], '-inf', '(' .. int(now))
 call('ZADD', KEYS[3], leaves, id)
 call('ZADD', KEYS[4], int(now), id)
-return bound(0, rest, shadowed)
+return {'ok', 0, ARGV[6], ARGV[7], ARGV[8], cancelled, tonumber(granted), 'open', rest, shadowed}

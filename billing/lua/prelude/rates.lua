@@ -2,13 +2,13 @@
 -- of so many a minute gives back as many of these in a millisecond. A missing key: nothing is used.
 -- A limit on a rate is {key, what it counts, limit, burst, shadow}.
 local UNIT = 60000
-local REQUESTS, INPUT, OUTPUT, TOKENS = 1, 2, 3, 4
+local REQUESTS, INPUT, OUTPUT, TOKENS = 1, 2, 3, 4 -- what a limit may count
 local USED_MAX = 9007199254740991
 local IDLE_MS = 60000
 
 -- What is used now, as of when, and what flows back each millisecond (nil: nothing is used).
-local function used_of(key, now)
-  local used, at, rate = string.match(call('GET', P .. key) or '', '^(%d+):(%d+):(%d+)$')
+local function used_of(value, now)
+  local used, at, rate = string.match(value or '', '^(%d+):(%d+):(%d+)$')
   if not used then
     return 0, now, nil
   end
@@ -23,7 +23,8 @@ local function use(key, used, at, rate)
     return
   end
   local idle = rate > 0 and math.ceil(used / rate) + IDLE_MS or 60 * IDLE_MS
-  call('SET', P .. key, int(math.min(used, USED_MAX)) .. ':' .. int(at) .. ':' .. int(rate), 'PX', int(idle))
+  local value = string.format('%.0f:%.0f:%.0f', math.min(used, USED_MAX), at, rate)
+  call('SET', P .. key, value, 'PX', int(idle))
 end
 
 -- What a request takes of a limit: itself, its input, so many tokens of output.
@@ -43,7 +44,7 @@ local function adjust(rates, now, requests, input, output)
   for _, limit in ipairs(rates) do
     local amount = taken(limit[2], requests, input, output)
     if amount ~= 0 then
-      local used, at, rate = used_of(limit[1], now)
+      local used, at, rate = used_of(call('GET', P .. limit[1]), now)
       use(limit[1], used + amount, at, rate or limit[3])
     end
   end
