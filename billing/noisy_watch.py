@@ -192,9 +192,7 @@ async def read_spans(db: Database, start: int, end: int, settings: Settings, spa
     summed = (each.tokens, each.fresh, each.answered, each.lasted, each.lasted * each.tokens)
     sums = [func.sum(one) for one in summed]
     statement = (
-        sql_select(
-            each.pool, each.at, each.tenant_id, place, func.count(), *(func.sum(one) for one in summed)
-        )
+        sql_select(each.pool, each.at, each.tenant_id, place, func.count(), *sums)
         .group_by("pool", "at", "tenant_id", "place")
         .limit(GROUPS_MAX)
     )
