@@ -85,8 +85,8 @@ async def test_a_gateway_killed_between_admitting_and_enqueueing_leaves_nothing(
             await peer.send(id=id)
             assert (await peer.hear("accepted"))["dup"] is False
             assert (await peer.hear("end"))["reason"] == "stop"
+            await wait_until(lambda: _nothing_open(quota, site.tenant))
 
-        async def settled() -> bool:
-            return await quota.open_requests(site.tenant) == 0
 
-        await wait_until(settled)
+async def _nothing_open(quota: Quota, tenant: str) -> bool:
+    return await quota.open_requests(tenant) == 0
