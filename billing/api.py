@@ -29,6 +29,7 @@ from billing.limit_rows import (
 from billing.limits import UNLIMITED, Dimension, Limits, Mode, Scope
 from billing.money import to_display, to_text
 from billing.periods import Period, Window, window_at, zone_named
+from billing.pool_time import READY_GAP_MS_MAX, READY_INTERVALS_MAX
 from billing.price_book import pinned_prices
 from billing.prices import Counts, Line, Meter, counts_of, rate
 from billing.quota import Quota
@@ -75,6 +76,8 @@ __all__ = [
     "LIMITS_CHANGED",
     "MEANING",
     "PRIORITIES",
+    "READY_GAP_MS_MAX",
+    "READY_INTERVALS_MAX",
     "SCOPES",
     "TERMS_CHANGED",
     "UNLIMITED",

@@ -18,7 +18,8 @@ EVENTS_MAX = 64
 
 
 class DeviceHealth(msgspec.Struct, frozen=True):
-    """One GPU. None: this device does not tell. `ecc_uncorrected` counts since its driver was loaded."""
+    """One GPU. None: this device does not tell. `ecc_uncorrected` counts since its driver was loaded; `name`
+    is the maker's."""
 
     index: int
     uuid: str
@@ -28,6 +29,7 @@ class DeviceHealth(msgspec.Struct, frozen=True):
     lost: bool
     memory_used_mib: int | None
     memory_total_mib: int | None
+    name: str = ""
 
 
 class DeviceWatch:
@@ -123,6 +125,7 @@ class Devices:
             lost=self._is_lost(handle),
             memory_used_mib=memory.used >> 20 if memory else None,
             memory_total_mib=memory.total >> 20 if memory else None,
+            name=_text(ask(nvml.nvmlDeviceGetName, handle)),
         )
 
     def _is_lost(self, handle: Any) -> bool:
@@ -137,6 +140,11 @@ class Devices:
             return call(*arguments)
         except self._nvml.NVMLError:
             return None
+
+
+def _text(value: str | bytes | None) -> str:
+    """Older bindings answer in bytes."""
+    return value.decode() if isinstance(value, bytes) else value or ""
 
 
 class Reserved(msgspec.Struct, frozen=True):

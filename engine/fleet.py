@@ -1,10 +1,12 @@
 """What supervisors report of their workers, and the orders that operators leave for both. Decides nothing."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
+from billing.api import READY_GAP_MS_MAX, READY_INTERVALS_MAX
 from engine import keys
 from engine.devices import DeviceHealth
 from engine.queue import PoolQueue
@@ -14,6 +16,7 @@ REPORT_LEASE_MS = 5_000
 ORDER_KEEP_MS = 15_000
 
 REPORT = Script(FOLDER / "report.lua", [FOLDER / "prelude" / "base.lua"])
+READY = Script(FOLDER / "ready.lua", [FOLDER / "prelude" / "base.lua"])
 ORDER = Script(FOLDER / "order.lua", [FOLDER / "prelude" / "base.lua"])
 
 
@@ -57,6 +60,16 @@ class NodeReport(msgspec.Struct, frozen=True):
     devices_missing: str = ""
 
 
+class Heartbeat(msgspec.Struct, frozen=True):
+    """A place's worker, for the time in which its GPUs were ready. `device`: what is counted once."""
+
+    worker: str
+    state: SlotState
+    gpus: int
+    device: str
+    gpu_type: str
+
+
 class OrderKind(StrEnum):
     """DRAIN is obeyed by the worker itself, KILL by its supervisor."""
 
@@ -82,6 +95,16 @@ class Fleet:
     async def report(self, report: NodeReport) -> None:
         """Say how this supervisor's workers are; holds for REPORT_LEASE_MS."""
         await self._run(REPORT, report.supervisor, msgspec.json.encode(report), REPORT_LEASE_MS)
+
+    async def beat(self, heartbeats: Sequence[Heartbeat]) -> bool:
+        """Extend the ready time of these workers, where the pool agrees that they are ready. False: some of
+        it was not kept, because no biller has taken any for very long."""
+        facts = [
+            (each.worker, each.state.value, each.gpus, each.device, each.gpu_type) for each in heartbeats
+        ]
+        arguments = [argument for each in facts for argument in each]
+        reply = await self._run(READY, READY_GAP_MS_MAX, READY_INTERVALS_MAX, *arguments)
+        return int(reply) == 0
 
     async def leave(self, supervisor: str) -> None:
         """This supervisor has ended."""
@@ -112,5 +135,5 @@ class Fleet:
     def _key(self, name: str) -> str:
         return f"{{p:{self._pool}}}{name}"
 
-    async def _run(self, script: Script, *arguments: str | bytes | int) -> None:
-        await script(self._queue.redis, [keys.system(self._pool)], [0, *arguments])
+    async def _run(self, script: Script, *arguments: str | bytes | int) -> Any:
+        return await script(self._queue.redis, [keys.system(self._pool)], [0, *arguments])

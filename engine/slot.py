@@ -21,7 +21,7 @@ from core.telemetry import logger
 from engine import instruments, modesty
 from engine.backends.environment import usable_cpus
 from engine.devices import Assigned
-from engine.fleet import SlotReport, SlotState
+from engine.fleet import Heartbeat, SlotReport, SlotState
 from engine.queue import PoolQueue
 from engine.queue_types import WorkerView
 
@@ -39,6 +39,8 @@ BLIND_SECONDS = 5.0
 LOAD_RETRIES = 3
 ENGINE_DEAD = 70
 MIB = 1 << 20
+CPU = "cpu"
+MAKERS = frozenset({"nvidia", "tesla", "geforce"})
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,16 @@ class Slot:
             why=self._fault or self._why,
             gpu=self.gpu.device.index if self.gpu else None,
         )
+
+    def heartbeat(self) -> Heartbeat | None:
+        """What its ready time is counted by; None where it has no GPU and none are counted without."""
+        if self.gpu is not None:
+            device = self.gpu.device
+            return Heartbeat(self.worker, self._state, 1, device.uuid, gpu_type(device.name))
+        if not self._settings.meter_cpu:
+            return None
+        device = f"cpu-{quote(self._settings.node, safe='')}-{self._index}"
+        return Heartbeat(self.worker, self._state, 1, device, CPU)
 
     def _memory(self) -> int | None:
         """Now and then: it looks at every process of the node."""
@@ -270,6 +282,12 @@ class Slot:
         if self._settings.worker_threads is None and "OMP_NUM_THREADS" not in environment:
             environment["PARLEY_WORKER_THREADS"] = str(max(1, usable_cpus() // self._workers))
         return environment
+
+
+def gpu_type(name: str) -> str:
+    """How prices name a GPU: `h200` of `NVIDIA H200`. One that does not tell is `gpu`."""
+    words = "".join(char if char.isalnum() else " " for char in name.lower()).split()
+    return "-".join(word for word in words if word not in MAKERS) or "gpu"
 
 
 async def _stop(process: LeashedProcess) -> None:

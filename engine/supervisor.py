@@ -109,12 +109,19 @@ class Supervisor:
                 for slot in self._slots:
                     slot.look(views.get(slot.worker))
                 await self._fleet.report(self._report())
+                await self._beat()
                 self._log_health(views)
             except (RedisError, OSError) as error:
                 away.warning("report failed", error=type(error).__name__)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(REPORT_SECONDS):
                     await self._changed.wait()
+
+    async def _beat(self) -> None:
+        """Ready GPUs are metered by these heartbeats."""
+        heartbeats = [each for slot in self._slots if (each := slot.heartbeat()) and each.worker]
+        if heartbeats and not await self._fleet.beat(heartbeats):
+            away.warning("ready time is not kept: no biller takes it", pool=self._settings.pool)
 
     async def _look_at_devices(self) -> None:
         if self._devices is None:

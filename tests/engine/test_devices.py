@@ -133,6 +133,7 @@ def _nvml(**changes: Any) -> Any:
         "nvmlEventSetCreate": lambda: "events",
         "nvmlDeviceRegisterEvents": refuse,
         "nvmlEventSetWait_v2": lambda *_: events.pop(0) if events else refuse(),
+        "nvmlDeviceGetName": lambda _: b"NVIDIA H200",
         "nvmlDeviceGetMemoryInfo": lambda _: SimpleNamespace(used=5 << 20, total=9 << 20),
         "nvmlDeviceGetTemperature": lambda *_: 61,
         "nvmlDeviceGetTemperatureThreshold": lambda *_: 87,

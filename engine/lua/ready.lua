@@ -1,0 +1,63 @@
+#!lua flags=allow-oom
+-- ready(now, gap ms, intervals max, then for each worker: name, state, gpus, device, GPU type): heartbeats of a
+-- supervisor. Extends each worker's open interval of ready time in {p:POOL}ready, or opens one, or closes it. Ready: it
+-- takes work (its lease runs and it is not draining), or drains and still has some. Time is cut at full hours.
+-- An interval in which the server's clock went back waits until it is there again. Replies how many were not kept.
+local gap, most = tonumber(ARGV[2]), tonumber(ARGV[3])
+local HOUR = 3600000
+local intervals, open = P .. 'ready', P .. 'ready_open'
+local refused = 0
+
+local function alive(name)
+  local lease = call('ZSCORE', P .. 'workers', name)
+  return lease and tonumber(lease) > NOW
+end
+
+local function store(name, from, to, busy, rest)
+  call('HSET', intervals, int(from) .. ' ' .. name, int(to) .. ' ' .. int(busy) .. ' ' .. rest)
+  call('HSET', open, name, int(from))
+end
+
+local function current(name)
+  local from = call('HGET', open, name)
+  local value = from and call('HGET', intervals, from .. ' ' .. name)
+  if not value then
+    return nil
+  end
+  local to, busy, rest = string.match(value, '^(%d+) (%d+) (.*)$')
+  return tonumber(from), tonumber(to), tonumber(busy), rest
+end
+
+local function extend(name, busy_now, rest)
+  local from, to, busy, before = current(name)
+  if from and NOW < to then
+    return
+  end
+  if not from or NOW - to > gap or before ~= rest then
+    if call('HLEN', intervals) >= most then
+      refused = refused + 1
+    else
+      store(name, NOW, NOW, 0, rest)
+    end
+    return
+  end
+  local hour = from - from % HOUR + HOUR
+  if NOW > hour then
+    store(name, from, hour, busy + (busy_now and hour - to or 0), rest)
+    from, to, busy = hour, hour, 0
+  end
+  store(name, from, NOW, busy + (busy_now and NOW - to or 0), rest)
+end
+
+for at = 4, #ARGV, 5 do
+  local name, state, gpus, device, gpu_type = unpack(ARGV, at, at + 4)
+  local busy = call('SCARD', P .. 'claims:' .. name) > 0
+  local draining = state == 'draining' or call('HGET', P .. 'worker:' .. name, 'state') == 'draining'
+  local takes_work = state == 'ready' and not draining
+  if (takes_work or (draining and busy)) and alive(name) then
+    extend(name, busy, gpus .. ' ' .. (draining and 'draining' or 'ready') .. ' ' .. device .. ' ' .. gpu_type)
+  else
+    call('HDEL', open, name)
+  end
+end
+return refused
