@@ -136,7 +136,8 @@ class Balancer:
             self.carried[url] += 1
             client.join(side)
             return
-        client.transport.abort()
+        if client.transport is not None:  # it may have gone meanwhile
+            client.transport.abort()
 
 
 @asynccontextmanager

@@ -21,7 +21,9 @@ from chaos.balancer import Balancer, running_balancer
 from chaos.bench.session.ground import Ground, Running, ground
 from chaos.facts import Posted, Sums
 from core.database import Database
+from core.failpoints import CONSENT_VALUE
 from core.redis import Client, connect
+from core.tasks import end_tasks
 from engine.api import LogReader, PoolQueue, prepare_model, register_model
 
 VLLM_MODEL = "smollm2"
@@ -41,7 +43,8 @@ class Engine(StrEnum):
 class Plan:
     """How large an installation, and how its workers run. `forked`: see chaos/crew.py; `dtype`: of vLLM.
 
-    `settings` are fields of Settings, for every process."""
+    `settings` are fields of Settings, for every process. `failpoints`: where processes kill themselves
+    (core/failpoints.py, `POINT:n`); gateways and the biller are started again then, as workers always are."""
 
     engine: Engine = Engine.SCRIPTED
     workers: int = 4
@@ -51,6 +54,7 @@ class Plan:
     step_ms: float = 10.0
     dtype: str = "float32"
     settings: dict[str, object] = field(default_factory=dict[str, object])
+    failpoints: tuple[str, ...] = ()
 
 
 @dataclass
@@ -156,12 +160,22 @@ async def running_cluster(plan: Plan) -> AsyncGenerator[Cluster]:
             await register_model(database, folder, site.settings)
         redis = connect(site.settings)
         stack.push_async_callback(redis.aclose)
-        gateways = [await site.gateway(**changed) for _ in range(plan.gateways)]
-        await site.start(["-m", "core.cli", "biller"], **changed)
+        of_gateway, of_biller, of_worker = (
+            changed | _armed(plan, process) for process in ("gateway", "biller", "worker")
+        )
+        gateways = [await site.gateway(**of_gateway) for _ in range(plan.gateways)]
+        biller = await site.start(["-m", "core.cli", "biller"], **of_biller)
+        if plan.failpoints:
+            kept = [(biller, ["-m", "core.cli", "biller"], of_biller)]
+            for each in gateways:
+                port = int(each.url.rpartition(":")[2])
+                kept.append((each, ["-m", "core.cli", "gateway"], of_gateway | {"port": port}))
+            keeping = [asyncio.create_task(_keep(site, *each)) for each in kept]
+            stack.push_async_callback(end_tasks, keeping)
         workers = (
-            crew.forked(site, redis, plan.workers, **changed)
+            crew.forked(site, redis, plan.workers, **of_worker)
             if plan.forked
-            else crew.supervised(site, plan.workers, **changed)
+            else crew.supervised(site, plan.workers, **of_worker)
         )
         await stack.enter_async_context(workers)
         balancer = await stack.enter_async_context(running_balancer([each.url for each in gateways]))
@@ -172,6 +186,19 @@ async def running_cluster(plan: Plan) -> AsyncGenerator[Cluster]:
         queue, log = PoolQueue(redis, pool, site.settings), LogReader(redis, pool)
         first = Tenant(site.tenant, site.key)
         yield Cluster(plan, site, redis, queue, log, database, balancer, gateways, [first])
+
+
+def _armed(plan: Plan, process: str) -> dict[str, Any]:
+    """What makes a process of this name die at its failpoints."""
+    points = [point for point in plan.failpoints if point.startswith(f"{process}.")]
+    return {"failpoints": ",".join(points), "test_crashes": CONSENT_VALUE} if points else {}
+
+
+async def _keep(site: Ground, running: Running, arguments: list[str], settings: dict[str, Any]) -> None:
+    """Start the process again whenever it ends."""
+    while True:
+        await running.process.wait()
+        running = await site.start(arguments, **settings)
 
 
 def _engine_settings(plan: Plan) -> dict[str, object]:

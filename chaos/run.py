@@ -13,6 +13,7 @@ import uvloop
 from chaos import report, scenarios
 from chaos.bench.session.figures import json_option, progress
 from chaos.cluster import Engine, Plan
+from chaos.failpoints import failpoints
 from chaos.noisy import noisy_neighbour
 from chaos.oracle import judge
 from chaos.scenarios import Scenario
@@ -137,3 +138,4 @@ def _command(scenario: Scenario) -> click.Command:
 for _scenario in scenarios.ALL:
     run.add_command(_command(_scenario))
 run.add_command(noisy_neighbour)
+run.add_command(failpoints)
