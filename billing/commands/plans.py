@@ -91,12 +91,19 @@ def show_command(plan: str, as_json: bool) -> None:
 
 @plans_command.command("set-limit")
 @_plan
-@click.option("--dimension", type=click.Choice(list(Dimension)), required=True)
+@click.option("--dimension", type=click.Choice([each.value for each in Dimension]), required=True)
 @click.option("--limit", type=NUMBER_OR_NONE, required=True, help="`none`: the plan has no such limit.")
-@click.option("--scope", type=click.Choice(list(Scope)), default=Scope.TENANT, show_default=True)
+@click.option(
+    "--scope",
+    type=click.Choice([each.value for each in Scope]),
+    default=Scope.TENANT.value,
+    show_default=True,
+)
 @click.option("--model", default="*", show_default=True, help="Models that count: a pattern like llama-*.")
 @click.option("--burst", type=int, help="At once; by default as much as the limit.")
-@click.option("--mode", type=click.Choice(list(Mode)), default=Mode.ENFORCE, show_default=True)
+@click.option(
+    "--mode", type=click.Choice([each.value for each in Mode]), default=Mode.ENFORCE.value, show_default=True
+)
 @json_option
 def set_limit_command(
     plan: str,

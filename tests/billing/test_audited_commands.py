@@ -1,0 +1,255 @@
+"""Every command that changes something leaves its row in the audit log; every other one is named as such."""
+
+import asyncio
+import importlib
+import json
+import shutil
+import sqlite3
+import tomllib
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from billing.biller import post
+from billing.noisy_tables import NoisyFinding
+from billing.tenancy import find_tenant
+from billing.usage import encode
+from core.author import Author, acting_as
+from core.database import Database
+from tests.billing.events import an_event
+
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+READS = {
+    "audit list",
+    "audit verify",
+    "cost-centers list",
+    "keys list",
+    "limits list",
+    "limits show",
+    "noisy list",
+    "noisy show",
+    "plans list",
+    "plans show",
+    "prices commitments",
+    "prices show",
+    "prices what-if",
+    "projects list",
+    "quarantine list",
+    "tenants list",
+    "usage export",
+    "usage show",
+    "users list",
+}
+NO_ADMINISTRATION = {
+    "biller": "a process: what it books is in the ledger's own chain",
+    "db migrate": "makes the audit log",
+    "prices close-period": "books a month: a transaction in the ledger's own chain",
+    "reconcile": "compares books, and keeps what it found",
+    "usage rebuild": "makes sums again from lines; nothing that was said changes",
+}
+# What is typed, in this order, and the action that its last row must tell of. {name} is of Facts.
+STEPS = (
+    ("tenants create beta", "tenant.create"),
+    ("tenants set beta --time-zone Europe/Berlin", "tenant.set"),
+    ("tenants terms beta --weight 2", "terms.set"),
+    ("tenants close beta", "tenant.close"),
+    ("tenants reopen beta", "tenant.reopen"),
+    ("projects create --tenant beta research", "project.create"),
+    ("cost-centers create --tenant beta 4711", "cost_center.create"),
+    ("projects move --tenant beta research 4711", "project.move"),
+    ("projects close --tenant beta research", "project.close"),
+    ("projects reopen --tenant beta research", "project.reopen"),
+    ("users create --tenant beta alice", "user.create"),
+    ("users close --tenant beta alice", "user.close"),
+    ("users reopen --tenant beta alice", "user.reopen"),
+    ("keys create --tenant acme", "key.create"),
+    ("keys rotate --tenant acme {key}", "key.rotate"),
+    ("keys revoke --tenant acme {key}", "key.revoke"),
+    ("plans create gold --weight 2", "plan.create"),
+    ("plans set-limit gold --dimension concurrency --limit 4", "limit.set"),
+    ("plans assign beta gold", "tenant.assign_plan"),
+    ("plans end gold", "plan.end"),
+    ("prices import {prices}", "price.import"),
+    ("prices commit --tenant acme --amount 100", "commitment.create"),
+    ("limits set --tenant beta --scope tenant --dimension concurrency --limit 2", "limit.set"),
+    ("limits end --tenant beta {limit}", "limit.end"),
+    ("usage correct --tenant acme billed --cause c1 --output 9", "request.correct"),
+    ("quarantine accept {accepted} --reason why", "quarantine.accept"),
+    ("quarantine dismiss {dismissed} --reason why", "quarantine.dismiss"),
+    ("noisy accept {finding} --reason why", "noisy.accept"),
+    ("noisy dismiss {finding} --reason why", "noisy.dismiss"),
+)
+
+
+def leaves(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    """The commands below this one that do something themselves, by what is typed."""
+    if isinstance(command, click.Group):
+        for sub, each in sorted(command.commands.items()):
+            yield from leaves(f"{name} {sub}", each)
+    else:
+        yield name, command
+
+
+def of_billing() -> dict[str, click.Command]:
+    """All commands of this package."""
+    points = tomllib.loads(PROJECT.read_text())["project"]["entry-points"]["parley.commands"]
+    found: dict[str, click.Command] = {}
+    for name, place in points.items():
+        module, _, attribute = place.partition(":")
+        if module.startswith("billing."):
+            found |= dict(leaves(name, getattr(importlib.import_module(module), attribute)))
+    return found
+
+
+COMMANDS = of_billing()
+
+
+def named(line: str) -> str:
+    """The command of a line that is typed."""
+    return max((name for name in COMMANDS if f"{line} ".startswith(f"{name} ")), key=len, default=line)
+
+
+def test_every_command_is_known_to_change_something_or_not() -> None:
+    """A new command must say here what it leaves in the audit log, or that it only reads."""
+    stepped = {named(line) for line, _ in STEPS}
+    assert set(COMMANDS) - READS - set(NO_ADMINISTRATION) - stepped == set()
+    assert stepped & READS == set()
+
+
+class Office:
+    """An installation with the tenant acme, and what the steps need."""
+
+    def __init__(self, home: Path, redis_url: str) -> None:
+        self.home = home
+        self._environment = {"PARLEY_HOME": str(home), "PARLEY_REDIS_URL": redis_url}
+        self.facts: dict[str, str] = {}
+
+    def run(self, line: str) -> Result:
+        """Type a line, as Ann."""
+        name = named(line)
+        arguments = line.removeprefix(name).split()
+        with acting_as(Author("Ann, ticket 7", "command")):
+            return CliRunner().invoke(COMMANDS[name], arguments, env=self._environment)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """All rows of the audit log as (action, author, source), oldest first."""
+        with closing(sqlite3.connect(self.home / "parley.db")) as connection:
+            return connection.execute(
+                "SELECT action, author, source FROM audit_log ORDER BY rowid"
+            ).fetchall()
+
+    def on_database(self, action: Callable[[Database], Awaitable[None]]) -> None:
+        """Run something on the database."""
+
+        async def run() -> None:
+            database = Database(f"sqlite+aiosqlite:///{self.home / 'parley.db'}")
+            try:
+                await action(database)
+            finally:
+                await database.close()
+
+        asyncio.run(run())
+
+
+async def prepare(database: Database, facts: dict[str, str]) -> None:
+    """A billed request, two events that are held back, and a finding."""
+    tenant = await find_tenant(database, "acme")
+    assert tenant is not None
+    await post(database, "default", [encode(an_event("billed", tenant.tenant_id))])
+    for name in ("accepted", "dismissed"):
+        wrong = msgspec.structs.replace(an_event(name, tenant.tenant_id), cost_nano=1)
+        batch, _ = await post(database, "default", [encode(wrong)])
+        facts[name] = batch.held[0].event_sha256
+    finding = NoisyFinding(
+        tenant_id=tenant.tenant_id,
+        id="f1",
+        pool="default",
+        opened_ms=1,
+        updated_ms=1,
+        share_permille=900,
+        fair_permille=500,
+        used_tokens=1,
+        others_wait_ms=2,
+        baseline_wait_ms=1,
+        slots_max=4,
+        proposal={"slots": 1, "kv_tokens": 1, "workers": 1},
+    )
+    async with database.transaction() as session:
+        session.add(finding)
+    facts["finding"] = "f1"
+
+
+@pytest.fixture
+def office(home: Path, redis_url: str, sqlite_template: Path) -> Office:
+    """Ready for the steps."""
+    shutil.copy(sqlite_template, home / "parley.db")
+    made = Office(home, redis_url)
+    assert made.run("tenants create acme").exit_code == 0
+    made.facts["prices"] = str(home / "prices.toml")
+    Path(made.facts["prices"]).write_text(
+        'book = "silver"\n[models."*"]\ninput = "0.20"\ncached_input = "0.05"\noutput = "0.80"\n'
+    )
+    made.on_database(lambda database: prepare(database, made.facts))
+    return made
+
+
+def test_each_command_that_changes_something_leaves_a_row(office: Office) -> None:
+    """Who did what is known of all that is enforced, billed or let in. In the end everybody's chains are
+    whole; and one that was deleted with its head is missed by who kept what was printed."""
+    for line, action in STEPS:
+        if named(line) not in COMMANDS:
+            continue
+        before = len(office.rows())
+        result = office.run(line.format(**office.facts) + (" --json" if _has_json(line) else ""))
+        assert result.exit_code == 0, (line, result.output, result.exception)
+        added = office.rows()[before:]
+        assert [row[0] for row in added][-1:] == [action], (line, added)
+        assert {row[1:] for row in added} == {("Ann, ticket 7", "command")}, (line, added)
+        _keep(office.facts, line, result)
+    verified = office.run("audit verify --json")
+    assert verified.exit_code == 0, verified.output
+    changes = sum(json.loads(row)["changes"] for row in verified.stdout.splitlines())
+    listed = office.run("audit list --json --limit 10000").stdout.splitlines()
+    assert changes == len(listed) == len(office.rows())
+    kept = office.home / "kept.json"
+    kept.write_text(verified.stdout)
+    with closing(sqlite3.connect(office.home / "parley.db")) as connection, connection:
+        connection.execute("DELETE FROM audit_log WHERE tenant_id = ''")
+        connection.execute("DELETE FROM audit_head WHERE tenant_id = ''")
+    assert office.run("audit verify").exit_code == 0  # the database alone cannot tell
+    cut = office.run(f"audit verify --kept {kept}")
+    assert (cut.exit_code, "(platform): change" in cut.stderr) == (1, True)
+
+
+def test_a_command_that_only_reads_leaves_none(office: Office) -> None:
+    """And neither does one that is refused."""
+    before = office.rows()
+    for line in (
+        "tenants list",
+        "keys list --tenant acme",
+        "plans list",
+        "noisy list --all",
+        "noisy show f1",
+    ):
+        assert office.run(line).exit_code == 0, line
+    assert office.run("tenants create acme").exit_code != 0
+    assert office.run("keys revoke --tenant acme nothing").exit_code != 0
+    assert office.rows() == before
+
+
+def _has_json(line: str) -> bool:
+    return any(parameter.name == "as_json" for parameter in COMMANDS[named(line)].params)
+
+
+def _keep(facts: dict[str, str], line: str, result: Result) -> None:
+    """What later steps name."""
+    if line.startswith("keys create"):
+        facts["key"] = json.loads(result.stdout)["key"]
+    if line.startswith("limits set"):
+        facts["limit"] = json.loads(result.stdout)["limit"]
