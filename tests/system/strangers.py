@@ -57,6 +57,8 @@ class Victim:
         assert view.status == "running"
 
 
+LATE_SECONDS = 0.2
+
 # What a stranger may try; each returns what it got to see.
 
 
@@ -66,7 +68,7 @@ async def attach(site: Site, key: str, owned: Owned) -> list[Any]:
         for _, id in owned:
             for fields in ({"o": 0}, {"o": 2}, {"o": 2, "epoch": 1}, {"o": 10**6, "epoch": 7}):
                 await peer.tell("attach", id=id, **fields)
-        return await all_frames(peer)
+        return await all_frames(peer, 4 * len(list(owned)))
 
 
 async def cancel(site: Site, key: str, owned: Owned) -> list[Any]:
@@ -74,7 +76,7 @@ async def cancel(site: Site, key: str, owned: Owned) -> list[Any]:
     async with site.welcomed(key) as peer:
         for _, id in owned:
             await peer.tell("cancel", id=id)
-        return await all_frames(peer)
+        return await all_frames(peer, len(list(owned)))
 
 
 async def detach_and_ack(site: Site, key: str, owned: Owned) -> list[Any]:
@@ -118,19 +120,18 @@ async def converse(site: Site, key: str, owned: Owned) -> list[Any]:
 PROBES = [attach, cancel, detach_and_ack, resume_requests, resume_token, converse]
 
 
-async def all_frames(peer: Peer) -> list[Frame]:
-    """Everything the server has to say to what was asked so far."""
-    await peer.tell("ping", ts=7)
-    frames: list[Frame] = []
-    while True:
-        frame = await peer.hear()
-        frames.append(frame)
-        if frame["t"] == "pong":
-            break
-    answers = sum(1 for frame in frames if frame["t"] != "pong")
-    with_late = [*frames]
-    await asyncio.sleep(0.1 if not answers else 0.3)
+async def all_frames(peer: Peer, answers: int = 0) -> list[Frame]:
+    """Everything the server has to say to what was asked so far: `answers` at least, and what is late."""
+    frames = [await hear_answer(peer) for _ in range(answers)]
+    await asyncio.sleep(LATE_SECONDS)
     await peer.tell("ping", ts=8)
     while (frame := await peer.hear()) != {"t": "pong", "ts": 8}:
-        with_late.append(frame)
-    return with_late
+        frames.append(frame)
+    return frames
+
+
+async def hear_answer(peer: Peer) -> Frame:
+    """The next frame that is not a beat of the connection."""
+    while (frame := await peer.hear())["t"] in ("ping", "pong"):
+        pass
+    return frame

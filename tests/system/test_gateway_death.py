@@ -80,7 +80,7 @@ async def test_all_streams_go_on_when_a_gateway_dies(pair: Fleet):
         clients = await clients_of(stack, balancer.url, pair.site.key, CLIENTS)
         answers = await start(clients, STREAMS_EACH, LONG)
         reading = asyncio.create_task(finish(answers))
-        await wait_until(lambda: min(len(answer.text) for answer in answers) > TOKENS // 5)
+        await wait_until(lambda: min(len(answer.text) for answer in answers) > TOKENS // 5, 30)
         pair.gateways[0].signal(signal.SIGKILL)
         ends = await reading
         assert {(end.reason, end.usage.output) for end in ends} == {("length", TOKENS)}
@@ -97,7 +97,7 @@ async def test_both_gateways_may_die_in_turn(pair: Fleet):
         answers = await start(clients, 5, LONG)
         reading = asyncio.create_task(finish(answers))
         for gateway in list(pair.gateways):
-            await wait_until(lambda: min(len(answer.text) for answer in answers) > 0)
+            await wait_until(lambda: min(len(answer.text) for answer in answers) > 0, 30)
             gateway.signal(signal.SIGKILL)
             started = await pair.start()
             await wait_until(lambda port=started.port: port in balancer.ready)
