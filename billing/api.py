@@ -50,6 +50,7 @@ from billing.quota_types import (
 )
 from billing.reconciliation import Reconciliation
 from billing.reports import GroupBy, Usage, usage_in
+from billing.shadow_counts import count_shadowed
 from billing.tables import ApiKey, PoolTerms, Project, Tenant
 from billing.tenancy import (
     ACCESS_CHANGED,
@@ -121,6 +122,7 @@ __all__ = [
     "UsageOwner",
     "Window",
     "authenticate_key",
+    "count_shadowed",
     "counts_of",
     "create_key",
     "create_project",

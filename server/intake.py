@@ -6,6 +6,7 @@ again, completes.
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import msgspec
 from opentelemetry import trace
 from opentelemetry.propagate import inject
+from redis.exceptions import RedisError
 
 from billing.api import (
     Admission,
@@ -23,6 +25,7 @@ from billing.api import (
     Remaining,
     Standing,
     UsageOwner,
+    count_shadowed,
     find_project,
 )
 from core.clock import now_ms
@@ -224,9 +227,18 @@ class Intake:
         if isinstance(admitted, Refusal):
             instruments.limit_refused(admitted)
             raise Refused(of_queue(admitted))
-        for refused in admitted.shadowed:
-            instruments.limit_refused(refused, shadow=True)
+        if admitted.shadowed:
+            await self._count_shadowed(principal.tenant, admitted.shadowed)
         return admitted
+
+    async def _count_shadowed(self, tenant: str, refusals: Sequence[Refusal]) -> None:
+        """What limits in shadow mode would have answered. It holds nothing up that goes wrong."""
+        for refused in refusals:
+            instruments.limit_refused(refused, shadow=True)
+        try:
+            await count_shadowed(self._edge.redis, tenant, refusals)
+        except (RedisError, OSError) as error:
+            log.warning("shadow refusals not counted", error=type(error).__name__)
 
     async def _enqueue(
         self, principal: Principal, prepared: Prepared, admitted: Admitted
