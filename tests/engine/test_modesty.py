@@ -21,7 +21,7 @@ time.sleep(60)
 
 
 def share(pid: int) -> int | None:
-    """The nice value of a session: "/autogroup-25 nice 10"; None where a process is in the system's own group,
+    """The nice value of a session: "/autogroup-25 nice 10"; None where a process is in the system's own one,
     as everything is that began without a session (a container's first process and what it starts)."""
     words = Path(f"/proc/{pid}/autogroup").read_text().split()
     return int(words[-1]) if words else None
