@@ -5,7 +5,7 @@ While SQL does not answer, what was read last goes on to hold; a tenant that was
 
 import asyncio
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlalchemy.exc import DBAPIError
 from sqlmodel import col, or_, select
@@ -24,6 +24,7 @@ away = Seldom(log)
 
 KEPT_MS = 5_000
 TENANTS_MAX = 10_000
+FACTS_MAX = 10_000
 RETRY_MS = 1_000
 
 
@@ -32,6 +33,7 @@ class _Kept:
     rows: TenantRows
     read_ms: int
     good: bool = True
+    limits: dict[Facts, Limits] = field(default_factory=dict[Facts, Limits])
 
 
 class LimitBook:
@@ -46,7 +48,15 @@ class LimitBook:
         self, tenant: str, project: str, key: str, user: str, model: str, now_ms: int
     ) -> Limits:
         """What applies to a request accepted now. Raises Refused `overloaded` where that cannot be known."""
-        return limits_of(await self.rows(tenant, now_ms), Facts(tenant, project, key, user, model), now_ms)
+        rows = await self.rows(tenant, now_ms)
+        facts = Facts(tenant, project, key, user, model)
+        kept = self._kept[tenant].limits
+        limits = kept.get(facts)
+        if limits is None or any(now_ms >= each.window.end_ms for each in limits.money):
+            if len(kept) >= FACTS_MAX:
+                kept.clear()
+            limits = kept[facts] = limits_of(rows, facts, now_ms)
+        return limits
 
     async def rows(self, tenant: str, now_ms: int) -> TenantRows:
         """A tenant's open rows, at most KEPT_MS old while SQL answers."""

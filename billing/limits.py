@@ -9,14 +9,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from functools import cached_property, lru_cache
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
+
+import msgspec
 
 from billing.limit_tables import Budget, QuotaPolicy
 from billing.periods import FIRST_MS, LAST_MS, Period, Window, window_at
 from billing.tables import PLATFORM
 
 LIMIT_NANO_MAX = 4_000_000_000_000_000  # 4,000,000 USD: what a Lua number still counts exactly, twice over
+KEYS_KEPT = 50_000
 UNITS_MAX = 100_000_000_000  # sixty-thousandths of it stay below 2^53
 TOKENS_MAX = 1 << 33
 WALLET = "wallet"
@@ -31,6 +35,9 @@ class Dimension(StrEnum):
     OUTPUT = "output_tokens_per_minute"
     TOKENS = "tokens_per_minute"
     CONCURRENCY = "concurrency"
+
+
+COUNTS = {Dimension.REQUESTS: 1, Dimension.INPUT: 2, Dimension.OUTPUT: 3, Dimension.TOKENS: 4}
 
 
 class Scope(StrEnum):
@@ -125,6 +132,43 @@ class Limits:
 
     units: tuple[UnitLimit, ...] = ()
     money: tuple[MoneyLimit, ...] = ()
+
+    @cached_property
+    def rates(self) -> list[UnitLimit]:
+        """The limits on rates, in the order of the scripts."""
+        return [each for each in self.units if each.dimension is not Dimension.CONCURRENCY]
+
+    @cached_property
+    def concurrency(self) -> list[UnitLimit]:
+        """The limits on what may be open at once, in the order of the scripts."""
+        return [each for each in self.units if each.dimension is Dimension.CONCURRENCY]
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """All that is counted."""
+        return [each.key for each in (*self.units, *self.money)]
+
+    @cached_property
+    def packed(self) -> bytes:
+        """The three lists of limits as admit.lua reads them, in msgpack one behind the other."""
+        rates = [
+            (each.key, COUNTS[each.dimension], each.limit, each.burst, each.shadow) for each in self.rates
+        ]
+        concurrency = [(each.key, each.limit, each.shadow) for each in self.concurrency]
+        money = [
+            (
+                each.key,
+                each.limit_nano,
+                each.override_nano or 0,
+                each.override_until_ms if each.override_nano is not None else 0,
+                each.hard,
+                each.shadow,
+                each.window.end_ms,
+                each.revision,
+            )
+            for each in self.money
+        ]
+        return b"".join(msgspec.msgpack.encode(part) for part in (rates, concurrency, money))
 
 
 UNLIMITED = Limits()
@@ -222,5 +266,6 @@ def _applies(scope: str, scope_id: str, facts: Facts) -> bool:
     return own != "" and scope_id in ("", own)
 
 
+@lru_cache(maxsize=KEYS_KEPT)
 def _key(*parts: str) -> str:
     return ":".join(quote(part, safe="~") for part in parts)

@@ -116,7 +116,7 @@ class Quota:
     async def _try(self, a: Admission, attempt: str) -> Admitted | Refusal | list[int]:
         """The answer, or the numbers of the money limits of which Redis knows nothing."""
         tag = _tag(a.tenant)
-        of_limits = [tag + limit.key for limit in (*a.limits.units, *a.limits.money)]
+        of_limits = [tag + key for key in a.limits.keys]
         keys = [_rq(a.tenant, a.id), _mark(a.tenant, a.id), _open(a.tenant), _live(a.tenant), *of_limits]
         prices = msgspec.msgpack.encode(a.prices)
         who = (a.id, a.body_hash, _owner(a))

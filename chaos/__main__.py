@@ -8,6 +8,7 @@ from chaos.bench.interactive import interactive
 from chaos.bench.noisy import noisy
 from chaos.bench.prefill import prefill
 from chaos.bench.queue import queue
+from chaos.bench.quotas import quotas
 from chaos.bench.seams import seams
 from chaos.bench.session.cancel import cancel
 from chaos.bench.session.capacity import sessions
@@ -41,6 +42,7 @@ bench.add_command(start)
 bench.add_command(seams)
 bench.add_command(posting)
 bench.add_command(month_view)
+bench.add_command(quotas)
 bench.add_command(relay)
 bench.add_command(sessions)
 bench.add_command(wire)

@@ -1,7 +1,6 @@
 """What the tenant slot reads from the books: cold counts, lost Redis, corrections; SQLite and Postgres."""
 
 import asyncio
-from dataclasses import replace
 
 import msgspec
 import pytest
@@ -18,10 +17,12 @@ from billing.limit_seeds import spent
 from billing.limits import MoneyLimit, Scope
 from billing.periods import Window
 from billing.prices import Meter
+from billing.purse import GrantKind
 from billing.quota import Quota
 from billing.quota_types import Admission, Admitted, Extension
 from billing.tenancy import create_tenant
 from billing.usage import UsageEvent, UsageOwner, encode
+from billing.wallets import NewGrant, grant
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refusal
@@ -242,21 +243,24 @@ async def test_the_seed_is_one_state_of_the_books(books: Books) -> None:
     assert await books.posted() == [(8 * COST, 0, HELD)]
 
 
-async def test_a_prepaid_tenant_without_credit_is_refused(
-    books: Books, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The wallet's own code; its count begins with what the wallet has spent."""
-    await books.ask("warm")
-    rows = await books.book.rows(books.tenant, now_ms())
-
-    async def prepaid(*_: object) -> object:
-        return replace(rows, wallet=HELD + COST - 1, read_ms=now_ms())
-
-    async def of_wallet(*_: object) -> tuple[int, int]:
-        return COST, 0
-
-    monkeypatch.setattr(books.book, "rows", prepaid)
-    monkeypatch.setattr(quota_money, "spent", of_wallet)
-    refusal = await books.ask("a")
+async def test_a_prepaid_tenant_spends_its_credit_and_no_more(books: Books) -> None:
+    """The wallet has its own code; credit that is put in reaches the answer that waits for it."""
+    credit = NewGrant(GrantKind.PAID, HELD + COST, "first")
+    await grant(books.db, books.tenant, credit)
+    await books.booked("old")
+    assert isinstance(await books.ask("a"), Admitted)
+    refusal = await books.ask("b")
     assert isinstance(refusal, Refusal)
-    assert (refusal.code, refusal.spent, refusal.remaining) == ("insufficient_quota", COST, HELD - 1)
+    assert (refusal.code, refusal.dimension, refusal.spent, refusal.held, refusal.remaining) == (
+        "insufficient_quota",
+        "wallet",
+        COST,
+        HELD,
+        0,
+    )
+    answer = await books.quota.extend(books.tenant, "a", 512)
+    assert answer.refusal is not None
+    assert answer.refusal.code == "insufficient_quota"
+    await grant(books.db, books.tenant, NewGrant(GrantKind.PROMO, 2 * 100, "second"))
+    await push_limits(books.db, books.redis, books.tenant)
+    assert (await books.quota.extend(books.tenant, "a", 256 + 64)).granted == 256 + 64
