@@ -7,23 +7,34 @@ runs judge by the same functions.
 import asyncio
 import secrets
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, WatchError
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import col, select
 
 from billing import instruments
+from billing.audit_log import record
 from billing.compared import Check, Compared, State
-from billing.quota import Quota
-from billing.reconciliation_books import BOOK_CHECKS, compare_books
+from billing.quota import Quota, posted_key
+from billing.reconciliation_books import BOOK_CHECKS, compare_audit, compare_books, compare_derived
 from billing.reconciliation_pools import compare_engines, store_engine_hours
-from billing.reconciliation_slots import Streams, compare_holds, look_at_streams, posted_sums, slot_sums
+from billing.reconciliation_slots import (
+    Streams,
+    compare_budgets,
+    compare_holds,
+    look_at_streams,
+    posted_sums,
+    slot_fields,
+    slot_sums,
+)
 from billing.reconciliation_tables import ReconItem
 from billing.tables import PLATFORM
 from billing.tenancy import list_tenants
 from core.clock import now_ms
 from core.database import Database
+from core.errors import bad_request
 from core.pools import known_pools
 from core.redis import Client
 from core.settings import Settings
@@ -46,7 +57,7 @@ class Reconciliation:
         self._db = db
         self._redis = redis
         self._settings = settings
-        self._quota = Quota(redis, settings)
+        self._quota = Quota(redis, settings, db)
 
     async def run(
         self, checks: Collection[Check] = EVERYTHING, tenant_id: str | None = None, whole: bool = False
@@ -60,9 +71,38 @@ class Reconciliation:
             for each in tenants:
                 compared += await self._of_tenant(each, checks, whole)
         if tenant_id is None:
+            if Check.R7 in checks:
+                compared.append(await compare_audit(self._db, PLATFORM, now_ms(), whole))
             for pool in sorted(await self._pools()):
                 compared += await self._of_pool(pool, checks)
         return await remember(self._db, compared, checks, tenant_id, now_ms())
+
+    async def repair(self, tenant_id: str) -> list[Compared]:
+        """Make what Redis has posted of a tenant what the books say, after it lost data; R4 then.
+
+        Raises Refused while anything of it is under way: what is not in the books yet would be lost."""
+        refused = bad_request("usage is on its way into the books: try again in a moment")
+        client: Any = self._redis
+        async with client.pipeline(transaction=True) as pipeline:
+            await pipeline.watch(posted_key(tenant_id))
+            before = await self._streams()
+            compared, sums = await compare_books(self._db, tenant_id, now_ms(), whole=True)
+            if any(each.difference for each in compared):
+                raise bad_request("the books themselves are wrong: see R1, R2 and R7")
+            after = await self._streams()
+            if after.unread or after.last_ids != before.last_ids:
+                raise refused
+            pipeline.multi()
+            fields = {each.field: each.wanted for each in slot_fields(sums)}
+            pipeline.hset(posted_key(tenant_id), mapping=fields)
+            try:
+                await pipeline.execute()
+            except WatchError as error:
+                raise refused from error
+        await self._quota.reseed(tenant_id)
+        async with self._db.transaction() as session:
+            await record(session, tenant_id, "reconciliation.repair", tenant_id, None, fields)
+        return await self.run({Check.R4}, tenant_id)
 
     async def _of_pool(self, pool: str, checks: Collection[Check]) -> list[Compared]:
         compared: list[Compared] = []
@@ -88,16 +128,21 @@ class Reconciliation:
                 break
             await asyncio.sleep(LOOK_SECONDS)
             compared, found = await self._books_and_slot(tenant_id, whole=False)
-        return [*compared, *found]
+        return [*compared, *found, await compare_audit(self._db, tenant_id, now_ms(), whole)]
 
     async def _books_and_slot(self, tenant_id: str, whole: bool) -> tuple[list[Compared], list[Compared]]:
+        """What only the books say, and what is compared with them: that waits while anything is under way."""
+        now = now_ms()
         before, slot_before = await self._streams(), await slot_sums(self._redis, tenant_id)
-        compared, sums = await compare_books(self._db, tenant_id, now_ms(), whole)
+        compared, sums = await compare_books(self._db, tenant_id, now, whole)
+        budgets = await compare_budgets(self._db, self._quota, tenant_id, now)
+        derived = await compare_derived(self._db, tenant_id)
         slot, after = await slot_sums(self._redis, tenant_id), await self._streams()
         moved = slot != slot_before or after.last_ids != before.last_ids
         now = now_ms()
         waiting = after.waiting(now) or before.waiting(now) or ("requests end now" if moved else "")
-        return compared, posted_sums(tenant_id, sums, slot, waiting)
+        found = [*posted_sums(tenant_id, sums, slot), *budgets, *derived]
+        return compared, [replace(each, waiting=waiting if each.difference else "") for each in found]
 
     async def _streams(self) -> Streams:
         return await look_at_streams(self._redis, await self._pools())

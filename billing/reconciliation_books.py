@@ -10,11 +10,17 @@ from sqlalchemy import select
 from sqlmodel import col, func
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from billing.audit_verify import verify_log
+from billing.budgets import budget_faults
 from billing.compared import BookSums, Check, Compared, chain, lines_and_revenue, receivable
 from billing.ledger_tables import LedgerEntry, LedgerHead, LedgerTxn, UsageLine
 from billing.reconciliation_tables import ReconMark
 from billing.verify import Verified, follow_chain
+from billing.wallet_proof import wallet_faults
 from core.database import Database
+
+LEDGER = "ledger"
+AUDIT = "audit"
 
 
 async def compare_books(
@@ -25,17 +31,16 @@ async def compare_books(
     How far they were found whole is kept; nothing is kept of books in which anything is wrong."""
     async with db.session() as session:
         head = await session.get(LedgerHead, tenant_id) or LedgerHead(tenant_id=tenant_id)
-        mark = None if whole else await session.get(ReconMark, tenant_id)
-        mark = mark or ReconMark(tenant_id=tenant_id, sums={})
+        mark = await _mark(session, tenant_id, LEDGER, whole)
         before = msgspec.convert(mark.sums, BookSums)
         sums = before.plus(await _sums_between(session, mark, head))
         found = Verified(tenant_id)
-        await follow_chain(session, head, found, mark.txn_seq, mark.sha256)
+        await follow_chain(session, head, found, mark.seq, mark.sha256)
     compared = [*lines_and_revenue(tenant_id, sums), receivable(tenant_id, sums)]
     faults = found.faults
-    compared.append(chain(tenant_id, "ledger", len(faults), faults[0] if faults else ""))
-    if not any(each.difference for each in compared) and head.txn_seq > mark.txn_seq:
-        await _keep(db, head, sums, now_ms)
+    compared.append(chain(tenant_id, LEDGER, len(faults), faults[0] if faults else ""))
+    if not any(each.difference for each in compared) and head.txn_seq > mark.seq:
+        await _keep(db, _mark_at(head, sums, now_ms))
     return compared, sums
 
 
@@ -63,7 +68,7 @@ async def _sums_between(session: AsyncSession, mark: ReconMark, head: LedgerHead
         )
         .where(
             col(LedgerEntry.tenant_id) == tenant,
-            col(LedgerEntry.txn_seq) > mark.txn_seq,
+            col(LedgerEntry.txn_seq) > mark.seq,
             col(LedgerEntry.txn_seq) <= head.txn_seq,
         )
         .group_by(col(LedgerTxn.kind), col(LedgerEntry.account))
@@ -79,18 +84,50 @@ async def _sums_between(session: AsyncSession, mark: ReconMark, head: LedgerHead
     return sums
 
 
-async def _keep(db: Database, head: LedgerHead, sums: BookSums, now_ms: int) -> None:
+async def compare_audit(db: Database, tenant_id: str, now_ms: int, whole: bool = False) -> Compared:
+    """R7 of the record of what administrators did. PLATFORM: what belongs to no tenant."""
+    async with db.session() as session:
+        mark = await _mark(session, tenant_id, AUDIT, whole)
+    found = await verify_log(db, tenant_id, mark.seq, mark.sha256)
+    if found.rows and not found.faults:
+        seq = mark.seq + found.rows
+        kept = ReconMark(tenant_id=tenant_id, chain=AUDIT, seq=seq, sha256=found.sha256, sums={})
+        kept.verified_ms = now_ms
+        await _keep(db, kept)
+    faults = found.faults
+    return chain(tenant_id, AUDIT, len(faults), faults[0] if faults else "")
+
+
+async def compare_derived(db: Database, tenant_id: str) -> list[Compared]:
+    """What is kept beside the books, wallets and budgets' sums, against them. Not while they are written."""
+    wallet, budgets = await wallet_faults(db, tenant_id), await budget_faults(db, tenant_id)
+    return [
+        chain(tenant_id, name, len(faults), faults[0] if faults else "")
+        for name, faults in (("wallet", wallet), ("budgets", budgets))
+    ]
+
+
+async def _mark(session: AsyncSession, tenant_id: str, chain_name: str, whole: bool) -> ReconMark:
+    """How far the chain was found whole; its beginning where it is to be read whole."""
+    mark = None if whole else await session.get(ReconMark, (tenant_id, chain_name))
+    return mark or ReconMark(tenant_id=tenant_id, chain=chain_name, sums={})
+
+
+def _mark_at(head: LedgerHead, sums: BookSums, now_ms: int) -> ReconMark:
+    return ReconMark(
+        tenant_id=head.tenant_id,
+        chain=LEDGER,
+        seq=head.txn_seq,
+        line_seq=head.line_seq,
+        sha256=head.sha256,
+        sums=msgspec.to_builtins(sums),
+        verified_ms=now_ms,
+    )
+
+
+async def _keep(db: Database, mark: ReconMark) -> None:
     async with db.transaction() as session:
-        await session.merge(
-            ReconMark(
-                tenant_id=head.tenant_id,
-                txn_seq=head.txn_seq,
-                line_seq=head.line_seq,
-                sha256=head.sha256,
-                sums=msgspec.to_builtins(sums),
-                verified_ms=now_ms,
-            )
-        )
+        await session.merge(mark)
 
 
 BOOK_CHECKS = frozenset({Check.R1, Check.R2, Check.R7})

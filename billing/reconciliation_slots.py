@@ -7,17 +7,22 @@ once the streams are drained. Reads only.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from redis.exceptions import ResponseError
 from sqlmodel import col, select
 
+from billing.budget_sums import Counted
+from billing.budgets import spent
 from billing.compared import BookSums, Check, Compared
 from billing.ledger import LineKind
+from billing.limits import WALLET
+from billing.periods import Window
 from billing.prices import Meter
 from billing.quota import CONCURRENCY_GRACE_MS, AdmissionState, Directory, Quota, posted_key
 from billing.tables import UsageRow
 from billing.usage import ENDED_GROUP_BILLER, ended_stream
+from billing.wallets import wallet_state
 from core.database import Database
 from core.redis import Client
 
@@ -87,21 +92,52 @@ async def slot_sums(redis: Client, tenant_id: str) -> dict[str, int]:
     return {name.decode(): int(value) for name, value in fields.items()}
 
 
-def posted_sums(tenant_id: str, sums: BookSums, slot: dict[str, int], waiting: str) -> list[Compared]:
-    """R4: the slot's sums beside those of the usage that was posted, without corrections. Pure."""
-    expected = (
-        ("cost", "nano", "cost_nano", sums.charged(LineKind.USAGE)),
-        ("input", "tokens", "input", sums.used(Meter.INPUT, Meter.CACHED_INPUT)),
-        ("output", "tokens", "output", sums.used(Meter.OUTPUT, Meter.REASONING)),
-        ("requests", "requests", "requests", sums.requests),
-    )
+class SlotField(NamedTuple):
+    """One of a slot's sums, and what the books say that it is. `subject`, `unit`: as in a comparison."""
+
+    field: str
+    subject: str
+    unit: str
+    wanted: int
+
+
+def slot_fields(sums: BookSums) -> list[SlotField]:
+    """A slot counts what was posted as it was used, without corrections. Pure."""
     return [
-        Compared(
-            Check.R4, tenant_id, subject, unit, wanted, found, waiting=waiting if found != wanted else ""
-        )
-        for subject, unit, field, wanted in expected
-        for found in [slot.get(field, 0)]
+        SlotField("cost_nano", "cost", "nano", sums.charged(LineKind.USAGE)),
+        SlotField("input", "input", "tokens", sums.used(Meter.INPUT, Meter.CACHED_INPUT)),
+        SlotField("output", "output", "tokens", sums.used(Meter.OUTPUT, Meter.REASONING)),
+        SlotField("requests", "requests", "requests", sums.requests),
     ]
+
+
+def posted_sums(tenant_id: str, sums: BookSums, slot: dict[str, int]) -> list[Compared]:
+    """R4: the slot's sums beside those of the books. Pure."""
+    return [
+        Compared(Check.R4, tenant_id, each.subject, each.unit, each.wanted, slot.get(each.field, 0))
+        for each in slot_fields(sums)
+    ]
+
+
+async def compare_budgets(db: Database, quota: Quota, tenant_id: str, now_ms: int) -> list[Compared]:
+    """R4 of every budget window, and of the wallet, that Redis counts: what it has posted, and what the books
+    say was spent. One that was not read from the books yet counts nothing."""
+    compared: list[Compared] = []
+    for each in await quota.budget_sums(tenant_id):
+        if each.seed_seq is None:
+            continue
+        if each.period == WALLET:
+            state = await wallet_state(db, tenant_id, now_ms)
+            wanted = state.posted_nano if state else 0
+        else:
+            window = Window(each.window_start_ms, each.window_end_ms)
+            counted = Counted(each.scope, each.scope_id)
+            wanted = (await spent(db, tenant_id, counted, each.period, window)).nano
+        name = f"{each.period} of {each.scope} {each.scope_id}".rstrip()
+        name += f" from {each.window_start_ms}" if each.period != WALLET else ""
+        name += " (shadow)" if each.shadow else ""
+        compared.append(Compared(Check.R4, tenant_id, name, "nano", wanted, each.posted_nano))
+    return compared
 
 
 async def compare_holds(

@@ -30,11 +30,12 @@ class ReconItem(Record, table=True):
 
 
 class ReconMark(Record, table=True):
-    """How far a tenant's books were read and found whole, and their sums up to there, so that the next look
-    reads only what came later. `sums`: billing.compared.BookSums."""
+    """How far one of a tenant's hash chains (`ledger`, `audit`) was read and found whole, so that the next
+    look reads only what came later. `sums`: of the books up to there (billing.compared.BookSums)."""
 
     tenant_id: str = Field(primary_key=True)
-    txn_seq: int = Field(default=0, sa_type=BigInteger)
+    chain: str = Field(primary_key=True)
+    seq: int = Field(default=0, sa_type=BigInteger)
     line_seq: int = Field(default=0, sa_type=BigInteger)
     sha256: str = ""
     sums: dict[str, Any] = Field(sa_type=JSON)

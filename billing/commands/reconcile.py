@@ -29,9 +29,16 @@ WATCH_SECONDS = 5.0
 @click.option("--whole", is_flag=True, help="Read the books from their first row, not only what is new.")
 @click.option("--all", "everything", is_flag=True, help="Show what agrees too, not only by check.")
 @click.option("--watch", is_flag=True, help="Look again every few seconds, until Ctrl-C.")
+@click.option("--repair", is_flag=True, help="Count anew in Redis what was posted, from the tenant's books.")
 @json_option
 def reconcile_command(
-    checks: tuple[str, ...], tenant: str | None, whole: bool, everything: bool, watch: bool, as_json: bool
+    checks: tuple[str, ...],
+    tenant: str | None,
+    whole: bool,
+    everything: bool,
+    watch: bool,
+    repair: bool,
+    as_json: bool,
 ) -> None:
     """Compare the books that must agree; exit code 1 where any differ.
 
@@ -46,7 +53,11 @@ def reconcile_command(
 
     `waiting` is no fault: it cannot be said yet, and the reason is shown. The biller compares everything once
     a minute; this looks now. Shown for scripts with --json: an object a comparison.
+
+    After Redis lost data R4 differs until `--tenant T --repair` brings it in line with the books.
     """
+    if repair and (tenant is None or watch):
+        raise click.UsageError("--repair needs --tenant, and is done once")
     chosen = frozenset(map(Check, checks)) or EVERYTHING
 
     async def look(db: Database) -> list[Compared]:
@@ -54,6 +65,8 @@ def reconcile_command(
         try:
             owner = await tenant_named(db, tenant) if tenant else None
             reconciliation = Reconciliation(db, redis, settings)
+            if repair and owner is not None:
+                return await reconciliation.repair(owner.tenant_id)
             return await reconciliation.run(chosen, owner.tenant_id if owner else None, whole)
         finally:
             await redis.aclose()

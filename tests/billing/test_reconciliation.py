@@ -1,23 +1,33 @@
 """Reconciliation: books that agree are said to agree, and each planted fault is found by its check."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import pytest
 from redis.asyncio import Redis
 from sqlalchemy import text
+from sqlmodel import select
 
+from billing.audit_log import record
+from billing.audit_tables import AuditLog
 from billing.biller import post
 from billing.compared import BookSums, Check, Compared, State, lines_and_revenue, receivable
 from billing.ended import EndedStream
-from billing.quota import Admission, Quota, posted_key
+from billing.limits import Limits, MoneyLimit, Scope
+from billing.periods import Period, window_at, zone_named
+from billing.quota import Quota, posted_key
+from billing.quota_types import Admission
 from billing.reconciliation import Reconciliation, remember
 from billing.reconciliation_pools import HOUR_MS, store_engine_hours, unbilled_ratio
 from billing.reconciliation_slots import Streams
 from billing.reconciliation_tables import EngineHour
+from billing.tables import PLATFORM
+from billing.tenancy import create_tenant
 from billing.usage import ENDED_FIELD, EngineCounts, UsageEvent, encode, ended_stream, engine_hours
 from core.clock import now_ms
 from core.database import Database
+from core.errors import Refused
 from core.settings import Settings
 from tests.billing.events import PRICES, an_event
 
@@ -26,7 +36,8 @@ NOW = 1_000_000
 
 async def admitted(redis: Redis, settings: Settings, request: str, **changes: object) -> None:
     """An open admission of tenant t1."""
-    facts: dict[str, object] = {"deadline_ms": 1 << 42} | changes
+    facts: dict[str, Any] = {"deadline_ms": 1 << 42} | changes
+    db: Database | None = facts.pop("db", None)
     admission = Admission(
         tenant="t1",
         id=request,
@@ -40,9 +51,9 @@ async def admitted(redis: Redis, settings: Settings, request: str, **changes: ob
         input_tokens=12,
         chunk_tokens=256,
         prices=PRICES,
-        **facts,  # pyright: ignore[reportArgumentType]
+        **facts,
     )
-    await Quota(redis, settings).admit(admission)
+    await Quota(redis, settings, db).admit(admission)
 
 
 async def billed(database: Database, redis: Redis, settings: Settings, *events: UsageEvent) -> None:
@@ -276,3 +287,60 @@ def test_the_unbilled_part_is_what_no_log_has() -> None:
     row = EngineHour(pool="p", worker="w", hour_ms=0, updated_ms=0, **msgspec.structs.asdict(COUNTS))
     assert unbilled_ratio([row, row]) == pytest.approx(5 / 12)  # pyright: ignore[reportUnknownMemberType]
     assert unbilled_ratio([]) is None
+
+
+async def test_a_redis_that_lost_data_is_brought_in_line_with_the_books(
+    database: Database, redis: Redis, settings: Settings
+) -> None:
+    """Complaint 14: a counter that starts again at nothing. R4 says so until an operator has it counted
+    anew, which is refused while usage is on its way, and recorded."""
+    await billed(database, redis, settings, an_event("r1"), an_event("r2"))
+    await redis.flushall()
+    assert differing(await found(database, redis, settings)) == {"R4"}
+    await redis.xadd(ended_stream("default"), {ENDED_FIELD: encode(an_event("r3"))})
+    reconciliation = Reconciliation(database, redis, settings)
+    with pytest.raises(Refused, match="on its way"):
+        await reconciliation.repair("t1")
+    await redis.delete(ended_stream("default"))
+    assert {each.state for each in await reconciliation.repair("t1")} == {State.EQUAL}
+    assert not differing(await found(database, redis, settings))
+    async with database.session() as session:
+        (row,) = (await session.exec(select(AuditLog))).all()
+    assert row.action == "reconciliation.repair"
+
+
+async def test_a_budget_that_redis_counts_otherwise_is_found(
+    database: Database, redis: Redis, settings: Settings
+) -> None:
+    """R4 compares every budget's window, not only the tenant's sums; a correction is in it after a reseed."""
+    month = window_at(Period.MONTH, zone_named("UTC"), now_ms())
+    limit = MoneyLimit(Scope.TENANT, "", "month", month, 10**12, hard=True)
+    quota = Quota(redis, settings, database)
+    accepted = msgspec.structs.replace(an_event("r1"), accepted_ms=now_ms())
+    await admitted(redis, settings, "r1", db=database, limits=Limits(money=(limit,)))
+    (seq,) = (await post(database, "default", [encode(accepted)]))[0].line_seqs.values()
+    await quota.settle(accepted, seq)
+    compared = await found(database, redis, settings)
+    (budget,) = [each for each in compared if each.subject.startswith("month of tenant")]
+    assert (budget.state, budget.actual) == (State.EQUAL, accepted.cost_nano)
+    (key,) = [key async for key in redis.scan_iter(match="{t:t1}m*:tenant:*")]
+    await redis.hincrby(key, "posted", 5)
+    compared = await found(database, redis, settings)
+    assert [each.difference for each in compared if each.state is State.DIFFERS] == [5]
+
+
+async def test_a_change_in_the_record_of_administrators_is_found(
+    database: Database, redis: Redis, settings: Settings
+) -> None:
+    """R7 proves that chain too, a tenant's and the platform's."""
+    for tenant_id in ("t1", PLATFORM):
+        async with database.transaction() as session:
+            await record(session, tenant_id, "test.change", "x", None, {"a": 1})
+    reconciliation = Reconciliation(database, redis, settings)
+    await create_tenant(database, "acme")
+    assert not differing(await reconciliation.run({Check.R7}))
+    async with database.transaction() as session:
+        await (await session.connection()).execute(text("UPDATE audit_log SET author = 'nobody'"))
+    wrong = await reconciliation.run({Check.R7}, whole=True)
+    assert differing(wrong) == {"R7"}
+    assert PLATFORM in {each.tenant_id for each in wrong if each.state is State.DIFFERS}

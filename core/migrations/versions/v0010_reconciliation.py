@@ -34,8 +34,8 @@ def upgrade() -> None:
     op.create_index("ix_recon_item_open", "recon_item", ["resolved_ms", "check_id"])
     op.create_table(
         "recon_mark",
-        sa.Column("tenant_id", sa.String(), primary_key=True),
-        *(sa.Column(name, sa.BigInteger(), nullable=False) for name in ("txn_seq", "line_seq")),
+        *(sa.Column(name, sa.String(), primary_key=True) for name in ("tenant_id", "chain")),
+        *(sa.Column(name, sa.BigInteger(), nullable=False) for name in ("seq", "line_seq")),
         sa.Column("sha256", sa.String(), nullable=False),
         sa.Column("sums", sa.JSON(), nullable=False),
         sa.Column("verified_ms", sa.BigInteger(), nullable=False),
