@@ -22,10 +22,12 @@ from billing.ended import CLAIM_IDLE_MS, Delivery, EndedStream
 from billing.ledger import LineKind
 from billing.ledger_tables import UsageLine
 from billing.noisy_watch import NoisyWatch
+from billing.outbox import Sender
 from billing.posting import Assessed, Batch, Key, assess, conflicts, unstorable
 from billing.quota import Quota
 from billing.tables import UsageRow
 from billing.usage import UsageEvent
+from billing.wallet_watch import watch_wallets
 from core.clock import now_ms
 from core.database import Database, insert_ignore, require_schema
 from core.failpoints import Point, reached
@@ -273,6 +275,8 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(reconciliation.watch(db, redis, settings, stop))
             group.create_task(NoisyWatch(db, redis, settings).run(stop))
+            group.create_task(Sender(db, settings).run(stop))
+            group.create_task(watch_wallets(db, redis, stop))
             group.create_task(Biller(db, redis, settings, pools).run(stop))
     finally:
         await redis.aclose()

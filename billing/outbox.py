@@ -24,7 +24,7 @@ from billing.webhooks import NotDelivered, Webhook, send_webhook, webhook_client
 from core.clock import now_ms
 from core.database import Database
 from core.settings import Settings
-from core.telemetry import logger
+from core.telemetry import logger, named
 
 log = logger(__name__)
 
@@ -114,6 +114,11 @@ class Sender:
                 await self._mark(row, state=SENT, attempts=row.attempts + 1, last_error="")
         except NotDelivered as error:
             await self._again(row, str(error))
+        except (DBAPIError, OSError):
+            raise
+        except Exception as error:  # noqa: BLE001  (one message must not stop the others, or posting)
+            log.error("alert cannot be sent", tenant=row.tenant_id, message=row.id, error=named(error))
+            await self._again(row, f"{type(error).__name__}")
 
     async def _send(self, client: httpx.AsyncClient, row: Outbox, target: AlertTarget) -> None:
         if target.kind == EMAIL:

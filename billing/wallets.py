@@ -31,6 +31,7 @@ SOURCES = {GrantKind.PAID: "stripe_clearing", GrantKind.PROMO: "promo_expense"}
 PRIORITIES = {GrantKind.PAID: 50, GrantKind.PROMO: 10}
 BREAKAGE = "breakage"
 LOW_PERCENTS = (20, 5)
+LOW_MAX = 20
 PRIORITY_MAX = 100
 OPEN_MAX = 1_000
 NOTE_CHARS_MAX = 500
@@ -83,6 +84,31 @@ async def wallet_state(db: Database, tenant_id: str, at_ms: int) -> WalletState 
         return None
     posted, left_nano, line_seq, next_expiry_ms = found
     return WalletState(posted + int(left_nano), posted, line_seq or 0, next_expiry_ms)
+
+
+async def list_wallets(db: Database, at_ms: int) -> list[tuple[Tenant, WalletState]]:
+    """The prepaid tenants with their money, by name. For operators."""
+    statement = select(Tenant).join(Wallet, col(Wallet.tenant_id) == col(Tenant.tenant_id))
+    async with db.session() as session:
+        tenants = (await session.exec(statement.order_by(col(Tenant.name)))).all()
+    states = [(tenant, await wallet_state(db, tenant.tenant_id, at_ms)) for tenant in tenants]
+    return [(tenant, state) for tenant, state in states if state is not None]
+
+
+async def set_low_percents(db: Database, tenant_id: str, percents: Sequence[int]) -> bool:
+    """At which per cents of the last top-up the wallet alerts; False: there is no wallet."""
+    if len(percents) > LOW_MAX or not all(1 <= each <= 100 for each in percents):
+        raise bad_request(f"a wallet alerts at {LOW_MAX} per cents at most, each from 1 to 100")
+    async with db.transaction() as session:
+        wallet = await session.get(Wallet, tenant_id, with_for_update=True)
+        if wallet is None:
+            return False
+        before = wallet.model_dump()
+        wallet.low_percents = sorted(set(percents), reverse=True)
+        session.add(wallet)
+        await session.flush()
+        await record(session, tenant_id, "wallet.alert", tenant_id, before, wallet)
+    return True
 
 
 async def grant(db: Database, tenant_id: str, new: NewGrant) -> tuple[WalletGrant, bool]:

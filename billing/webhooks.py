@@ -79,7 +79,7 @@ async def send_webhook(
             await _send(client, webhook, message_id, body, at)
     except TimeoutError as error:
         raise NotDelivered(f"no answer in {SECONDS_MAX:.0f} s") from error
-    except (httpx.HTTPError, OSError, ValueError) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
         raise NotDelivered(f"{type(error).__name__}: {error}"[:200]) from error
 
 

@@ -1,0 +1,51 @@
+"""How amounts, times and those whom a limit is for are written on the command line."""
+
+import re
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from billing.keys import list_keys
+from billing.money import from_text
+from billing.tenancy import find_project
+from core.database import Database
+from core.errors import StartupError
+
+AMOUNT = re.compile(r"(?P<number>[^\s]+)\s*(?:USD|usd)", re.ASCII)
+
+
+def nano_of(text: str) -> int:
+    """The nano-USD of an amount like `250.00 USD`, exactly. Raises StartupError."""
+    match = AMOUNT.fullmatch(text.strip())
+    if match is None:
+        raise StartupError(f"{text!r} is no amount: write it with its currency, like '250.00 USD'")
+    try:
+        return from_text(match["number"])
+    except ValueError as error:
+        raise StartupError(str(error)) from error
+
+
+def instant_of(text: str, zone: ZoneInfo) -> int:
+    """The Unix ms of an ISO 8601 date or time, in the zone where it names none. Raises StartupError."""
+    try:
+        at = datetime.fromisoformat(text)
+        local = at if at.tzinfo else at.replace(tzinfo=zone)
+        return int(local.astimezone(UTC).timestamp() * 1000)
+    except (ValueError, OverflowError) as error:
+        raise StartupError(
+            f"{text!r} is no time: write it like 2026-10-01 or 2026-10-01T12:00:00+02:00"
+        ) from error
+
+
+async def scope_id_of(db: Database, tenant_id: str, scope: str, named: str) -> str:
+    """The id behind what a command names: a project by its name, a key by its prefix. Raises StartupError."""
+    if named and scope == "project":
+        project = await find_project(db, tenant_id, named)
+        if project is None:
+            raise StartupError(f"there is no project {named!r}: see `parley projects list`")
+        return project.id
+    if named and scope == "key":
+        for key in await list_keys(db, tenant_id):
+            if named in (key.id, key.prefix, f"pk_{key.prefix}"):
+                return key.id
+        raise StartupError(f"there is no key {named!r}: see `parley keys list`")
+    return named

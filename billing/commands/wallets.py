@@ -1,0 +1,193 @@
+"""`parley wallets`: prepaid tenants' money."""
+
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import click
+
+from billing import wallets
+from billing.commands.arguments import instant_of, nano_of
+from billing.commands.running import (
+    iso_time,
+    json_option,
+    run_on_database,
+    run_with_redis,
+    show,
+    show_table,
+    tenant_named,
+)
+from billing.money import to_display
+from billing.purse import GrantKind
+from billing.tables import Tenant
+from billing.wallet_statements import GrantLeft, Movement, grants_as_of, statement
+from billing.wallet_tables import WalletGrant
+from billing.wallet_watch import expire_all, tell_gateways
+from core.author import current_author
+from core.clock import now_ms
+from core.database import Database
+from core.errors import StartupError
+from core.redis import Client
+
+
+@click.group("wallets")
+def wallets_command() -> None:
+    """Prepaid money: what tenants have, and what it went into.
+
+    A tenant is prepaid from its first grant on: nothing is served to it beyond what is left.
+
+    \b
+        parley wallets grant --tenant acme --amount "100.00 USD" --key invoice-17
+        parley wallets grant --tenant acme --kind promo --amount "5 USD" --expires 2027-01-01 --key welcome
+        parley wallets show --tenant acme --as-of 2026-10-31
+    """
+
+
+_tenant = click.option("--tenant", required=True, help="The tenant's name or id.")
+_as_of = click.option("--as-of", help="As the books said at this time, like 2026-10-01T12:00:00+02:00.")
+
+
+@wallets_command.command("grant")
+@_tenant
+@click.option("--amount", required=True, help="Like '250.00 USD'; at most nine decimals.")
+@click.option("--key", required=True, help="Your name for this grant: said again, it is not made again.")
+@click.option("--kind", type=click.Choice([*map(str, GrantKind)]), default="paid", show_default=True)
+@click.option("--expires", help="When what is left of it ends, in the tenant's time zone; by default never.")
+@click.option("--priority", type=int, help="The lowest is spent first; by default 10 for promo, 50 for paid.")
+@click.option("--note", default="", help="Kept with the grant.")
+@json_option
+def grant_command(
+    tenant: str,
+    amount: str,
+    key: str,
+    kind: str,
+    expires: str | None,
+    priority: int | None,
+    note: str,
+    as_json: bool,
+) -> None:
+    """Put money into a tenant's wallet. The first grant makes the tenant a prepaid one."""
+    amount_nano = nano_of(amount)
+
+    async def make(db: Database, redis: Client) -> tuple[WalletGrant, bool]:
+        owner = await tenant_named(db, tenant)
+        ends_ms = instant_of(expires, ZoneInfo(owner.time_zone)) if expires else None
+        author = current_author().name
+        new = wallets.NewGrant(GrantKind(kind), amount_nano, key, priority, ends_ms, author, note)
+        made = await wallets.grant(db, owner.tenant_id, new)
+        await tell_gateways(db, redis, owner.tenant_id)
+        return made
+
+    row, new = run_with_redis(make)
+    facts = _facts(GrantLeft(row, row.left_nano, False), as_json)
+    show({**facts, "done": "granted" if new else "was granted before: nothing is changed"}, as_json)
+
+
+@wallets_command.command("list")
+@json_option
+def list_command(as_json: bool) -> None:
+    """The tenants that have a wallet, with what is left now."""
+
+    async def read(db: Database) -> list[tuple[Tenant, wallets.WalletState]]:
+        return await wallets.list_wallets(db, now_ms())
+
+    rows = [
+        {
+            "tenant": owner.tenant_id,
+            "name": owner.name,
+            **_money("left", state.limit_nano - state.posted_nano, as_json),
+            **_money("used", state.posted_nano, as_json),
+            "next_expiry": iso_time(state.next_expiry_ms),
+        }
+        for owner, state in run_on_database(read)
+    ]
+    show_table(rows, as_json, "no tenant is prepaid: see `parley wallets grant --help`")
+
+
+@wallets_command.command("show")
+@_tenant
+@_as_of
+@click.option("--history", is_flag=True, help="What came in and went out, with the balance after each.")
+@click.option("--last", type=click.IntRange(1, 10_000), default=100, show_default=True)
+@json_option
+def show_command(tenant: str, as_of: str | None, history: bool, last: int, as_json: bool) -> None:
+    """What is left of each grant and when it ends; or the history of the wallet."""
+
+    async def read(db: Database) -> tuple[list[GrantLeft], list[Movement]]:
+        owner = await tenant_named(db, tenant)
+        at_ms = instant_of(as_of, ZoneInfo(owner.time_zone)) if as_of else now_ms()
+        if history:
+            return [], list(await statement(db, owner.tenant_id, at_ms, last))
+        return await grants_as_of(db, owner.tenant_id, at_ms), []
+
+    grants, movements = run_on_database(read)
+    if history:
+        show_table([_movement(each, as_json) for each in movements], as_json, "nothing moved")
+        return
+    show_table([_facts(each, as_json) for each in grants], as_json, "the tenant is postpaid: it has no grant")
+    if not as_json:
+        left = sum(each.left_nano for each in grants if not each.expired)
+        click.echo(f"left in all: {to_display(left)}")
+
+
+@wallets_command.command("expire")
+@click.option("--tenant", help="Only this one's; by default all tenants'.")
+@json_option
+def expire_command(tenant: str | None, as_json: bool) -> None:
+    """Book the rest of grants whose time is over. The biller does so by itself; again it changes nothing."""
+
+    async def expire(db: Database, redis: Client) -> int:
+        if tenant is None:
+            return await expire_all(db, redis, now_ms())
+        owner = await tenant_named(db, tenant)
+        ended = await wallets.expire(db, owner.tenant_id, now_ms())
+        await tell_gateways(db, redis, owner.tenant_id)
+        return len(ended)
+
+    show({"expired": run_with_redis(expire)}, as_json)
+
+
+@wallets_command.command("alert")
+@_tenant
+@click.argument("percents", nargs=-1, type=click.IntRange(1, 100))
+@json_option
+def alert_command(tenant: str, percents: tuple[int, ...], as_json: bool) -> None:
+    """Alert when no more than these PERCENTS of the last top-up are left; none: never. At first: 20 and 5."""
+
+    async def change(db: Database) -> None:
+        owner = await tenant_named(db, tenant)
+        if not await wallets.set_low_percents(db, owner.tenant_id, percents):
+            raise StartupError("the tenant has no wallet: see `parley wallets grant --help`")
+
+    run_on_database(change)
+    show({"tenant": tenant, "percents": ", ".join(str(each) for each in sorted(percents))}, as_json)
+
+
+def _facts(found: GrantLeft, as_json: bool) -> dict[str, Any]:
+    row = found.grant
+    return {
+        "grant": row.id,
+        "kind": row.kind,
+        "priority": row.priority,
+        **_money("amount", row.amount_nano, as_json),
+        **_money("left", found.left_nano, as_json),
+        "expires": iso_time(row.expires_ms),
+        "state": "expired" if found.expired else ("open" if found.left_nano else "spent"),
+        "key": row.idempotency_key,
+        "author": row.author,
+        "note": row.note,
+        "granted": iso_time(row.created_ms),
+    }
+
+
+def _movement(found: Movement, as_json: bool) -> dict[str, Any]:
+    return {
+        "time": iso_time(found.posted_ms),
+        "kind": found.kind,
+        "cause": found.cause,
+        **_money("amount", found.amount_nano, as_json),
+        **_money("balance", found.balance_nano, as_json),
+    }
+
+
+def _money(name: str, nano: int, as_json: bool) -> dict[str, int | str]:
+    return {f"{name}_nano": nano} if as_json else {name: to_display(nano)}

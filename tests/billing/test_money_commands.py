@@ -1,0 +1,207 @@
+"""`parley wallets`, `budgets` and `alerts`, as an operator types and a script reads them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from redis.asyncio import Redis
+
+from billing.commands.alerts import alerts_command
+from billing.commands.arguments import instant_of, nano_of
+from billing.commands.audit import audit_command
+from billing.commands.budgets import budgets_command
+from billing.commands.tenants import tenants_command
+from billing.commands.wallets import wallets_command
+from billing.main import db_command
+from billing.periods import Period, window_at, zone_named
+from billing.tenancy import create_tenant
+from billing.usage import UsageEvent
+from billing.wallet_tables import AlertTarget
+from billing.wallet_watch import expire_all
+from billing.wallets import GrantKind, NewGrant, grant
+from core.clock import now_ms
+from core.database import Database
+from core.errors import StartupError
+from tests.billing.events import an_event
+from tests.billing.test_books import read
+from tests.billing.test_commands import rows, used
+from tests.billing.test_wallets import sound
+
+Command = Callable[..., Result]
+COMMANDS = {
+    "alerts": alerts_command,
+    "audit": audit_command,
+    "budgets": budgets_command,
+    "db": db_command,
+    "tenants": tenants_command,
+    "wallets": wallets_command,
+}
+
+
+@pytest.fixture
+def parley(home: Path, redis_url: str) -> Command:
+    """Runs `parley …` on a migrated SQLite of its own with the tenant acme in Berlin."""
+
+    def run(name: str, *arguments: str, redis: str = redis_url) -> Result:
+        environment = {"PARLEY_HOME": str(home), "PARLEY_REDIS_URL": redis}
+        return CliRunner().invoke(COMMANDS[name], arguments, env=environment)
+
+    assert run("db", "migrate").exit_code == 0
+    assert run("tenants", "create", "acme").exit_code == 0
+    assert run("tenants", "set", "acme", "--time-zone", "Europe/Berlin").exit_code == 0
+    return run
+
+
+def an_answer(request: str, **facts: Any) -> UsageEvent:
+    """Usage of 3,700 nano, accepted now."""
+    return an_event(request, accepted_ms=now_ms(), ended_ms=now_ms(), **facts)
+
+
+def test_a_wallet_from_its_first_grant_to_its_statement(parley: Command, home: Path) -> None:
+    """Complaint 21: granted twice under one key it is granted once. The statement's balance runs, and shows
+    what was at any time."""
+    top_up = ("grant", "--tenant", "acme", "--amount", "0.00001 USD", "--key", "cs_1", "--json")
+    (first,), (second,) = rows(parley("wallets", *top_up)), rows(parley("wallets", *top_up))
+    assert first["grant"] == second["grant"]
+    assert (first["done"], first["left_nano"]) == ("granted", 10_000)
+    ends = "2099-01-01"
+    promo = ("--kind", "promo", "--expires", ends, "--amount", "0.000001 USD", "--key", "hello")
+    assert rows(parley("wallets", "grant", "--tenant", "acme", *promo, "--json"))[0]["priority"] == 10
+    used(home, [an_answer("r1")])
+    grants = rows(parley("wallets", "show", "--tenant", "acme", "--json"))
+    assert [(each["kind"], each["left_nano"], each["state"]) for each in grants] == [
+        ("paid", 7_300, "open"),
+        ("promo", 0, "spent"),
+    ]
+    assert grants[1]["expires"] == "2098-12-31T23:00:00+00:00"
+    history = rows(parley("wallets", "show", "--tenant", "acme", "--history", "--json"))
+    assert [(each["kind"], each["amount_nano"], each["balance_nano"]) for each in history] == [
+        ("grant", 10_000, 10_000),
+        ("grant", 1_000, 11_000),
+        ("usage", -3_700, 7_300),
+    ]
+    past = ("--as-of", "2020-01-01")
+    assert rows(parley("wallets", "show", "--tenant", "acme", *past, "--history", "--json")) == []
+    (listed,) = rows(parley("wallets", "list", "--json"))
+    assert (listed["left_nano"], listed["used_nano"]) == (7_300, 3_700)
+    assert "$0.0000073" in parley("wallets", "show", "--tenant", "acme").output
+    assert rows(parley("wallets", "expire", "--json")) == [{"expired": 0}]
+    assert parley("wallets", "alert", "--tenant", "acme", "30", "10").exit_code == 0
+    assert parley("audit", "verify").exit_code == 0
+
+
+def test_a_budget_is_set_listed_overridden_and_ended(parley: Command, home: Path) -> None:
+    """Complaint 28: everything about budgets can be done by a script. Complaint 25: the list says when a
+    budget begins anew, in the tenant's time zone, and complaint 23: what was spent before counts."""
+    used(home, [an_answer("r1"), an_answer("r2", model="large")])
+    limit = ("--limit", "0.00001 USD", "--thresholds", "50,100")
+    (made,) = rows(parley("budgets", "set", "--tenant", "acme", *limit, "--json"))
+    (listed,) = rows(parley("budgets", "list", "--tenant", "acme", "--json"))
+    assert (listed["spent_nano"], listed["held_nano"], listed["left_nano"]) == (7_400, 0, 2_600)
+    month = window_at(Period.MONTH, zone_named("Europe/Berlin"), now_ms())
+    assert instant_of(listed["resets"], zone_named("UTC")) == month.end_ms
+    assert "+0" in listed["resets"]
+    assert (listed["percent"], listed["hard"], listed["of"]) == (74, "hard", "")
+    reached = rows(parley("alerts", "list", "--tenant", "acme", "--json"))
+    assert [(each["percent"], each["spent_nano"]) for each in reached] == [(50, 7_400)]
+    each_model = ("--scope", "model", "--period", "day", "--soft")
+    (soft,) = rows(parley("budgets", "set", "--tenant", "acme", *limit, *each_model, "--json"))
+    shown = rows(parley("budgets", "show", "--tenant", "acme", soft["budget"], "--json"))
+    assert sorted(each["of"] for each in shown) == ["large", "smollm2"]
+    more = ("--limit", "0.00005 USD", "--until", "2099-01-01")
+    (raised,) = rows(parley("budgets", "override", "--tenant", "acme", made["budget"], *more, "--json"))
+    assert (raised["limit_nano"], raised["override_nano"]) == (10_000, 50_000)
+    (standing, _) = rows(parley("budgets", "list", "--tenant", "acme", "--json"))[::-1]
+    assert {standing["left_nano"]} == {50_000 - 7_400}
+    ended = parley("budgets", "end", "--tenant", "acme", raised["budget"])
+    assert "ended" in ended.output
+    assert len(rows(parley("budgets", "list", "--tenant", "acme", "--json"))) == 1
+    assert len(rows(parley("budgets", "list", "--tenant", "acme", "--ended", "--json"))) == 3
+
+
+def test_what_is_held_is_unknown_where_redis_does_not_answer(parley: Command) -> None:
+    """The rest is shown all the same."""
+    assert parley("budgets", "set", "--tenant", "acme", "--limit", "5 USD").exit_code == 0
+    found = parley("budgets", "list", "--tenant", "acme", "--json", redis="redis://127.0.0.1:1")
+    assert (rows(found)[0]["held_nano"], rows(found)[0]["left_nano"]) == (None, 5_000_000_000)
+    shown = parley("budgets", "list", "--tenant", "acme", redis="redis://127.0.0.1:1")
+    assert "unknown" in shown.output
+
+
+def test_targets_are_added_tried_and_removed(parley: Command) -> None:
+    """The secret is shown once; what waits for a mail server says so."""
+    (hook,) = rows(
+        parley("alerts", "targets", "add", "--tenant", "acme", "--webhook", "https://example.com/x", "--json")
+    )
+    assert hook["secret"].startswith("whsec_")
+    assert parley("alerts", "targets", "add", "--tenant", "acme", "--email", "ops@example.com").exit_code == 0
+    listed = rows(parley("alerts", "targets", "list", "--tenant", "acme", "--json"))
+    assert [each["kind"] for each in listed] == ["webhook", "email"]
+    assert hook["secret"] not in parley("alerts", "targets", "list", "--tenant", "acme").output
+    assert hook["secret"] not in parley("audit", "log", "--tenant", "acme").output
+    assert parley("alerts", "test", "--tenant", "acme", hook["target"]).exit_code == 0
+    (message,) = rows(parley("alerts", "list", "--tenant", "acme", "--messages", "--json"))
+    assert (message["state"], message["attempts"]) == ("waiting", 0)
+    assert rows(parley("alerts", "retry", "--tenant", "acme", message["message"], "--json")) == [
+        {"to_send": 1}
+    ]
+    assert parley("alerts", "targets", "remove", "--tenant", "acme", hook["target"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("wallets", "grant", "--tenant", "acme", "--amount", "5", "--key", "k"), "with its currency"),
+        (("wallets", "grant", "--tenant", "acme", "--amount", "5 EUR", "--key", "k"), "with its currency"),
+        (("wallets", "grant", "--tenant", "acme", "--amount", "1e3 USD", "--key", "k"), "no amount"),
+        (("wallets", "grant", "--tenant", "acme", "--amount", "-1 USD", "--key", "k"), "above 0"),
+        (("wallets", "grant", "--tenant", "nobody", "--amount", "1 USD", "--key", "k"), "no tenant"),
+        (("wallets", "show", "--tenant", "acme", "--as-of", "yesterday"), "no time"),
+        (("wallets", "alert", "--tenant", "acme", "5"), "no wallet"),
+        (("budgets", "set", "--tenant", "acme", "--limit", "-1 USD"), "from 0 to"),
+        (("budgets", "set", "--tenant", "acme", "--limit", "1 USD", "--scope", "key", "--id", "x"), "no key"),
+        (("budgets", "set", "--tenant", "acme", "--limit", "1 USD", "--thresholds", "0"), "per cents"),
+        (("budgets", "end", "--tenant", "acme", "none"), "no open budget"),
+        (("budgets", "show", "--tenant", "acme", "none"), "no open budget"),
+        (("budgets", "override", "--tenant", "acme", "none", "--limit", "1 USD"), "--until"),
+        (("alerts", "targets", "add", "--tenant", "acme"), "--webhook or --email"),
+        (("alerts", "targets", "add", "--tenant", "acme", "--webhook", "http://x.y/"), "https://"),
+        (("alerts", "targets", "remove", "--tenant", "acme", "none"), "no target"),
+        (("alerts", "retry", "--tenant", "acme", "none"), "no message"),
+    ],
+)
+def test_what_cannot_be_done_says_what_to_do(parley: Command, arguments: tuple[str, ...], says: str) -> None:
+    """One line, and nothing changes."""
+    result = parley(*arguments)
+    assert result.exit_code == 1
+    assert isinstance(result.exception, StartupError)
+    assert says in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("text", "nano"), [("250.00 USD", 250_000_000_000), ("0.000000001 usd", 1), ("7USD", 7_000_000_000)]
+)
+def test_amounts_are_exact(text: str, nano: int) -> None:
+    """To the nano."""
+    assert nano_of(text) == nano
+
+
+async def test_the_biller_books_what_expired_and_tells_the_gateways(sqlite: Database, redis: Redis) -> None:
+    """Each once; a tenant whose grants go on is left alone."""
+    tenant = (await create_tenant(sqlite, "acme")).tenant_id
+    news = redis.pubsub()
+    await news.subscribe("parley:control")
+    await news.get_message(timeout=5)
+    ends = now_ms() + 60_000
+    await grant(sqlite, tenant, NewGrant(GrantKind.PROMO, 500, "a", expires_ms=ends))
+    assert await expire_all(sqlite, redis, ends - 1) == 0
+    assert await expire_all(sqlite, redis, ends) == 1
+    assert await expire_all(sqlite, redis, ends) == 0
+    told: Any = await news.get_message(timeout=5)
+    assert json.loads(told["data"]) == {"kind": "limits_changed", "tenant": tenant}
+    await news.aclose()
+    await sound(sqlite, tenant)
+    assert await read(sqlite, AlertTarget, tenant) == []
