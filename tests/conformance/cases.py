@@ -63,6 +63,23 @@ class KeyFacts(Strict, frozen=True):
     expires_in_ms: int | None = None
 
 
+class LimitFacts(Strict, frozen=True):
+    """A limit on a rate or on concurrency, of the own tenant."""
+
+    scope: str
+    dimension: str
+    limit: int
+    burst: int | None = None
+
+
+class BudgetFacts(Strict, frozen=True):
+    """A hard budget of the own tenant."""
+
+    scope: str
+    period: str
+    nano: int
+
+
 class Setup(Strict, frozen=True):
     """What stands ready before the first step."""
 
@@ -73,6 +90,8 @@ class Setup(Strict, frozen=True):
     worker: Literal["ready", "none"] = "ready"
     keys: dict[str, KeyFacts] = {}
     settings: dict[str, Any] = {}
+    limits: list[LimitFacts] = []
+    budgets: list[BudgetFacts] = []
 
     @property
     def script(self) -> WorkerScript:
@@ -311,7 +330,8 @@ class Case:
     def is_plain(self) -> bool:
         """Whether it needs no tenant of its own: one key, and nothing that outlives its connections."""
         lasting = any(isinstance(step, Revoke | Http) for step in self.steps)
-        return not (self.setup.keys or self.drains or lasting)
+        limited = self.setup.limits or self.setup.budgets
+        return not (self.setup.keys or limited or self.drains or lasting)
 
     @property
     def drains(self) -> bool:

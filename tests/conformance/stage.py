@@ -12,9 +12,19 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import msgspec
 from redis.asyncio import Redis
 
-from billing.api import ApiKey, Quota, create_key, create_project, create_tenant, revoke_key
+from billing.api import (
+    ApiKey,
+    Quota,
+    create_key,
+    create_project,
+    create_tenant,
+    revoke_key,
+    set_budget,
+    set_policy,
+)
 from core.clock import now_ms
 from core.database import Database
 from core.ids import uuid7
@@ -103,6 +113,16 @@ class Stage:
             more["expires_ms"] = now_ms() + facts.expires_in_ms
         key = await create_key(db, tenant, self._projects[place], user=facts.user, **more)
         self._keys[name], self.secrets[name] = key
+
+    async def limit(self, case: Case) -> None:
+        """Set the case's limits for its own tenant."""
+        site, tenant = self.house.site, self.tenants[OWN]
+        for each in case.setup.limits:
+            facts: dict[str, Any] = msgspec.structs.asdict(each)
+            await set_policy(site.database, site.redis, tenant, **facts)
+        for money in case.setup.budgets:
+            facts = {"scope": money.scope, "period": money.period, "limit_nano": money.nano}
+            await set_budget(site.database, site.redis, tenant, **facts)
 
     def tenant_of(self, token: str) -> str:
         """Which of the case's tenants a token is of; the own one for what is no key."""
@@ -260,6 +280,7 @@ async def _stage(house: House, case: Case) -> Stage:
         stage = Stage(house)
         for name, facts in {OWN: KeyFacts(), **case.setup.keys}.items():
             await stage.make_key(name, facts)
+        await stage.limit(case)
         return stage
     if house.shared is None:
         house.shared = Stage(house)
