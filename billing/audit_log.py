@@ -49,6 +49,7 @@ async def record(
     old, new = differing(_facts(before), _facts(after))
     if before is not None and after is not None and not old and not new:
         return
+    await session.flush()  # so that whoever waits for the chain holds all else that it needs
     head = await _lock_head(session, tenant_id)
     who = author or current_author()
     row = AuditLog(

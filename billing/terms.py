@@ -21,6 +21,7 @@ from core.redis import Client
 
 TERMS_CHANGED = "terms_changed"
 WEIGHT_MAX = 1_000_000.0
+FORGOTTEN_MS = 24 * 3_600_000
 INTEGER_MAX = (1 << 53) - 1  # what the queue's scripts count exactly
 
 
@@ -31,16 +32,23 @@ async def find_terms(db: Database, tenant_id: str) -> PoolTerms:
 
 
 async def list_terms(db: Database) -> Sequence[PoolTerms]:
-    """The terms in force, throttles included, of all tenants that ever had some. For what keeps the pools in
-    line; the rows are not the table's."""
-    ever_throttled = select(NoisyFinding).where(col(NoisyFinding.throttled_ms).is_not(None))
+    """The terms in force, throttles included, of all tenants that have some, or had within the last day some
+    by a plan or a throttle. For what keeps the pools in line; the rows are not the table's."""
+    since = now_ms() - FORGOTTEN_MS
+    held_back = select(NoisyFinding).where(
+        col(NoisyFinding.throttled_ms).is_not(None),
+        col(NoisyFinding.lifted_ms).is_(None) | (col(NoisyFinding.lifted_ms) >= since),
+    )
+    placed = select(Plan.id).where(col(Plan.weight).is_not(None))
+    in_plans = select(Tenant).where(
+        (col(Tenant.plan_since_ms) >= since) | col(Tenant.plan_id).in_(placed.scalar_subquery())
+    )
+    throttles: dict[str, list[NoisyFinding]] = {}
     async with db.session() as session:
         own = {row.tenant_id: row for row in (await session.exec(select(PoolTerms))).all()}
         plans = {plan.id: plan for plan in (await session.exec(select(Plan))).all()}
-        in_plans = select(Tenant).where(col(Tenant.plan_since_ms).is_not(None))
         moved = {tenant.tenant_id: tenant for tenant in (await session.exec(in_plans)).all()}
-        throttles: dict[str, list[NoisyFinding]] = {}
-        for finding in (await session.exec(ever_throttled)).all():
+        for finding in (await session.exec(held_back)).all():
             throttles.setdefault(finding.tenant_id, []).append(finding)
     return [
         throttled(base_terms(id, own.get(id), moved.get(id), plans), throttles.get(id, []))

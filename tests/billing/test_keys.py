@@ -1,11 +1,14 @@
 """Keys: who a secret belongs to, and when it no longer does."""
 
+import asyncio
+
 import msgspec
 import pytest
 from redis.asyncio import Redis
 from sqlmodel import col, select
 
 from billing.audit_log import list_rows
+from billing.audit_verify import verify_log
 from billing.keys import (
     KeyState,
     Principal,
@@ -251,6 +254,34 @@ async def test_a_tenant_has_so_many_keys_that_work(database: Database, redis: Re
         await create_key(database, first.tenant_id, first.project_id, keys_max=2)
     await revoke_key(database, redis, first.tenant_id, first.id)
     await create_key(database, first.tenant_id, first.project_id, keys_max=2)
+
+
+async def test_keys_that_are_made_at_once_are_not_too_many(database: Database) -> None:
+    """Counting and making are one: of eight at once, two find room. Rotating at once makes one successor."""
+    first, _ = await a_key(database, keys_max=3)
+    made = await asyncio.gather(
+        *(create_key(database, first.tenant_id, first.project_id, keys_max=3) for _ in range(8)),
+        return_exceptions=True,
+    )
+    assert sorted(type(each).__name__ for each in made) == ["Refused"] * 6 + ["tuple"] * 2
+    rotated = await asyncio.gather(
+        *(rotate_key(database, first.tenant_id, first.id, 3600) for _ in range(4)), return_exceptions=True
+    )
+    assert sorted(type(each).__name__ for each in rotated) == ["Refused"] * 3 + ["tuple"]
+
+
+async def test_rotating_and_revoking_at_once_never_wait_in_a_circle(database: Database, redis: Redis) -> None:
+    """Each takes the chain's head last."""
+    keys = [(await a_key(database))[0]]
+    keys += [(await create_key(database, keys[0].tenant_id, keys[0].project_id))[0] for _ in range(5)]
+    tenant = keys[0].tenant_id
+    done = await asyncio.gather(
+        *(rotate_key(database, tenant, key.id, 3600) for key in keys),
+        *(revoke_key(database, redis, tenant, key.id) for key in keys),
+        return_exceptions=True,
+    )
+    assert {type(each).__name__ for each in done if isinstance(each, Exception)} <= {"Refused"}
+    assert (await verify_log(database, tenant)).faults == []
 
 
 async def test_each_change_of_a_key_leaves_a_row_without_its_secret(sqlite: Database, redis: Redis) -> None:

@@ -13,7 +13,8 @@ from billing.noisy_watch import POSTED_AFTER_MS, NoisyWatch, read_spans
 from billing.tables import PoolTerms
 from billing.tenancy import create_tenant
 from billing.terms import list_terms, set_terms
-from billing.usage import UsageOwner, encode
+from billing.usage import UsageEvent, UsageOwner, encode
+from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused
 from core.settings import Settings
@@ -23,7 +24,6 @@ from tests.billing.events import an_event
 
 POOL = "default"
 RULES = Rules(span_ms=30_000)
-START_MS = 1_790_812_800_000
 
 
 class Town:
@@ -31,7 +31,7 @@ class Town:
 
     def __init__(self, db: Database, redis: Redis, settings: Settings, quiet: str, hog: str) -> None:
         self.db, self.redis, self.quiet, self.hog = db, redis, quiet, hog
-        self.now = START_MS
+        self.now = now_ms() - 3_600_000
         self._settings = settings
         self._number = 0
         self.switch("throttle")
@@ -45,25 +45,35 @@ class Town:
     async def spans(self, number: int, hog_tokens: int, wait_ms: int, hog_ms: int = 3_000) -> None:
         """So many spans in which both ask ten times, and a look at the end of each."""
         for _ in range(number):
-            asked = [
-                an_event(
-                    f"r{self._number + each}",
+            await self._ask(1, hog_tokens, wait_ms, hog_ms)
+            await self.watch.step(self.now + POSTED_AFTER_MS)
+
+    async def peace(self, spans: int) -> None:
+        """So many spans before anybody looked."""
+        await self._ask(spans, hog_tokens=100, wait_ms=200, hog_ms=3_000)
+        await self.watch.step(self.now + POSTED_AFTER_MS)
+
+    async def _ask(self, spans: int, hog_tokens: int, wait_ms: int, hog_ms: int) -> None:
+        asked: list[UsageEvent] = []
+        for _ in range(spans):
+            for tenant in [self.quiet, self.hog] * 10:
+                claimed_ms = self.now + wait_ms
+                event = an_event(
+                    f"r{self._number}",
                     tenant,
                     owner=UsageOwner(project="p", key="k"),
-                    accepted_ms=self.now + each,
-                    claimed_ms=self.now + each + wait_ms,
-                    first_token_ms=self.now + each + wait_ms,
-                    ended_ms=self.now + each + wait_ms + (hog_ms if tenant == self.hog else 1_000),
+                    accepted_ms=self.now,
+                    claimed_ms=claimed_ms,
+                    first_token_ms=claimed_ms,
+                    ended_ms=claimed_ms + (hog_ms if tenant == self.hog else 1_000),
                     input_uncached=100,
                     input_cached=0,
                     output_text=hog_tokens if tenant == self.hog else 100,
                 )
-                for each, tenant in enumerate([self.quiet, self.hog] * 10)
-            ]
-            self._number += len(asked)
-            await post(self.db, POOL, [encode(event) for event in asked])
+                asked.append(event)
+                self._number += 1
             self.now += RULES.span_ms
-            await self.watch.step(self.now + POSTED_AFTER_MS)
+        await post(self.db, POOL, [encode(event) for event in asked])
 
     async def slots_max(self) -> int | None:
         """The cap on the loud tenant in the pool's queue, once a gateway has brought it in line."""
@@ -77,7 +87,7 @@ async def a_town(db: Database, redis: Redis, settings: Settings) -> Town:
     """Two tenants who get on well."""
     quiet, hog = [(await create_tenant(db, name)).tenant_id for name in ("quiet", "hog")]
     town = Town(db, redis, settings, quiet, hog)
-    await town.spans(40, hog_tokens=100, wait_ms=200)
+    await town.peace(40)
     assert await list_findings(db, with_closed=True) == []
     return town
 
