@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -9,7 +10,9 @@ import httpx
 import pytest
 from redis.asyncio import Redis
 
-from billing.api import Quota, end_budget, pinned_prices, set_budget, set_policy
+from billing import wallets
+from billing.api import Extension, Quota, end_budget, pinned_prices, push_limits, set_budget, set_policy
+from billing.limit_rows import announce
 from core.clock import now_ms
 from core.database import Database
 from core.settings import Settings
@@ -258,6 +261,55 @@ async def test_a_budget_that_is_raised_pays_for_what_runs(thrifty: Site):
         await peer.hear("accepted", id=await peer.send())
         await budget(thrifty, await cost_of(thrifty, 5000))
         assert (await peer.hear("end"))["reason"] == "stop"
+
+
+async def test_a_prepaid_tenant_uses_its_credit_and_no_more(thrifty: Site):
+    """Complaint 12: an answer ends with the credit, the next send is refused until there is more of it."""
+    credit = await cost_of(thrifty, 50)
+    await top_up(thrifty, credit, "first")
+    async with thrifty.answering(LONG), thrifty.welcomed() as peer:
+        accepted = await peer.hear("accepted", id=await peer.send())
+        assert accepted["quota"]["budget"]["limit"] == credit
+        end = await peer.hear("end")
+        assert (end["reason"], end["usage"]["output"]) == ("budget", 50)
+        await spent(thrifty, end["cost"]["nano"])
+        error = await refusal(peer)
+        assert (error["code"], error["dimension"], error["retry"]) == ("insufficient_quota", "wallet", False)
+        assert (error["limit"], error["spent"]) == (credit, end["cost"]["nano"])
+        assert "after_ms" not in error
+        assert "resets_at_ms" not in error
+        await top_up(thrifty, credit, "second")
+        await _let_in(peer)
+
+
+async def top_up(site: Site, nano: int, name: str) -> None:
+    """More credit, as the command does it."""
+    new = wallets.NewGrant(wallets.GrantKind.PAID, nano, name)
+    await wallets.grant(site.database, site.tenant, new)
+    await push_limits(site.database, site.redis, site.tenant)
+    await announce(site.redis, site.tenant)
+
+
+async def test_little_is_asked_for_the_last_tokens(thrifty: Site, monkeypatch: pytest.MonkeyPatch):
+    """A budget's end costs each answer some calls, not a thousand a second."""
+    asked = Counter[str]()
+    extend = Quota.extend
+
+    async def counted(quota: Quota, tenant: str, id: str, to_tokens: int, now_ms: int = 0) -> Extension:
+        asked[id] += 1
+        return await extend(quota, tenant, id, to_tokens, now_ms)
+
+    monkeypatch.setattr(Quota, "extend", counted)
+    await budget(thrifty, 8 * await cost_of(thrifty, 40))
+    async with thrifty.answering(LONG), Client(thrifty.url, thrifty.key) as client:
+        began = time.monotonic()
+        answers = await asyncio.gather(*(client.send("hello") for _ in range(8)))
+        ends = await asyncio.gather(*(answer.end() for answer in answers))
+        seconds = time.monotonic() - began
+    print(f"{asked.total()} calls for 8 answers in {seconds:.1f} s")
+    assert {end.reason for end in ends} == {"budget"}
+    # At most ten a second after the first, which asks once for each chunk.
+    assert max(asked.values()) <= 20 + 15 * seconds
 
 
 async def test_a_flood_of_refused_sends_costs_little_and_writes_nothing(gateway: Site):
