@@ -23,6 +23,7 @@ from billing.ledger import LineKind
 from billing.ledger_tables import UsageLine
 from billing.noisy_watch import NoisyWatch
 from billing.outbox import Sender
+from billing.pool_time_meter import PoolMeter
 from billing.posting import Assessed, Batch, Key, assess, conflicts, unstorable
 from billing.quota import Quota
 from billing.tables import UsageRow
@@ -124,8 +125,8 @@ class Biller:
         """A slot whose keys are broken holds up nobody: reconciliation shows what it lacks."""
         try:
             await self._quota.settle(event, line_seq)
-        except ResponseError as error:
-            if is_unwell(error):
+        except (ResponseError, ValueError) as error:
+            if isinstance(error, ResponseError) and is_unwell(error):
                 raise
             log.error("not settled", tenant=event.tenant, request=event.request, error=named(error))
 
@@ -277,6 +278,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
             group.create_task(NoisyWatch(db, redis, settings).run(stop))
             group.create_task(Sender(db, settings).run(stop))
             group.create_task(watch_wallets(db, redis, stop))
+            group.create_task(PoolMeter(db, redis, settings).run(stop))
             group.create_task(Biller(db, redis, settings, pools).run(stop))
     finally:
         await redis.aclose()

@@ -34,7 +34,7 @@ async def book_usage(
     for row, lines in requests:
         by_tenant.setdefault(row.tenant_id, []).append(Priced(row, lines))
     heads = await lock_heads(session, by_tenant)
-    centers = await _cost_centers(session, by_tenant)
+    centers = await cost_centers_of(session, by_tenant)
     purses = await load_purses(session, by_tenant, now_ms)
     postings = [
         post_usage(heads[tenant], by_tenant[tenant], centers, now_ms, purses.get(tenant))
@@ -110,7 +110,7 @@ async def move_head(session: AsyncSession, head: LedgerHead) -> None:
     await (await session.connection()).execute(statement)
 
 
-async def _cost_centers(session: AsyncSession, tenants: Mapping[str, object]) -> CostCenterOf:
+async def cost_centers_of(session: AsyncSession, tenants: Mapping[str, object]) -> CostCenterOf:
     """Looks up the cost center of a project at a time, for these tenants' projects."""
     statement = select(ProjectCostCenter).where(col(ProjectCostCenter.tenant_id).in_(sorted(tenants)))
     moves: dict[str, list[tuple[int, str]]] = {}

@@ -87,7 +87,7 @@ def hours_of(intervals: Iterable[Interval], owners: dict[str, list[Owned]]) -> l
     reports it: for the interval that began first. Ordered."""
     sums: dict[tuple[str, str, str, str], list[int]] = {}
     reached: dict[str, int] = {}
-    for each in sorted(intervals, key=lambda each: (each.from_ms, each.pool, each.worker)):
+    for each in sorted(intervals, key=_order):
         start = max(each.from_ms, reached.get(each.device, 0))
         reached[each.device] = max(each.to_ms, start)
         for part_start, part_end, owner in _owned_parts(start, each.to_ms, owners.get(each.pool, [])):
@@ -97,6 +97,10 @@ def hours_of(intervals: Iterable[Interval], owners: dict[str, list[Owned]]) -> l
             total[0] += ready * each.gpus
             total[1] += each.busy_ms * ready // (each.to_ms - each.from_ms) * each.gpus
     return sorted(PoolHour(*key, ready, busy) for key, (ready, busy) in sums.items())
+
+
+def _order(each: Interval) -> tuple[int, str, str, int, int]:
+    return each.from_ms, each.pool, each.worker, -each.to_ms, -each.busy_ms
 
 
 NOBODY = Owned(0, "")
