@@ -3,13 +3,14 @@
 import secrets
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from sqlmodel import col, func, select
 
 from billing.alerts import EMAIL, WEBHOOK, message
 from billing.audit_log import record
 from billing.mail import checked_address
-from billing.tables import Tenant
+from billing.tables import PLATFORM, Tenant
 from billing.wallet_tables import AlertTarget, BudgetAlert, Outbox
 from billing.webhooks import checked_url
 from core.clock import now_ms
@@ -24,7 +25,8 @@ LISTED_MAX = 1_000
 async def add_target(
     db: Database, tenant_id: str, kind: str, address: str, *, private: bool = False, author: str = ""
 ) -> AlertTarget:
-    """A new target; a webhook's secret is in it. `private`: an address that is not public is allowed.
+    """A new target of a tenant's, or with PLATFORM the operators'; a webhook's secret is in it. `private`:
+    an address that is not public is allowed.
 
     Raises Refused where the address cannot be, or there are TARGETS_MAX already."""
     checked = checked_address(address) if kind == EMAIL else checked_url(address, private)
@@ -39,7 +41,7 @@ async def add_target(
         created_ms=now,
     )
     async with db.transaction() as session:
-        if await session.get(Tenant, tenant_id, with_for_update=True) is None:
+        if tenant_id != PLATFORM and await session.get(Tenant, tenant_id, with_for_update=True) is None:
             raise bad_request("there is no such tenant")
         number = select(func.count()).where(
             col(AlertTarget.tenant_id) == tenant_id, col(AlertTarget.ended_ms).is_(None)
@@ -48,7 +50,7 @@ async def add_target(
             raise bad_request(f"there are {TARGETS_MAX} targets already: remove one first")
         session.add(row)
         await session.flush()
-        await record(session, tenant_id, "alert_target.add", row.id, None, row)
+        await record(session, tenant_id, "alert_target.add", row.id, None, _shown(row))
     return row
 
 
@@ -58,11 +60,11 @@ async def remove_target(db: Database, tenant_id: str, target_id: str) -> AlertTa
         row = await session.get(AlertTarget, (tenant_id, target_id), with_for_update=True)
         if row is None or row.ended_ms is not None:
             return None
-        before = row.model_dump()
+        before = _shown(row)
         row.ended_ms = now_ms()
         session.add(row)
         await session.flush()
-        await record(session, tenant_id, "alert_target.remove", row.id, before, row)
+        await record(session, tenant_id, "alert_target.remove", row.id, before, _shown(row))
     return row
 
 
@@ -120,3 +122,9 @@ async def send_test(db: Database, tenant_id: str, target_id: str) -> Outbox:
         row = message(target, f"test:{uuid7(now)}", {"type": "test"}, now)
         session.add(row)
     return row
+
+
+def _shown(row: AlertTarget) -> dict[str, Any]:
+    """What the audit log keeps: of a URL the host, as its path may be a secret."""
+    address = urlsplit(row.address).netloc if row.kind == WEBHOOK else row.address
+    return {"kind": row.kind, "address": address, "author": row.author, "ended_ms": row.ended_ms}

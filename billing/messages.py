@@ -31,8 +31,10 @@ def summary(payload: Mapping[str, Any]) -> str:
         case "wallet.low":
             left = f"{payload['left_usd']} USD left, the last top-up was {payload['top_up_usd']} USD"
             return f"the wallet is low: {left}"
-        case _:
+        case "test":
             return "this is a test of an alert's way to you"
+        case other:
+            return str(other)
 
 
 def _one_line(text: str) -> str:

@@ -9,6 +9,7 @@ from billing.alerts import EMAIL, WALLET_SCOPE, WEBHOOK
 from billing.commands.running import iso_time, json_option, run_on_database, show, show_table, tenant_named
 from billing.messages import summary
 from billing.money import to_display
+from billing.tables import PLATFORM
 from billing.wallet_tables import AlertTarget, BudgetAlert, Outbox
 from core.author import current_author
 from core.database import Database
@@ -32,27 +33,37 @@ def alerts_command() -> None:
     """
 
 
-_tenant = click.option("--tenant", required=True, help="The tenant's name or id.")
+_tenant = click.option("--tenant", help="The tenant's name or id.")
+_platform = click.option("--platform", is_flag=True, help="The operators' own, instead of a tenant's.")
+
+
+async def _owner(db: Database, tenant: str | None, platform: bool) -> str:
+    if platform == (tenant is not None):
+        raise StartupError("give --tenant or --platform")
+    return PLATFORM if tenant is None else (await tenant_named(db, tenant)).tenant_id
 
 
 @alerts_command.group("targets")
 def targets_command() -> None:
-    """Where a tenant's alerts go: to all of its targets."""
+    """Where a tenant's alerts go, or with --platform the operators': to all targets."""
 
 
 @targets_command.command("add")
 @_tenant
+@_platform
 @click.option("--webhook", help="An https:// URL of the public internet.")
 @click.option("--email", help="A mail address.")
 @json_option
-def add_command(tenant: str, webhook: str | None, email: str | None, as_json: bool) -> None:
+def add_command(
+    tenant: str | None, platform: bool, webhook: str | None, email: str | None, as_json: bool
+) -> None:
     """Add a target. A webhook's secret is shown once: it proves that a message is ours."""
     if (webhook is None) == (email is None):
         raise StartupError("give --webhook or --email")
     settings = Settings()
 
     async def add(db: Database) -> AlertTarget:
-        owner = (await tenant_named(db, tenant)).tenant_id
+        owner = await _owner(db, tenant, platform)
         kind, address = (WEBHOOK, webhook) if webhook is not None else (EMAIL, email or "")
         return await alert_targets.add_target(
             db,
@@ -69,12 +80,13 @@ def add_command(tenant: str, webhook: str | None, email: str | None, as_json: bo
 
 @targets_command.command("list")
 @_tenant
+@_platform
 @json_option
-def list_targets_command(tenant: str, as_json: bool) -> None:
+def list_targets_command(tenant: str | None, platform: bool, as_json: bool) -> None:
     """List a tenant's targets."""
 
     async def read(db: Database) -> list[dict[str, Any]]:
-        owner = (await tenant_named(db, tenant)).tenant_id
+        owner = await _owner(db, tenant, platform)
         return [_target(row) for row in await alert_targets.list_targets(db, owner)]
 
     show_table(run_on_database(read), as_json, "no target: see `parley alerts targets add --help`")
@@ -82,13 +94,14 @@ def list_targets_command(tenant: str, as_json: bool) -> None:
 
 @targets_command.command("remove")
 @_tenant
+@_platform
 @click.argument("target")
 @json_option
-def remove_command(tenant: str, target: str, as_json: bool) -> None:
+def remove_command(tenant: str | None, platform: bool, target: str, as_json: bool) -> None:
     """Remove TARGET (its id): what was not sent to it will not be."""
 
     async def remove(db: Database) -> AlertTarget | None:
-        owner = (await tenant_named(db, tenant)).tenant_id
+        owner = await _owner(db, tenant, platform)
         return await alert_targets.remove_target(db, owner, target)
 
     row = run_on_database(remove)
@@ -99,13 +112,14 @@ def remove_command(tenant: str, target: str, as_json: bool) -> None:
 
 @alerts_command.command("list")
 @_tenant
+@_platform
 @click.option("--messages", is_flag=True, help="What became of each message, instead of what was reached.")
 @json_option
-def list_command(tenant: str, messages: bool, as_json: bool) -> None:
+def list_command(tenant: str | None, platform: bool, messages: bool, as_json: bool) -> None:
     """The thresholds that were reached, newest first; or the messages of them."""
 
     async def read(db: Database) -> list[dict[str, Any]]:
-        owner = (await tenant_named(db, tenant)).tenant_id
+        owner = await _owner(db, tenant, platform)
         if messages:
             return [_message(row) for row in await alert_targets.list_messages(db, owner)]
         return [_alert(row, as_json) for row in await alert_targets.list_alerts(db, owner)]
@@ -115,13 +129,14 @@ def list_command(tenant: str, messages: bool, as_json: bool) -> None:
 
 @alerts_command.command("retry")
 @_tenant
+@_platform
 @click.argument("message", required=False)
 @json_option
-def retry_command(tenant: str, message: str | None, as_json: bool) -> None:
+def retry_command(tenant: str | None, platform: bool, message: str | None, as_json: bool) -> None:
     """Send MESSAGE (its id) again now, or all that were given up, under the ids that they have."""
 
     async def again(db: Database) -> int:
-        return await alert_targets.retry(db, (await tenant_named(db, tenant)).tenant_id, message)
+        return await alert_targets.retry(db, await _owner(db, tenant, platform), message)
 
     number = run_on_database(again)
     if message is not None and not number:
@@ -131,13 +146,14 @@ def retry_command(tenant: str, message: str | None, as_json: bool) -> None:
 
 @alerts_command.command("test")
 @_tenant
+@_platform
 @click.argument("target")
 @json_option
-def test_command(tenant: str, target: str, as_json: bool) -> None:
+def test_command(tenant: str | None, platform: bool, target: str, as_json: bool) -> None:
     """Send a test to TARGET (its id), by the biller; `parley alerts list --messages` says how it went."""
 
     async def send(db: Database) -> Outbox:
-        return await alert_targets.send_test(db, (await tenant_named(db, tenant)).tenant_id, target)
+        return await alert_targets.send_test(db, await _owner(db, tenant, platform), target)
 
     show(_message(run_on_database(send)), as_json)
 

@@ -26,8 +26,12 @@ from tests.billing.events import an_event
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 READS = {
+    "alerts list",
+    "alerts targets list",
     "audit list",
     "audit verify",
+    "budgets list",
+    "budgets show",
     "cost-centers list",
     "keys list",
     "limits list",
@@ -45,12 +49,17 @@ READS = {
     "usage export",
     "usage show",
     "users list",
+    "wallets list",
+    "wallets show",
 }
 NO_ADMINISTRATION = {
+    "alerts retry": "sends again what was to be sent",
+    "alerts test": "sends words that say nothing",
     "biller": "a process: what it books is in the ledger's own chain",
     "db migrate": "makes the audit log",
     "prices close-period": "books a month: a transaction in the ledger's own chain",
     "reconcile": "compares books, and keeps what it found",
+    "wallets expire": "books what is over: transactions in the ledger's own chain",
     "usage rebuild": "makes sums again from lines; nothing that was said changes",
 }
 # What is typed, in this order, and the action that its last row must tell of. {name} is of Facts.
@@ -79,6 +88,13 @@ STEPS = (
     ("prices commit --tenant acme --amount 100", "commitment.create"),
     ("limits set --tenant beta --scope tenant --dimension concurrency --limit 2", "limit.set"),
     ("limits end --tenant beta {limit}", "limit.end"),
+    ("budgets set --tenant beta --limit 5USD", "budget.set"),
+    ("budgets override --tenant beta {budget} --limit 9USD --until 2099-01-01", "budget.override"),
+    ("budgets end --tenant beta {budget}", "budget.end"),
+    ("wallets grant --tenant beta --amount 5USD --key k1", "wallet.grant"),
+    ("wallets alert --tenant beta 30", "wallet.alert"),
+    ("alerts targets add --tenant beta --email ops@example.com", "alert_target.add"),
+    ("alerts targets remove --tenant beta {target}", "alert_target.remove"),
     ("usage correct --tenant acme billed --cause c1 --output 9", "request.correct"),
     ("quarantine accept {accepted} --reason why", "quarantine.accept"),
     ("quarantine dismiss {dismissed} --reason why", "quarantine.dismiss"),
@@ -251,5 +267,9 @@ def _keep(facts: dict[str, str], line: str, result: Result) -> None:
     """What later steps name."""
     if line.startswith("keys create"):
         facts["key"] = json.loads(result.stdout)["key"]
+    if line.startswith("budgets"):
+        facts["budget"] = json.loads(result.stdout)["budget"]
+    if line.startswith("alerts targets"):
+        facts["target"] = json.loads(result.stdout)["target"]
     if line.startswith("limits set"):
-        facts["limit"] = json.loads(result.stdout)["limit"]
+        facts["limit"] = json.loads(result.stdout)["limit_id"]

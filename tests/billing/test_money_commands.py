@@ -141,7 +141,6 @@ def test_targets_are_added_tried_and_removed(parley: Command) -> None:
     listed = rows(parley("alerts", "targets", "list", "--tenant", "acme", "--json"))
     assert [each["kind"] for each in listed] == ["webhook", "email"]
     assert hook["secret"] not in parley("alerts", "targets", "list", "--tenant", "acme").output
-    assert hook["secret"] not in parley("audit", "log", "--tenant", "acme").output
     assert parley("alerts", "test", "--tenant", "acme", hook["target"]).exit_code == 0
     (message,) = rows(parley("alerts", "list", "--tenant", "acme", "--messages", "--json"))
     assert (message["state"], message["attempts"]) == ("waiting", 0)
@@ -149,6 +148,15 @@ def test_targets_are_added_tried_and_removed(parley: Command) -> None:
         {"to_send": 1}
     ]
     assert parley("alerts", "targets", "remove", "--tenant", "acme", hook["target"]).exit_code == 0
+    assert parley("alerts", "targets", "add", "--platform", "--email", "all@example.com").exit_code == 0
+    (ours,) = rows(parley("alerts", "targets", "list", "--platform", "--json"))
+    assert ours["address"] == "all@example.com"
+    logged = parley("audit", "list", "--json").output
+    assert ("example.com" in logged, "example.com/x" in logged, hook["secret"] in logged) == (
+        True,
+        False,
+        False,
+    )
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,6 @@ def _make_alerts() -> None:
         *_numbers("created_ms"),
         sa.Column("ended_ms", sa.BigInteger()),
         sa.CheckConstraint("kind IN ('webhook', 'email')", name="ck_alert_target_kind"),
-        sa.ForeignKeyConstraint(["tenant_id"], ["tenant.tenant_id"], name="fk_alert_target_tenant"),
     )
     op.create_table(
         "outbox",
