@@ -8,7 +8,7 @@ import asyncio
 import os
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from operator import attrgetter
 
 from redis.exceptions import RedisError, ResponseError
@@ -44,6 +44,7 @@ CLAIM_SECONDS = 2.0
 TRIM_SECONDS = 1.0
 FORGET_SECONDS = 600.0
 LOOK_SECONDS = 1.0
+BESIDE_RETRY_SECONDS = 10.0
 
 
 class Biller:
@@ -266,6 +267,16 @@ async def _wait(stop: asyncio.Event, seconds: float) -> None:
         pass
 
 
+async def _beside(run: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
+    """What runs beside billing never ends it: where it fails, it says so and begins anew after a while."""
+    while not stop.is_set():
+        try:
+            return await run()
+        except Exception as error:
+            log.error("a task beside billing failed", error=type(error).__name__, exc_info=error)
+            await _wait(stop, BESIDE_RETRY_SECONDS)
+
+
 async def main(settings: Settings, stop: asyncio.Event) -> None:
     """The process `parley biller`. Raises StartupError where the database is not migrated."""
     db, redis = Database(settings.database_endpoint), connect(settings)
@@ -274,11 +285,14 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
         pools = [name.strip() for name in settings.pool.split(",") if name.strip()]
         log.info("biller ready", pools=pools)
         async with asyncio.TaskGroup() as group:
-            group.create_task(reconciliation.watch(db, redis, settings, stop))
-            group.create_task(NoisyWatch(db, redis, settings).run(stop))
-            group.create_task(Sender(db, settings).run(stop))
-            group.create_task(watch_wallets(db, redis, stop))
-            group.create_task(PoolMeter(db, redis, settings).run(stop))
+            for run in (
+                lambda: reconciliation.watch(db, redis, settings, stop),
+                lambda: NoisyWatch(db, redis, settings).run(stop),
+                lambda: Sender(db, settings).run(stop),
+                lambda: watch_wallets(db, redis, stop),
+                lambda: PoolMeter(db, redis, settings).run(stop),
+            ):
+                group.create_task(_beside(run, stop))
             group.create_task(Biller(db, redis, settings, pools).run(stop))
     finally:
         await redis.aclose()

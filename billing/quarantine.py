@@ -9,9 +9,10 @@ from billing.adjustments import Correction, correct
 from billing.audit_log import record
 from billing.biller import post
 from billing.ledger_tables import UsageLine
-from billing.posting import INTEGER_MAX
+from billing.posting import INTEGER_MAX, Quarantined
 from billing.price_book import pinned_prices
 from billing.prices import Meter, counts_of, rate
+from billing.quota import Quota
 from billing.tables import UsageQuarantine, UsageRow
 from billing.usage import UsageEvent, decode, encode
 from core.clock import now_ms
@@ -34,22 +35,25 @@ async def held_events(db: Database, resolved: bool = False) -> Sequence[UsageQua
         return (await session.exec(statement.limit(LISTED_MAX))).all()
 
 
-async def accept(db: Database, event_sha256: str, reason: str) -> str:
+async def accept(db: Database, event_sha256: str, reason: str, quota: Quota | None = None) -> str:
     """Let a held event count, by its own prices; what was done. Again: nothing more is booked.
 
     A request that was not billed is billed now; for one that was, the difference is booked as a correction.
     One that came without prices gets those of its time, else today's. Raises Refused where the event cannot
-    be read, priced or counted."""
+    be read, priced or counted. `quota`: where the tenant's slot is told of it."""
     held = await _held(db, event_sha256)
     event = _readable(held)
     async with db.session() as session:
         billed = await session.get(UsageRow, (event.tenant, event.request))
     if billed is None:
-        batch, posted = await post(db, held.pool, [encode(await _priced(db, event))])
+        priced = await _priced(db, event)
+        batch, posted = await post(db, held.pool, [encode(priced)])
         if not posted:
             raise bad_request(
                 f"the event cannot be billed: {batch.held[0].detail if batch.held else 'billed meanwhile'}"
             )
+        if quota is not None:
+            await quota.settle(priced, batch.line_seqs[event.tenant, event.request])
         done = "billed"
     else:
         quantities = {
@@ -62,14 +66,21 @@ async def accept(db: Database, event_sha256: str, reason: str) -> str:
         lines = await correct(
             db, event.tenant, Correction(event.request, await _known(db, event, quantities), cause)
         )
+        if quota is not None:
+            await quota.reseed(event.tenant)
         done = f"corrected by {len(lines)} lines" if lines else "the books said so already"
     await _resolve(db, held, "quarantine.accept", f"accepted ({done}): {reason}")
     return done
 
 
-async def dismiss(db: Database, event_sha256: str, reason: str) -> None:
-    """Decide that a held event does not count. Raises Refused where there is no such event to decide on."""
-    await _resolve(db, await _held(db, event_sha256), "quarantine.dismiss", f"dismissed: {reason}")
+async def dismiss(db: Database, event_sha256: str, reason: str, quota: Quota | None = None) -> None:
+    """Decide that a held event does not count. Raises Refused where there is no such event to decide on.
+    `quota`: where the tenant's slot is told, if the request is billed by no other event."""
+    held = await _held(db, event_sha256)
+    if quota is not None and held.reason in (Quarantined.COST_MISMATCH, Quarantined.UNPRICED):
+        event = _readable(held)
+        await quota.settle(msgspec.structs.replace(event, cost_nano=0), line_seq=0)
+    await _resolve(db, held, "quarantine.dismiss", f"dismissed: {reason}")
 
 
 async def _priced(db: Database, event: UsageEvent) -> UsageEvent:

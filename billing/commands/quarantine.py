@@ -1,12 +1,19 @@
 """`parley quarantine`: usage events that were held back, until somebody decides on them."""
 
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 import click
 
 from billing import quarantine
 from billing.commands.running import iso_time, json_option, run_on_database, show, show_table
+from billing.quota import Quota
 from billing.tables import UsageQuarantine
+from core.database import Database
+from core.redis import connect
+from core.settings import Settings
+
+T = TypeVar("T")
 
 _event = click.argument("event")
 _reason = click.option("--reason", required=True, help="Why; kept with the event.")
@@ -36,7 +43,7 @@ def list_command(resolved: bool, as_json: bool) -> None:
 @json_option
 def accept_command(event: str, reason: str, as_json: bool) -> None:
     """Let EVENT count: bill its request, or book the difference to what was billed."""
-    done = run_on_database(lambda db: quarantine.accept(db, event, reason))
+    done = _decided(lambda db, quota: quarantine.accept(db, event, reason, quota))
     show({"event": event, "done": done}, as_json)
 
 
@@ -46,8 +53,22 @@ def accept_command(event: str, reason: str, as_json: bool) -> None:
 @json_option
 def dismiss_command(event: str, reason: str, as_json: bool) -> None:
     """Decide that EVENT does not count."""
-    run_on_database(lambda db: quarantine.dismiss(db, event, reason))
+    _decided(lambda db, quota: quarantine.dismiss(db, event, reason, quota))
     show({"event": event, "done": "dismissed"}, as_json)
+
+
+def _decided(decide: Callable[[Database, Quota], Coroutine[Any, Any, T]]) -> T:
+    """Decide, and have the tenant's slot in Redis know."""
+
+    async def with_quota(db: Database) -> T:
+        redis = connect(settings)
+        try:
+            return await decide(db, Quota(redis, settings, db))
+        finally:
+            await redis.aclose()
+
+    settings = Settings()
+    return run_on_database(with_quota, settings)
 
 
 def _facts(held: UsageQuarantine) -> dict[str, Any]:

@@ -1,7 +1,10 @@
 """Events that were held back: decided on once, and what is accepted is in the books exactly once."""
 
+from collections.abc import Awaitable, Callable
+
 import msgspec
 import pytest
+from redis.asyncio import Redis
 from sqlalchemy import text
 from sqlmodel import select
 
@@ -11,12 +14,15 @@ from billing.posting import Quarantined, assess
 from billing.price_book import NewVersion, add_version
 from billing.price_files import FlatPrices
 from billing.quarantine import accept, dismiss, held_events
+from billing.quota import Quota
 from billing.tenancy import create_tenant
 from billing.usage import PinnedPrices, UsageEvent, encode
 from core.database import Database
 from core.errors import Refused
+from core.settings import Settings
 from tests.billing.events import an_event
 from tests.billing.test_books import proven
+from tests.billing.test_reconciliation import admitted
 
 
 async def one_held(database: Database, *events: UsageEvent) -> str:
@@ -142,3 +148,24 @@ async def test_a_decision_is_in_the_record_of_what_administrators_did(database: 
         (row,) = (await session.exec(select(AuditLog))).all()
     assert (row.tenant_id, row.action, row.target) == ("t1", "quarantine.dismiss", event)
     assert "a test of the worker" in row.after
+
+
+@pytest.mark.parametrize("decision", [accept, dismiss])
+async def test_a_decision_brings_the_tenants_slot_in_line(
+    decision: Callable[[Database, str, str, Quota], Awaitable[object]],
+    database: Database,
+    redis: Redis,
+    settings: Settings,
+) -> None:
+    """A worker settled the cost that it believed in; what counts in the end is what the books say (R4)."""
+    wrong = msgspec.structs.replace(an_event(), cost_nano=1)
+    quota = Quota(redis, settings, database)
+    await admitted(redis, settings, wrong.request)
+    await quota.settle(wrong)
+    event = await one_held(database, wrong)
+    await decision(database, event, "looked at", quota)
+    sums = await quota.posted("t1")
+    assert sums is not None
+    assert (
+        sums.cost_nano == (await proven(database)).amount_nano == (decision is accept) * an_event().cost_nano
+    )
