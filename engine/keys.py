@@ -66,6 +66,11 @@ def wake(pool: str) -> str:
     return f"{{p:{pool}}}wake"
 
 
+def sweeper(pool: str) -> str:
+    """Is there while somebody sweeps the pool."""
+    return f"{{p:{pool}}}sweeper"
+
+
 def gateway_channel(pool: str, gateway: str) -> str:
     """The sharded channel of a gateway's hints."""
     return f"{{p:{pool}}}gw:{gateway}"

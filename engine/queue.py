@@ -190,6 +190,11 @@ class PoolQueue:
         limits = (s.deaths_max, s.no_worker_seconds_max * 1000, s.park_seconds_max * 1000)
         return replies.reaped(await self._run(scripts.REAP, REAP_BUDGET, *limits))
 
+    async def may_sweep(self, seconds: float) -> bool:
+        """Whether the caller is the one that sweeps this pool in the next `seconds`."""
+        mark = keys.sweeper(self.pool)
+        return bool(await self._redis.set(mark, b"", nx=True, px=round(seconds * 1000)))
+
     async def bury(self, tenant: str, ids: Sequence[str]) -> list[str]:
         """Of these ids, those that the pool does not know. One that was accepted until now and comes later is
         refused; a new sending is not."""

@@ -15,6 +15,8 @@ from engine.queue import PoolQueue
 from engine.queue_types import Expired
 from engine.sweep import SWEEP_SECONDS, sweep
 
+SWEPT_FOR = 0.9  # of the time between two sweeps nobody else begins one
+
 log = logger(__name__)
 away = Seldom(log)
 
@@ -39,8 +41,10 @@ class Reaper:
             await asyncio.sleep(self._interval_seconds)
 
     async def sweep(self) -> None:
-        """Give back what was admitted and never came."""
+        """Give back what was admitted and never came. Of all reapers, one at a time does."""
         try:
+            if not await self._queue.may_sweep(SWEEP_SECONDS * SWEPT_FOR):
+                return
             instruments.swept_admissions.add(await sweep(self._queue, self._quota))
         except (RedisError, OSError) as error:
             away.warning("sweep failed", error=named(error))

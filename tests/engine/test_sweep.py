@@ -1,5 +1,6 @@
 """The sweep: what was admitted and never came to its pool is given back, once, and nothing else."""
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from core.clock import now_ms
 from core.errors import Refusal
 from core.settings import Settings
 from engine.api import Enqueue, Enqueued, Moved, Mover, Status
+from engine.reaper import Reaper
 from engine.sweep import IDS_MAX, sweep
 from tests.engine.builders import PRICES, TENANT
 from tests.engine.workers import Crew
@@ -138,3 +140,14 @@ async def test_broken_keys_of_one_tenant_do_not_keep_the_others(town: Town):
         await redis.set(f"{{t:broken}}{name}", "no set")
     await town.admit(2 * MINUTE_MS)
     assert await sweep(town.crew.queue, town.quota) == 1
+
+
+async def test_of_many_reapers_one_sweeps(town: Town):
+    """A gateway has one for each pool, and so has every supervisor: the tenants are asked once."""
+    reapers = [Reaper(town.crew.queue, town.quota, 10) for _ in range(3)]
+    await town.admit(2 * MINUTE_MS)
+    await asyncio.gather(*(reaper.sweep() for reaper in reapers))
+    assert await town.open() == 0
+    await town.admit(2 * MINUTE_MS)
+    await asyncio.gather(*(reaper.sweep() for reaper in reapers))
+    assert await town.open() == 1  # not again within ten seconds
