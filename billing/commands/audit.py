@@ -1,7 +1,7 @@
 """`parley audit`: what administrators did, and proof that nobody changed that or the books."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ from core.database import Database
 from core.errors import StartupError
 
 KEPT_BYTES_MAX = 64 << 20
+CHANGE_CHARACTERS_MAX = 120
+UNTOLD = frozenset({"id", "tenant_id", "created_ms", "secret_sha256"})
 
 
 @click.group("audit")
@@ -46,12 +48,13 @@ def list_command(tenant: str | None, since: datetime | None, limit: int, as_json
     makes a change; without it, it is the system's user.
     """
 
-    async def read(db: Database) -> Sequence[AuditLog]:
+    async def read(db: Database) -> list[dict[str, Any]]:
         since_ms = int(since.timestamp() * 1000) if since else 0
-        return await list_rows(db, await _owner(db, tenant), since_ms, limit)
+        names = await owners(db)
+        rows = await list_rows(db, await _owner(db, tenant), since_ms, limit)
+        return [_row_facts(row) if as_json else _line(row, names) for row in rows]
 
-    rows = run_on_database(read)
-    show_table([_row_facts(row, as_json) for row in rows], as_json, "nothing was changed")
+    show_table(run_on_database(read), as_json, "nothing was changed")
 
 
 @audit_command.command("verify")
@@ -129,16 +132,42 @@ def _facts(name: str, books: Verified, log: VerifiedLog, as_json: bool) -> dict[
     return {**facts, "faults": faults} if as_json else facts
 
 
-def _row_facts(row: AuditLog, as_json: bool) -> dict[str, Any]:
-    decode = msgspec.json.decode if as_json else str
+def _row_facts(row: AuditLog) -> dict[str, Any]:
     return {
         "at": iso_time(row.at_ms),
-        "tenant": row.tenant_id if as_json else row.tenant_id or PLATFORM_NAME,
+        "tenant": row.tenant_id,
         "seq": row.seq,
         "author": row.author,
         "source": row.source,
         "action": row.action,
         "target": row.target,
-        "before": decode(row.before),
-        "after": decode(row.after),
+        "before": msgspec.json.decode(row.before),
+        "after": msgspec.json.decode(row.after),
     }
+
+
+def _line(row: AuditLog, names: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "at": iso_time(row.at_ms),
+        "tenant": names.get(row.tenant_id, row.tenant_id),
+        "author": row.author if row.source == "command" else f"{row.author} ({row.source})",
+        "action": row.action,
+        "target": row.target if row.target != row.tenant_id else "",
+        "change": _change(msgspec.json.decode(row.before) or {}, msgspec.json.decode(row.after) or {}),
+    }
+
+
+def _change(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """What differs, in a few words; all of it is in the JSON."""
+    words: list[str] = []
+    for name in {**before, **after}:
+        old, new = (_value(name, facts.get(name)) for facts in (before, after))
+        if name in UNTOLD or old == new or (old is None and new == ""):
+            continue
+        words.append(f"{name} {new}" if old is None else f"{name} {old} → {new}")
+    text = ", ".join(words)
+    return text if len(text) <= CHANGE_CHARACTERS_MAX else text[: CHANGE_CHARACTERS_MAX - 1] + "…"
+
+
+def _value(name: str, value: Any) -> Any:
+    return iso_time(value) if name.endswith("_ms") and isinstance(value, int) else value

@@ -105,14 +105,15 @@ def list_keys_command(tenant: str, as_json: bool) -> None:
     async def read(db: Database) -> list[dict[str, Any]]:
         found = await keys.list_keys(db, (await tenant_named(db, tenant)).tenant_id)
         followed, now = successors(found), now_ms()
-        return [
-            {
-                **_key_facts(key),
-                "successor": followed[key.id].id if key.id in followed else None,
-                "state": key_state(key, followed, now).value,
-            }
-            for key in found
-        ]
+        rows: list[dict[str, Any]] = []
+        for key in found:
+            successor = followed.get(key.id)
+            state = key_state(key, followed, now).value
+            if as_json:
+                rows.append({**_key_facts(key), "successor": successor and successor.id, "state": state})
+            else:
+                rows.append(_key_line(key, successor, state))
+        return rows
 
     show_table(run_on_database(read), as_json, "there are no keys: see `parley keys create`")
 
@@ -166,4 +167,18 @@ def _key_facts(key: ApiKey) -> dict[str, Any]:
         "expires": iso_time(key.expires_ms),
         "revoked": iso_time(key.revoked_ms),
         "rotated_from": key.rotated_from,
+    }
+
+
+def _key_line(key: ApiKey, successor: ApiKey | None, state: str) -> dict[str, Any]:
+    return {
+        "key": key.id,
+        "prefix": f"pk_{key.prefix}",
+        "name": key.name,
+        "user": key.user_id,
+        "scopes": key.scopes,
+        "created": iso_time(key.created_ms),
+        "expires": iso_time(key.expires_ms),
+        "successor": f"pk_{successor.prefix}" if successor else "",
+        "state": state,
     }
