@@ -19,6 +19,7 @@ from chaos.bench.session.slow_readers import slow_readers
 from chaos.bench.session.wire_bytes import wire
 from chaos.bench.start import start
 from chaos.bench.stream import stream
+from chaos.bench.visible import visible
 from chaos.run import run
 
 
@@ -42,6 +43,7 @@ bench.add_command(start)
 bench.add_command(seams)
 bench.add_command(posting)
 bench.add_command(month_view)
+bench.add_command(visible)
 bench.add_command(quotas)
 bench.add_command(relay)
 bench.add_command(sessions)
