@@ -1,0 +1,362 @@
+"""A tenant's slot on a real Valkey against the same in plain Python, over random histories: reserve, extend,
+settle, duplicates, crashes, sweeps, lost Redis, edits of limits, and windows that roll."""
+
+import asyncio
+from collections.abc import Awaitable, Generator
+from pathlib import Path
+from typing import ClassVar, TypeVar, cast
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+from redis.asyncio import Redis
+
+from billing.limits import Dimension, Limits, MoneyLimit, Scope, UnitLimit
+from billing.periods import Window
+from billing.quota import Quota
+from billing.quota_money import MoneyCounts
+from billing.quota_types import Admitted
+from core.settings import Settings
+from tests.billing.limited import Tenant, a_rate, places
+from tests.billing.slot_model import Bucket, Count, Model, in_window
+from tests.helpers.home import settings_in
+
+T = TypeVar("T")
+HOUR_MS = 3_600_000
+EXAMPLES, STEPS = 60, 40
+CHUNK = 16
+
+PICKS = st.integers(0, 5)
+TOKENS = st.integers(0, 40)
+SELDOM = st.integers(0, 3).map(lambda drawn: drawn == 0)
+RATE_LIMITS = st.builds(
+    a_rate,
+    st.sampled_from([each for each in Dimension if each is not Dimension.CONCURRENCY]),
+    st.sampled_from([0, 1, 60, 600, 600, 6_000, 6_000]),
+    st.sampled_from([1, 3, 50, 200, 1_000, 1_000]),
+    shadow=SELDOM,
+)
+UNITS = st.lists(
+    RATE_LIMITS | st.builds(places, st.integers(0, 4), shadow=SELDOM),
+    max_size=3,
+    unique_by=lambda unit: (unit.dimension, unit.shadow),
+)
+BUDGETS = st.lists(
+    st.tuples(
+        st.sampled_from([Scope.TENANT, Scope.USER]),
+        st.sampled_from([0, 90, 200, 300, 500, 1_000, 100_000]),
+        st.integers(0, 3).map(bool),
+        SELDOM,
+    ),
+    min_size=1,
+    max_size=3,
+    unique_by=lambda each: (each[0], each[3]),
+)
+
+
+class Slot(RuleBasedStateMachine):
+    """One history. Time goes on by the rules alone; the books are a list of what was billed."""
+
+    loop: ClassVar[asyncio.AbstractEventLoop]
+    redis: ClassVar[Redis]
+    config: ClassVar[Settings]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.run(self.redis.flushall())
+        self.tenant = Tenant(self.redis, self.config)
+        self.quota = Quota(self.redis, self.config)
+        self.counts = MoneyCounts(self.redis)
+        self.model = Model((1_000_000, 2_000_000))
+        self.units: tuple[UnitLimit, ...] = ()
+        self.budgets: list[tuple[Scope, int, bool, bool]] = []
+        self.revision = 0
+        self.numbers = 0
+        self.billed: list[tuple[int, int]] = []  # accepted_ms and cost, a line each
+        self.unsettled: list[tuple[str, int, int, int, int]] = []
+
+    def run(self, work: Awaitable[T]) -> T:
+        """To its end."""
+        return self.loop.run_until_complete(_awaited(work))
+
+    @property
+    def now(self) -> int:
+        """The history's time."""
+        return self.tenant.now
+
+    def limits(self) -> Limits:
+        """What a gateway knows now."""
+        start = self.now - self.now % HOUR_MS
+        window = Window(start, start + HOUR_MS)
+        money = (
+            MoneyLimit(
+                scope,
+                "u1" if scope is Scope.USER else "",
+                "day",
+                window,
+                limit,
+                hard,
+                shadow,
+                revision=self.revision,
+            )
+            for scope, limit, hard, shadow in self.budgets
+        )
+        return Limits(self.units, tuple(money))
+
+    @initialize(units=UNITS, budgets=BUDGETS)
+    def begin(self, units: list[UnitLimit], budgets: list[tuple[Scope, int, bool, bool]]) -> None:
+        """The first limits."""
+        self.edit(units, budgets)
+
+    @rule(units=UNITS, budgets=BUDGETS, really=SELDOM)
+    def other_limits(
+        self, units: list[UnitLimit], budgets: list[tuple[Scope, int, bool, bool]], really: bool
+    ) -> None:
+        """Some are edited, some are gone, some are new."""
+        if really:
+            self.edit(units, budgets)
+
+    def edit(self, units: list[UnitLimit], budgets: list[tuple[Scope, int, bool, bool]]) -> None:
+        """Other limits, from the next request on."""
+        self.units, self.budgets = tuple(units), budgets
+        self.revision += 1
+
+    @rule(ms=st.sampled_from([1, 10, 100, 100, 1_000, 1_999, 7_777, 60_000, HOUR_MS]))
+    def wait(self, ms: int) -> None:
+        """Buckets fill, windows roll."""
+        self.tenant.now += ms
+
+    @rule(input=TOKENS)
+    def reserve(self, input: int) -> None:
+        """A new request."""
+        self.numbers += 1
+        self.send(f"r{self.numbers}", input)
+
+    @rule(pick=PICKS, input=TOKENS)
+    def again(self, pick: int, input: int) -> None:
+        """One that was sent before; what was released or lost is a new one."""
+        if self.numbers:
+            self.send(f"r{max(1, self.numbers - pick)}", input)
+
+    def send(self, id: str, input: int) -> None:
+        """Cold counts begin with what the books say."""
+        if self.pending(id):
+            return
+        limits = self.limits()
+        if not self.known(id):
+            self.warm(limits)
+        self.tenant.limits = limits
+        answer = self.run(self.tenant.ask(id, input, CHUNK, deadline_ms=self.now + 50_000))
+        if self.known(id):
+            assert isinstance(answer, Admitted)
+            assert answer.dup
+            return
+        admits = self.model.admits(limits, input, CHUNK, self.now)
+        assert isinstance(answer, Admitted) == admits, answer
+        if isinstance(answer, Admitted):
+            self.model.admit(id, limits, input, CHUNK, self.now, self.now + 50_000)
+            self.model.requests[id].granted = answer.granted
+
+    def known(self, id: str) -> bool:
+        """Open or ended."""
+        request = self.model.requests.get(id)
+        return request is not None and request.state != "released"
+
+    def warm(self, limits: Limits) -> None:
+        """As `admit` does by itself where there are books."""
+        for limit in limits.money:
+            if limit.key not in self.model.counts:
+                self.seed(limit, anew=False)
+
+    def seed(self, limit: MoneyLimit, *, anew: bool) -> None:
+        """From the books, by three gateways at once."""
+        spent = sum(cost for accepted, cost in self.billed if in_window(limit.key, accepted))
+        seq = len(self.billed)
+
+        async def thrice() -> list[bool]:
+            each = [self.counts.put("t1", [(limit, spent, seq)], anew=anew) for _ in range(3)]
+            return await asyncio.gather(*each)
+
+        assert self.run(thrice()) == [True] * 3
+        count = self.model.counts.setdefault(limit.key, Count())
+        count.posted, count.seed = spent, seq
+
+    def open(self, pick: int) -> str | None:
+        """One of the open requests."""
+        found = [id for id, each in self.model.requests.items() if each.state == "open"]
+        return found[pick % len(found)] if found else None
+
+    @rule(pick=PICKS, more=st.sampled_from([0, 1, 7, 16, 40, 200]), times=st.integers(1, 3))
+    def extend(self, pick: int, more: int, times: int) -> None:
+        """A worker asks for more, and again where it is told to wait."""
+        for _ in range(times):
+            id = self.open(pick)
+            if id is not None and self.model.requests[id].granted < 1 << 20:
+                self.ask_for(id, more)
+
+    def ask_for(self, id: str, more: int) -> None:
+        """More tokens for one."""
+        request = self.model.requests[id]
+        target = request.granted + more
+        answer = self.run(self.tenant.extend(id, target))
+        what = "wait" if answer.wait_ms else "refused" if answer.refusal else "granted"
+        assert (answer.granted, what) == self.model.extend(id, target, self.now)
+
+    @rule(pick=PICKS, output=TOKENS, settled=st.booleans())
+    def end(self, pick: int, output: int, settled: bool) -> None:
+        """A worker ends it, and dies before it settles or not. The event is on the stream in any case."""
+        id = self.open(pick)
+        if id is None or self.pending(id):
+            return
+        request = self.model.requests[id]
+        used = min(output, request.granted)
+        self.unsettled.append((id, request.accepted, request.input, used, 0))
+        if settled:
+            self.settle(self.unsettled[-1], None)
+
+    def pending(self, id: str) -> bool:
+        """Its end waits for the biller."""
+        return any(each[0] == id for each in self.unsettled)
+
+    @rule(again=st.integers(1, 3), last=st.booleans())
+    def biller(self, again: int, last: bool) -> None:
+        """Books an ended request, settles it, and perhaps once more after a crash."""
+        if not self.unsettled:
+            return
+        id, accepted, input, used, _ = self.unsettled.pop(-1 if last else 0)
+        self.billed.append((accepted, input + 2 * used))
+        for _ in range(again):
+            self.settle((id, accepted, input, used, 0), len(self.billed))
+
+    def settle(self, ended: tuple[str, int, int, int, int], seq: int | None) -> None:
+        """The worker's way, or with `seq` the biller's."""
+        id, accepted, input, used, _ = ended
+        event = self.tenant.event(id, input, used, accepted_ms=accepted)
+        answer = self.run(self.quota.settle(event, seq, self.now))
+        assert answer == self.model.settle(id, event.cost_nano, (input, used), self.now, seq)
+        if answer == "unknown" and seq is not None:
+            self.reseed()
+
+    @rule(pick=PICKS)
+    def release(self, pick: int) -> None:
+        """The queue refuses it. It may run all the same, where another gateway had enqueued it."""
+        id = self.open(pick)
+        if id is not None and not self.pending(id):
+            assert self.run(self.quota.release("t1", id, self.now)) == self.model.release(id, self.now)
+            if pick == 0:
+                request = self.model.requests[id]
+                self.unsettled.append((id, request.accepted, request.input, 3, 0))
+
+    @rule(really=SELDOM)
+    def correction(self, really: bool) -> None:
+        """What is posted is read anew."""
+        if really:
+            self.reseed()
+
+    def reseed(self) -> None:
+        """From the books, everything that is counted."""
+        for each in self.run(self.counts.counted("t1")):
+            if each.key in self.model.counts:
+                self.seed(each, anew=True)
+
+    @rule()
+    def sweep(self) -> None:
+        """What was admitted a minute ago and never reached a queue is released."""
+        for hold in self.run(self.quota.holds("t1", self.now - 60_000)):
+            if not self.pending(hold.id):
+                released = self.run(self.quota.release("t1", hold.id, self.now))
+                assert released == self.model.release(hold.id, self.now)
+
+    @rule(really=SELDOM)
+    def flush(self, really: bool) -> None:
+        """Redis loses everything. What had ended is still on the stream."""
+        if not really:
+            return
+        self.run(self.redis.flushall())
+        self.model.flush()
+
+    @invariant()
+    def counts_agree(self) -> None:
+        """posted + unbooked + held, each to the nano; held is what is open."""
+        for each in self.run(self.quota.budget_sums("t1")):
+            key = _key_of(each.shadow, each.scope, each.scope_id, each.window_start_ms)
+            count = self.model.counts[key]
+            assert (each.posted_nano, each.unbooked_nano, each.held_nano, each.open) == (
+                count.posted,
+                count.unbooked,
+                self.model.held(key),
+                len(self.model.holders(key)),
+            )
+
+    @invariant()
+    def posted_is_what_was_billed(self) -> None:
+        """Of everything that is in the books and settled, each line once."""
+        for key, count in self.model.counts.items():
+            assert count.posted == sum(cost for accepted, cost in self.billed if in_window(key, accepted))
+
+    @invariant()
+    def buckets_agree(self) -> None:
+        """To the sixty-thousandth."""
+        for unit in self.units:
+            if unit.dimension is Dimension.CONCURRENCY:
+                found = self.run(self.redis.zcount("{t:t1}" + unit.key, f"({self.now}", "+inf"))
+                assert found == self.model.live(unit.key, self.now)
+                continue
+            value = cast("bytes | None", self.run(self.redis.get("{t:t1}" + unit.key)))
+            used, at, rate = (int(part) for part in (value or b"0:0:0").split(b":"))
+            bucket = self.model.buckets.get(unit.key, Bucket())
+            assert Bucket(used, at, rate).now(self.now) == bucket.now(self.now)
+
+    @invariant()
+    def open_requests_agree(self) -> None:
+        """Nothing that is over is counted as open, and nothing open is forgotten."""
+        found = {hold.id: hold.held_nano for hold in self.run(self.quota.holds("t1"))}
+        assert found == {
+            id: each.hold if each.limits.money else 0
+            for id, each in self.model.requests.items()
+            if each.state == "open"
+        }
+
+
+async def _awaited(work: Awaitable[T]) -> T:
+    return await work
+
+
+def _key_of(shadow: bool, scope: str, scope_id: str, start: int) -> str:
+    return f"money{'~' if shadow else ''}:{scope}:{scope_id}:day:{start}"
+
+
+@pytest.fixture
+def slot(redis_url: str, home: Path) -> Generator[type[Slot]]:
+    """The machine, with its own loop and the run's Valkey."""
+
+    loop = asyncio.new_event_loop()
+    Slot.loop, Slot.redis, Slot.config = (
+        loop,
+        Redis.from_url(redis_url),
+        settings_in(home, redis_url=redis_url),
+    )
+    yield Slot
+    loop.run_until_complete(Slot.redis.aclose())
+    loop.close()
+
+
+def test_the_slot_is_what_the_model_says(slot: type[Slot]) -> None:
+    """Complaint 3: no residue, whatever the history. Hypothesis prints the history that fails."""
+    run_state_machine_as_test(
+        slot,
+        settings=settings(
+            max_examples=EXAMPLES,
+            stateful_step_count=STEPS,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+            print_blob=True,
+        ),
+    )
