@@ -4,16 +4,18 @@ from typing import Any
 
 import pytest
 from redis.asyncio import Redis
+from sqlmodel import col, select
 
 from billing.audit_log import list_rows
 from billing.biller import post
 from billing.noisy import Rules, State
 from billing.noisy_findings import accept, dismiss, find_finding, list_findings
 from billing.noisy_watch import POSTED_AFTER_MS, NoisyWatch, read_spans
-from billing.tables import PoolTerms
+from billing.tables import PLATFORM, PoolTerms
 from billing.tenancy import create_tenant
 from billing.terms import list_terms, set_terms
 from billing.usage import UsageEvent, UsageOwner, encode
+from billing.wallet_tables import AlertTarget, Outbox
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused
@@ -114,6 +116,32 @@ async def test_noise_is_found_throttled_and_forgiven(
     assert await town.slots_max() is None
     actions = [row.action for row in await list_rows(sqlite, town.hog) if row.source == "process"]
     assert actions[:2] == ["tenant.lift_throttle", "tenant.throttle"]
+
+
+async def test_operators_and_the_tenant_are_told_of_a_throttle(
+    sqlite: Database, redis: Redis, settings: Settings
+) -> None:
+    """The operators of what was found and what would do; the tenant of what it is held back by, and of nobody
+    else. Each once, in the transaction of the finding."""
+    town = await a_town(sqlite, redis, settings)
+    for owner in (PLATFORM, town.hog, town.quiet):
+        async with sqlite.transaction() as session:
+            target = AlertTarget(tenant_id=owner, id=f"of {owner}", kind="email", address="a@b", created_ms=1)
+            session.add(target)
+    await town.spans(12, hog_tokens=2_000, wait_ms=5_000)
+    (found,) = await list_findings(sqlite)
+    await dismiss(sqlite, redis, found.id, "agreed on")
+    async with sqlite.session() as session:
+        sent = (
+            await session.exec(select(Outbox).order_by(col(Outbox.tenant_id), col(Outbox.created_ms)))
+        ).all()
+    told = [(each.tenant_id, each.payload["type"]) for each in sent]
+    assert told == [
+        (owner, kind) for owner in (PLATFORM, town.hog) for kind in ("noisy.throttled", "noisy.lifted")
+    ]
+    assert sent[0].payload["noisy_tenant"] == town.hog
+    assert sent[0].payload["proposal"] == found.proposal
+    assert not {"noisy_tenant", "proposal"} & set(sent[-1].payload)
 
 
 async def test_by_default_noise_is_only_proposed_and_an_operator_decides(
