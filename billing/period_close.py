@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from billing.audit_log import record
 from billing.books import lock_heads, write
 from billing.ledger import LineKind, TxnKind, entries_of, post
 from billing.ledger_rows import LineRow
@@ -146,6 +147,8 @@ async def _book(session: AsyncSession, head: LedgerHead, closing: Closing, now: 
         )
     )
     await session.flush()
+    says = {"amount_nano": closing.amount_nano}
+    await record(session, head.tenant_id, "period.close", closing.month, None, says)
 
 
 def _rows(closing: Closing, head: LedgerHead, now: int) -> tuple[list[Charge], list[LineRow]]:

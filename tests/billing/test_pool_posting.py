@@ -18,6 +18,7 @@ from billing.pool_tables import PoolInterval, PoolOwner
 from billing.pool_time import HOUR_MS, Interval, ready_key
 from billing.pool_time_meter import PoolMeter
 from billing.pool_time_posting import SETTLE_MS, hours_due, post_hours
+from billing.pool_time_reports import PoolSeconds, pool_seconds, pool_usage
 from billing.pool_time_store import store, take
 from billing.price_book import NewVersion, add_version
 from billing.price_files import FlatPrices
@@ -179,7 +180,13 @@ async def test_a_commitment_is_paid_hour_by_hour_or_upfront(database: Database, 
 async def test_what_cannot_be_committed_to_is_refused(database: Database) -> None:
     """Complaints 18 and 21: nothing below zero, beyond bounds, or in hours that are booked."""
     tenant = await a_tenant(database)
-    good: dict[str, Any] = {"gpu_type": "h200", "gpus": 1, "start_ms": HOUR, "end_ms": HOUR + HOUR_MS, "rate_nano": 1}
+    good: dict[str, Any] = {
+        "gpu_type": "h200",
+        "gpus": 1,
+        "start_ms": HOUR,
+        "end_ms": HOUR + HOUR_MS,
+        "rate_nano": 1,
+    }
     changes: list[dict[str, Any]] = [
         {"gpus": 0},
         {"gpus": 9_999},
@@ -260,3 +267,33 @@ async def test_gpus_cost_us_what_was_said_last(database: Database) -> None:
         await set_gpu_cost(database, "h200", "eu", 4, 10)
     with pytest.raises(Refused):
         await set_gpu_cost(database, "h200", "eu", -1, 11)
+
+
+async def test_what_was_metered_is_what_was_billed_idle_or_free(database: Database) -> None:
+    """A pool's GPU-seconds add up; owners see what was idle, operators what a GPU-hour earned and cost."""
+    tenant = await a_tenant(database)
+    await dedicate(database, "a", tenant.tenant_id, HOUR + 1_000_000)
+    await dedicate(database, "b", tenant.tenant_id)
+    await set_gpu_cost(database, "h200", "", DOLLAR, 0)
+    terms = GpuTerms("h200", 1, HOUR, HOUR + HOUR_MS, DOLLAR, pool="b")
+    await commit_gpus(database, tenant.tenant_id, terms)
+    await store(database, [an_interval(0, 0, 3_000), an_interval(0, 0, 3_600, "v", "b")])
+    window = Window(HOUR, HOUR + HOUR_MS)
+    before = await pool_seconds(database, "a", window)
+    assert (before.ready, before.billed, before.idle, before.free) == (3_000, 0, 500, 500)
+    await post_hours(database, after(1))
+    found = await pool_seconds(database, "a", window)
+    assert found == PoolSeconds(ready=3_000, billed=2_000, idle=500, free=500)
+    assert await pool_seconds(database, "b", window) == PoolSeconds(3_600, 3_600, 0, 0)
+    shared, own, other = await pool_usage(database, window)
+    assert (shared.tenant_id, shared.ready, shared.idle, shared.cost_nano) == (
+        "",
+        1_000,
+        500,
+        DOLLAR * 10 // 36 + 1,
+    )
+    assert (own.ready, own.busy, own.idle, own.committed, own.overage) == (2_000, 1_000, 1_000, 0, 2_000)
+    assert (own.gpu_nano, own.margin_nano_per_hour) == (2 * DOLLAR, 26 * DOLLAR // 10 - 1)
+    assert (other.committed, other.overage, other.reserved) == (3_600, 0, 3_600)
+    assert (other.gpu_nano, other.margin_nano_per_hour) == (DOLLAR, 0)
+    assert await pool_usage(database, window, tenant.tenant_id) == [own, other]
