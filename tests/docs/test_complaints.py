@@ -1,4 +1,4 @@
-"""docs/complaints.md names tests that exist, and its check notices where it does not."""
+"""The pages of complaints name tests that exist, and their check notices where they do not."""
 
 import runpy
 from pathlib import Path
@@ -25,25 +25,37 @@ def check() -> dict[str, Any]:
 
 def page(check: dict[str, Any], first: str, tested: int = 35) -> str:
     """A page whose first complaint says this; of the others so many name a test."""
-    said = [first] + [GOOD] * (tested - 1) + ["Not covered: it cannot be."] * (check["COMPLAINTS"] - tested)
+    said = (
+        [first]
+        + [GOOD] * (tested - 1)
+        + ["Not covered: it cannot be."] * (check["PAGES"][0].complaints - tested)
+    )
     return "".join(f"### {number}. Something\n\n{text}\n\n" for number, text in enumerate(said, start=1))
 
 
-def test_the_page_names_tests_that_exist(check: dict[str, Any]):
-    """All thirty-five, and at least twenty-five with a test."""
-    assert check["problems_of"](check["PAGE"].read_text())[0] == []
+def problems_of(check: dict[str, Any], text: str) -> list[str]:
+    """What is wrong with a text in place of the first page."""
+    problems, _ = check["problems_of"](text, check["PAGES"][0])
+    return problems
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_page_names_tests_that_exist(check: dict[str, Any], number: int):
+    """All thirty-five about streams, at least twenty-five with a test; all twenty-eight about bills."""
+    listed = check["PAGES"][number]
+    assert check["problems_of"](listed.path.read_text(), listed)[0] == []
 
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_name_fails(check: dict[str, Any], wrong: str):
     """A test that was renamed, moved or never there."""
-    assert check["problems_of"](page(check, GOOD))[0] == []
-    problems, _ = check["problems_of"](page(check, wrong))
+    assert problems_of(check, page(check, GOOD)) == []
+    problems = problems_of(check, page(check, wrong))
     assert problems == [f"1: {wrong.strip('`')} does not exist"]
 
 
 def test_too_few_and_silent_ones_fail(check: dict[str, Any]):
     """Neither a test nor a reason; fewer than twenty-five tests; one complaint missing."""
-    assert check["problems_of"](page(check, "Nothing."))[0] == ["1: no test, and no reason why"]
-    assert check["problems_of"](page(check, GOOD, tested=24))[0] == ["24 complaints name a test, 25 must"]
-    assert check["problems_of"](page(check, GOOD).replace("### 9.", "## 9."))[0]
+    assert problems_of(check, page(check, "Nothing.")) == ["1: no test, and no reason why"]
+    assert problems_of(check, page(check, GOOD, tested=24)) == ["24 complaints name a test, 25 must"]
+    assert problems_of(check, page(check, GOOD).replace("### 9.", "## 9."))
