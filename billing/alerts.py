@@ -49,14 +49,12 @@ async def alert_on(
     """Bring budgets' sums to the end of these postings and alert on what they, and wallets, reached."""
     now_ms = postings[0].txns[0].posted_ms
     reached: list[Reached] = []
-    for of in await open_budgets(session, {posting.head.tenant_id for posting in postings}):
-        own = [posting for posting in postings if posting.head.tenant_id == of.tenant_id]
-        theirs = [
-            request
-            for request in requests
-            if not isinstance(request, Charge) and request.tenant_id == of.tenant_id
-        ]
-        reached += budgets_reached(of, await add_to_sums(session, of, own, theirs), now_ms)
+    budgets = await open_budgets(session, {posting.head.tenant_id for posting in postings})
+    if budgets:
+        billed = [request for request in requests if not isinstance(request, Charge)]
+        sums = await add_to_sums(session, budgets, postings, billed)
+        for of in budgets:
+            reached += budgets_reached(of, sums[of.tenant_id], now_ms)
     for posting in postings:
         if posting.purse is not None and posting.purse.uses:
             reached += wallet_reached(posting.purse)

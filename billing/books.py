@@ -28,8 +28,10 @@ ROLLUP_KEYS = ("tenant_id", "hour_ms", "project_id", "cost_center_id", "user_id"
 
 async def book_usage(
     session: AsyncSession, requests: Sequence[tuple[RequestRow, Sequence[Line]]], now_ms: int
-) -> None:
-    """Write lines, ledger and rollups of requests whose rows this transaction has just inserted."""
+) -> dict[tuple[str, str], int]:
+    """Write lines, ledger and rollups of requests whose rows this transaction has just inserted.
+
+    The seq of the last line of each, by tenant and request."""
     by_tenant: dict[str, list[Priced]] = {}
     for row, lines in requests:
         by_tenant.setdefault(row.tenant_id, []).append(Priced(row, lines))
@@ -41,6 +43,7 @@ async def book_usage(
         for tenant in sorted(by_tenant)
     ]
     await write(session, postings, [row for row, _ in requests])
+    return {(line.tenant_id, line.request_id): line.seq for posting in postings for line in posting.lines}
 
 
 async def lock_heads(session: AsyncSession, tenants: Iterable[str]) -> dict[str, LedgerHead]:

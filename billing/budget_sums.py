@@ -120,27 +120,51 @@ async def open_budgets(session: AsyncSession, tenants: Iterable[str]) -> list[Te
     return [TenantBudgets(tenant, *each) for tenant, each in found.items()]
 
 
-async def add_to_sums(
-    session: AsyncSession, of: TenantBudgets, postings: Sequence[Posting], requests: Sequence[BilledRequest]
-) -> dict[Sum, int]:
-    """Bring a tenant's sums to the end of these postings, whose rows are written; those touched, after it.
+Sums = dict[str, dict[Sum, int]]  # by tenant
 
-    The caller holds the head of the tenant's books."""
-    first = min(txn.first_line_seq for posting in postings for txn in posting.txns)
-    last = max(posting.head.line_seq for posting in postings)
-    deltas = deltas_of(of, postings, requests)
-    known: dict[Sum, int] = {}
-    if await _watermark(session, of.tenant_id) == first - 1:
-        known = await _read(session, of.tenant_id, deltas)
-    else:
-        mine = col(BudgetSpent.tenant_id) == of.tenant_id
-        await (await session.connection()).execute(delete(BudgetSpent).where(mine))
-    sums = {key: known[key] + delta for key, delta in deltas.items() if key in known}
-    sums |= await sums_from_lines(session, of.tenant_id, [key for key in deltas if key not in known])
-    rows = [{**row_key(of.tenant_id, key), "spent_nano": nano} for key, nano in sorted(sums.items())]
+
+async def add_to_sums(
+    session: AsyncSession,
+    budgets: Sequence[TenantBudgets],
+    postings: Sequence[Posting],
+    requests: Sequence[BilledRequest],
+) -> Sums:
+    """Bring these tenants' sums to the end of postings, whose rows are written; those touched, after it.
+
+    The caller holds the heads of the tenants' books."""
+    tenants = [of.tenant_id for of in budgets]
+    first, last = _first_lines(postings), {each.head.tenant_id: each.head.line_seq for each in postings}
+    deltas = {of.tenant_id: deltas_of(of, postings, requests) for of in budgets}
+    marks = await _watermarks(session, tenants)
+    behind = [tenant for tenant in tenants if marks.get(tenant) != first[tenant] - 1]
+    if behind:
+        old = col(BudgetSpent.tenant_id).in_(behind)
+        await (await session.connection()).execute(delete(BudgetSpent).where(old))
+    known = await _read(session, {tenant: deltas[tenant] for tenant in tenants if tenant not in behind})
+    sums: Sums = {}
+    for tenant in tenants:
+        kept = known.get(tenant, {})
+        sums[tenant] = {key: kept[key] + delta for key, delta in deltas[tenant].items() if key in kept}
+        fresh = [key for key in deltas[tenant] if key not in kept]
+        sums[tenant] |= await sums_from_lines(session, tenant, fresh)
+    rows = [
+        {**row_key(tenant, key), "spent_nano": nano}
+        for tenant in tenants
+        for key, nano in sorted(sums[tenant].items())
+    ]
     await _put(session, BudgetSpent, rows)
-    await _put(session, BudgetWatermark, [{"tenant_id": of.tenant_id, "line_seq": last}])
+    ends = [{"tenant_id": tenant, "line_seq": last[tenant]} for tenant in tenants]
+    await _put(session, BudgetWatermark, ends)
     return sums
+
+
+def _first_lines(postings: Sequence[Posting]) -> dict[str, int]:
+    """The number of the first line behind what each tenant's books held before these postings."""
+    first: dict[str, int] = {}
+    for posting in postings:
+        for txn in posting.txns:
+            first[txn.tenant_id] = min(first.get(txn.tenant_id, txn.first_line_seq), txn.first_line_seq)
+    return first
 
 
 def deltas_of(
@@ -149,11 +173,12 @@ def deltas_of(
     """What postings add to a tenant's sums. What is charged for no request (true-ups) adds nothing. Pure."""
     amounts: dict[str, int] = {}
     for posting in postings:
-        for line in posting.lines:
-            amounts[line.request_id] = amounts.get(line.request_id, 0) + line.amount_nano
+        if posting.head.tenant_id == of.tenant_id:
+            for line in posting.lines:
+                amounts[line.request_id] = amounts.get(line.request_id, 0) + line.amount_nano
     deltas: dict[Sum, int] = {}
     for request in requests:
-        amount = amounts.get(request.request_id, 0)
+        amount = amounts.get(request.request_id, 0) if request.tenant_id == of.tenant_id else 0
         if amount:
             for key in of.sums_of(request):
                 deltas[key] = deltas.get(key, 0) + amount
@@ -211,14 +236,19 @@ def row_key(tenant_id: str, key: Sum) -> dict[str, Any]:
     }
 
 
-async def _watermark(session: AsyncSession, tenant_id: str) -> int | None:
-    statement = select(col(BudgetWatermark.line_seq)).where(col(BudgetWatermark.tenant_id) == tenant_id)
-    return (await (await session.connection()).execute(statement)).scalar()
+async def _watermarks(session: AsyncSession, tenants: Sequence[str]) -> dict[str, int]:
+    statement = select_columns(col(BudgetWatermark.tenant_id), col(BudgetWatermark.line_seq)).where(
+        col(BudgetWatermark.tenant_id).in_(tenants)
+    )
+    return {tenant: seq for tenant, seq in (await (await session.connection()).execute(statement)).all()}
 
 
-async def _read(session: AsyncSession, tenant_id: str, keys: Iterable[Sum]) -> dict[Sum, int]:
-    by_row = {tuple(row_key(tenant_id, key).values())[1:]: key for key in keys}
+async def _read(session: AsyncSession, wanted: Mapping[str, Iterable[Sum]]) -> Sums:
+    by_row = {tuple(row_key(tenant, key).values()): key for tenant, keys in wanted.items() for key in keys}
+    if not by_row:
+        return {}
     statement = select_columns(
+        col(BudgetSpent.tenant_id),
         col(BudgetSpent.scope),
         col(BudgetSpent.scope_id),
         col(BudgetSpent.period),
@@ -226,12 +256,15 @@ async def _read(session: AsyncSession, tenant_id: str, keys: Iterable[Sum]) -> d
         col(BudgetSpent.window_end_ms),
         col(BudgetSpent.spent_nano),
     ).where(
-        col(BudgetSpent.tenant_id) == tenant_id,
-        col(BudgetSpent.scope_id).in_(sorted({key[1] for key in by_row})),
-        col(BudgetSpent.window_start_ms).in_(sorted({key[3] for key in by_row})),
+        col(BudgetSpent.tenant_id).in_(sorted({key[0] for key in by_row})),
+        col(BudgetSpent.scope_id).in_(sorted({key[2] for key in by_row})),
+        col(BudgetSpent.window_start_ms).in_(sorted({key[4] for key in by_row})),
     )
-    found = (await (await session.connection()).execute(statement)).all()
-    return {by_row[tuple(row[:5])]: row[5] for row in found if tuple(row[:5]) in by_row}
+    sums: Sums = {}
+    for row in (await (await session.connection()).execute(statement)).all():
+        if row[:6] in by_row:
+            sums.setdefault(row[0], {})[by_row[row[:6]]] = row[6]
+    return sums
 
 
 async def _put(session: AsyncSession, of: type[SQLModel], rows: Sequence[Mapping[str, Any]]) -> None:

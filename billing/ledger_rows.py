@@ -85,6 +85,16 @@ class TxnRow(msgspec.Struct):
     sha256: str
 
 
+class UseRow(msgspec.Struct):
+    """A row of wallet_use."""
+
+    tenant_id: str
+    request_id: str
+    txn_seq: int
+    grant_id: str
+    amount_nano: int
+
+
 class RollupRow(msgspec.Struct):
     """A row of rollup_hour, or what is to be added to it."""
 

@@ -7,6 +7,7 @@ from sqlalchemy import bindparam, or_, select, update
 from sqlmodel import col
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from billing.ledger_rows import UseRow
 from billing.purse import Grant, Purse, TopUp
 from billing.wallet_tables import Wallet, WalletGrant, WalletUse
 from core.database import insert_rows
@@ -79,7 +80,7 @@ async def uses_of(session: AsyncSession, tenant_id: str, request_id: str) -> dic
 async def save_purses(session: AsyncSession, spent: Sequence[tuple[int, Purse]]) -> None:
     """Write what transactions, by their seq, did with their purses."""
     uses = [
-        WalletUse(
+        UseRow(
             tenant_id=purse.tenant_id,
             request_id=use.request_id,
             txn_seq=txn_seq,
@@ -89,7 +90,7 @@ async def save_purses(session: AsyncSession, spent: Sequence[tuple[int, Purse]])
         for txn_seq, purse in spent
         for use in purse.uses
     ]
-    await insert_rows(session, uses)
+    await insert_rows(session, uses, WalletUse)
     connection = await session.connection()
     left = [
         {"of_tenant": purse.tenant_id, "of_grant": grant_id, "left": left}

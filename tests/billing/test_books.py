@@ -13,7 +13,7 @@ from sqlmodel import col, select
 from billing.biller import post
 from billing.books import center_at
 from billing.ledger import HOUR_MS, Priced, post_usage
-from billing.ledger_rows import EntryRow, LineRow, RequestRow, RollupRow, TxnRow
+from billing.ledger_rows import EntryRow, LineRow, RequestRow, RollupRow, TxnRow, UseRow
 from billing.ledger_tables import (
     CostCenter,
     LedgerEntry,
@@ -28,6 +28,7 @@ from billing.tables import UsageRow
 from billing.tenancy import create_project, create_tenant
 from billing.usage import UsageEvent, UsageOwner, encode
 from billing.verify import Verified, verify_books
+from billing.wallet_tables import WalletUse
 from core.database import Database
 from tests.billing.events import an_event
 
@@ -201,6 +202,7 @@ async def test_a_project_that_moves_leaves_its_past_where_it_was(database: Datab
         (EntryRow, LedgerEntry),
         (TxnRow, LedgerTxn),
         (RollupRow, RollupHour),
+        (UseRow, WalletUse),
     ],
 )
 def test_plain_rows_have_the_columns_of_their_table(row: Any, table: Any) -> None:
