@@ -48,6 +48,9 @@ def judge_bills(facts: Facts) -> Iterable[Finding]:
     yield from judge_strangers({*_asked(facts)}, billed)
     yield from judge_sums(facts)
     yield from judge_quarantine(facts)
+    for each in facts.compared:
+        about = f"{each.check} {each.subject}: {each.actual} for {each.expected} {each.unit}"
+        yield Finding(_direction(each.difference), "", f"{about} {each.waiting or each.detail}".rstrip())
 
 
 def judge_events(

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
-from billing.api import UsageEvent
+from billing.api import Compared, UsageEvent
 from engine.api import Entry
 
 
@@ -123,6 +123,7 @@ class Facts:
     """All of one round. `logs`: the entries of each request's log by id; `events`: usage events as the pool
     published them, and `events_added` how many those were by the pool's own count;
     `leftovers`: what the queue still held when everything had ended;
+    `compared`: what the product's own reconciliation says, where books differ or cannot be compared;
     `counters`: what the clients counted;
     `memory_mib`: the most that a gateway held, where that was looked at."""
 
@@ -137,6 +138,7 @@ class Facts:
     quarantined: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     settled: Mapping[str, "Sums"] = field(default_factory=dict[str, "Sums"])
     leftovers: list[str] = field(default_factory=list[str])
+    compared: list[Compared] = field(default_factory=list[Compared])
     counters: Mapping[str, int] = field(default_factory=dict[str, int])
     memory_mib: float = 0.0
     seconds: float = 0.0

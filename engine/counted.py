@@ -20,7 +20,8 @@ class Counted:
     """Counts of one worker. What its engine had counted before is its tests'."""
 
     def __init__(self, before: EngineCounters) -> None:
-        self._counts = EngineCounts(prompt_test=before.prompt, output_test=before.output)
+        tested = {"prompt_test": before.prompt, "output_test": before.output}
+        self._counts = EngineCounts(engine_prompt=before.prompt, engine_output=before.output, **tested)
         self._prompts: dict[str, tuple[int, bool]] = {}
         self._seen = 0
         self._hour_ms = 0
@@ -38,8 +39,9 @@ class Counted:
             self._counts.prompt_unseen_max += tokens
             self._counts.output_unseen_max += UNSEEN_TOKENS_MAX
 
-    def stepped(self, batch: Sequence[StepOutput]) -> None:
-        """What came out of the engine."""
+    def stepped(self, batch: Sequence[StepOutput], engine: EngineCounters) -> None:
+        """What came out of the engine, and what it has counted at this moment."""
+        self._counts.engine_prompt, self._counts.engine_output = engine.prompt, engine.output
         for output in batch:
             self._seen += len(output.tokens)
             if output.tokens and output.id in self._prompts:
@@ -53,10 +55,9 @@ class Counted:
         """So many more ids are in logs; fewer where a log had lost its end."""
         self._counts.output_taken += tokens
 
-    def hours(self, engine: EngineCounters, now_ms: int) -> dict[int, EngineCounts]:
+    def hours(self, now_ms: int) -> dict[int, EngineCounts]:
         """By the Unix ms of an hour's beginning what was counted in it: of this one, and of the one before
         where it has just ended. Tokens on their way into a log count as dropped until they are there."""
-        self._counts.engine_prompt, self._counts.engine_output = engine.prompt, engine.output
         self._counts.output_dropped = self._seen - self._counts.output_taken
         hour = now_ms - now_ms % HOUR_MS
         found: dict[int, EngineCounts] = {}

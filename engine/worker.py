@@ -130,7 +130,7 @@ class Worker:
     async def _pump(self) -> None:
         async for batch in self._engine.steps():
             cached = sum(output.cached for output in batch if self._workload.prefills(output.id))
-            self._counted.stepped(batch)
+            self._counted.stepped(batch, self._engine.counters())
             await self._do(self._workload.stepped(batch, self._clock.now_ms()))
             stats = self._engine.stats()
             steps = self._engine.measured()
@@ -283,7 +283,7 @@ class Worker:
             await self._start_over()
 
     async def _publish_counts(self) -> None:
-        hours = self._counted.hours(self._engine.counters(), self._clock.now_ms())
+        hours = self._counted.hours(self._clock.now_ms())
         await publish(self._redis, self._record.pool, self.name, hours)
 
     async def _start_over(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from billing.api import PinnedPrices, UsageEvent, UsageOwner
+from billing.api import Check, Compared, PinnedPrices, UsageEvent, UsageOwner
 from chaos.facts import Answered, Facts, Outage, Posted, Question, Seam, Strike, Sums, Wrong
 from chaos.oracle import expected, judge
 from chaos.report import pauses
@@ -193,6 +193,11 @@ PLANTED: list[tuple[str, Callable[[Facts], None], Wrong]] = [
     ("a slot that counted twice", sums(requests=2), Wrong.DOUBLE_BILLED),
     ("a slot that counted a nano more", sums(cost_nano=COST + 1), Wrong.DOUBLE_BILLED),
     ("an event held back", lambda f: f.quarantined.append(("r", "conflicting")), Wrong.UNBILLED),
+    (
+        "books that differ",
+        lambda f: f.compared.append(Compared(Check.R4, "t", "cost", "nano", 5, 6)),
+        Wrong.DOUBLE_BILLED,
+    ),
     ("a claim left behind", lambda f: f.leftovers.append("{p:default}claims:w"), Wrong.LEFT),
 ]
 

@@ -19,10 +19,10 @@ def test_each_token_is_in_one_class() -> None:
     counted = Counted(EngineCounters(100, 20))
     counted.submitted(a_generation("a", 10))
     counted.submitted(a_generation("b", 7, tail=2))
-    counted.stepped([output("a", 1), output("b", 2)])
-    counted.stepped([output("a", 1)])
+    counted.stepped([output("a", 1), output("b", 2)], EngineCounters(117, 23))
+    counted.stepped([output("a", 1)], EngineCounters(117, 24))
     counted.took(3)
-    (hour,) = counted.hours(EngineCounters(117, 24), HOUR_MS * 5 + 1).values()
+    (hour,) = counted.hours(HOUR_MS * 5 + 1).values()
     assert (hour.prompt_test, hour.prompt_new, hour.prompt_again) == (100, 10, 7)
     assert (hour.output_test, hour.output_taken, hour.output_dropped) == (20, 3, 1)
     assert (hour.engine_prompt, hour.engine_output) == (117, 24)
@@ -33,18 +33,20 @@ def test_what_was_aborted_may_have_been_counted_unseen() -> None:
     counted = Counted(EngineCounters())
     counted.submitted(a_generation("a", 10))
     counted.submitted(a_generation("b", 20))
-    counted.stepped([output("a", 1)])
+    counted.stepped([output("a", 1)], EngineCounters(10, 1))
     counted.aborted(["a", "b"])
-    (hour,) = counted.hours(EngineCounters(), HOUR_MS).values()
+    (hour,) = counted.hours(HOUR_MS).values()
     assert (hour.prompt_unseen_max, hour.output_unseen_max) == (20, 2 * UNSEEN_TOKENS_MAX)
 
 
 def test_an_hour_ends_with_what_was_counted_until_then() -> None:
     """Each hour has its own counts; the last of the old one is told again with the first of the new."""
     counted = Counted(EngineCounters())
+    counted.stepped([output("a", 5)], EngineCounters(0, 5))
     counted.took(5)
-    assert counted.hours(EngineCounters(0, 5), HOUR_MS)[HOUR_MS].output_taken == 5
+    assert counted.hours(HOUR_MS)[HOUR_MS].output_taken == 5
+    counted.stepped([output("a", 2)], EngineCounters(0, 7))
     counted.took(2)
-    both = counted.hours(EngineCounters(0, 7), 2 * HOUR_MS + 1)
+    both = counted.hours(2 * HOUR_MS + 1)
     assert both[HOUR_MS].output_taken == 5
     assert (both[2 * HOUR_MS].output_taken, both[2 * HOUR_MS].engine_output) == (2, 2)
