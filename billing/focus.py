@@ -18,6 +18,7 @@ from billing.ledger import HOUR_MS, LineKind
 from billing.ledger_tables import CostCenter, UsageLine
 from billing.money import to_text
 from billing.periods import Window
+from billing.price_tables import Charge as OtherCharge
 from billing.prices import Meter
 from billing.tables import Project, Tenant, UsageRow
 from core.database import Database
@@ -75,21 +76,36 @@ OTHER = (
     "x_UserId",
 )
 COLUMNS: tuple[str, ...] = (*MANDATORY, *OTHER)
-UNITS = {Meter.REQUEST: "Requests"}
+OF_POOLS = (Meter.GPU_SECOND, Meter.RESERVED_GPU_SECOND)
+UNITS = {Meter.REQUEST: "Requests", Meter.GPU_SECOND: "Seconds", Meter.RESERVED_GPU_SECOND: "Seconds"}
 METERS = {
     Meter.INPUT: "input tokens",
     Meter.CACHED_INPUT: "cached input tokens",
     Meter.OUTPUT: "output tokens",
     Meter.REASONING: "reasoning tokens",
     Meter.REQUEST: "requests",
+    Meter.GPU_SECOND: "ready GPU-seconds",
+    Meter.RESERVED_GPU_SECOND: "reserved GPU-seconds",
+    Meter.MINIMUM: "minimum",
 }
+NOTHING_USED = (
+    "ConsumedQuantity",
+    "ConsumedUnit",
+    "ContractedUnitPrice",
+    "ListUnitPrice",
+    "PricingQuantity",
+    "PricingUnit",
+)
 
 
 @dataclass(frozen=True)
 class Charge:
-    """Lines of one hour with the same price, meter and owner, added up."""
+    """Lines of one hour with the same price, meter and owner, added up. The hour is that of their billing
+    period; `start_ms` to `end_ms` what they are for, which of a true-up is a month."""
 
     hour_ms: int
+    start_ms: int
+    end_ms: int
     project_id: str
     cost_center_id: str
     key_id: str
@@ -123,7 +139,11 @@ def focus_row(charge: Charge, account: Account, period: Window) -> dict[str, str
     price = unit_price(charge.price_nano)
     book = f"{charge.price_book_id}/{charge.price_version}"
     tags = {"cost_center": account.cost_centers.get(charge.cost_center_id, "")}
-    start, end = max(charge.hour_ms, period.start_ms), min(charge.hour_ms + HOUR_MS, period.end_ms)
+    true_up = charge.kind == LineKind.TRUE_UP and meter not in OF_POOLS
+    start, end = max(charge.start_ms, period.start_ms), min(charge.end_ms, period.end_ms)
+    if true_up:
+        start, end = charge.start_ms, charge.end_ms
+    name = charge.model or "Commitment"
     row = {
         "BilledCost": cost,
         "BillingAccountId": account.tenant.tenant_id,
@@ -132,10 +152,10 @@ def focus_row(charge: Charge, account: Account, period: Window) -> dict[str, str
         "BillingCurrency": charge.currency.upper(),
         "BillingPeriodStart": _time(period.start_ms),
         "BillingPeriodEnd": _time(period.end_ms),
-        "ChargeCategory": "Usage",
-        "ChargeClass": "" if charge.kind == LineKind.USAGE else "Correction",
-        "ChargeDescription": f"{charge.model}: {METERS[meter]}",
-        "ChargeFrequency": "Usage-Based",
+        "ChargeCategory": "Adjustment" if true_up else "Usage",
+        "ChargeClass": "Correction" if charge.kind == LineKind.ADJUST or start < period.start_ms else "",
+        "ChargeDescription": f"{name}: {METERS[meter]}{', by the month' if true_up else ''}",
+        "ChargeFrequency": "Recurring" if true_up else "Usage-Based",
         "ChargePeriodStart": _time(start),
         "ChargePeriodEnd": _time(end),
         "ConsumedQuantity": str(charge.quantity),
@@ -146,21 +166,21 @@ def focus_row(charge: Charge, account: Account, period: Window) -> dict[str, str
         "InvoiceIssuerName": account.issuer,
         "ListCost": cost,
         "ListUnitPrice": price,
-        "PricingCategory": "Standard",
+        "PricingCategory": _pricing(charge, meter, true_up),
         "PricingQuantity": str(charge.quantity),
         "PricingUnit": unit,
         "ProviderName": account.issuer,
         "PublisherName": PUBLISHER,
-        "ResourceId": charge.model,
-        "ResourceName": charge.model,
-        "ResourceType": "Model",
+        "ResourceId": name,
+        "ResourceName": name,
+        "ResourceType": "GPU" if meter in OF_POOLS else "Model",
         "ServiceCategory": "AI and Machine Learning",
         "ServiceSubcategory": "Generative AI",
         "ServiceName": "Chat",
-        "SkuId": f"{charge.model}/{charge.meter}",
+        "SkuId": f"{name}/{charge.meter}",
         "SkuMeter": METERS[meter],
         "SkuPriceDetails": json.dumps({"x_PriceBook": charge.price_book_id}),
-        "SkuPriceId": f"{book}/{charge.model}/{charge.meter}",
+        "SkuPriceId": f"{book}/{name}/{charge.meter}",
         "SubAccountId": charge.project_id,
         "SubAccountName": account.projects.get(charge.project_id, ""),
         "SubAccountType": "Project",
@@ -170,7 +190,16 @@ def focus_row(charge: Charge, account: Account, period: Window) -> dict[str, str
         "x_Pool": charge.pool,
         "x_UserId": charge.user_id,
     }
-    return {name: row[name] for name in COLUMNS}
+    if true_up:
+        row |= dict.fromkeys(NOTHING_USED, "")
+    return {column: row[column] for column in COLUMNS}
+
+
+def _pricing(charge: Charge, meter: Meter, true_up: bool) -> str:
+    if true_up:
+        return "Other"
+    committed = meter is Meter.RESERVED_GPU_SECOND or (meter is Meter.GPU_SECOND and not charge.price_nano)
+    return "Committed" if committed else "Standard"
 
 
 def unit_price(price_nano: int) -> str:
@@ -184,7 +213,12 @@ async def charges(db: Database, tenant_id: str, period: Window) -> AsyncGenerato
     """A tenant's charges in a period, hour by hour. Lines that cost nothing because they count nothing are
     left out."""
     hour: Any = col(UsageLine.ended_ms) - col(UsageLine.ended_ms) % HOUR_MS
-    of_request: list[Any] = [UsageRow.key_id, UsageRow.user_id, UsageRow.model, UsageRow.pool]
+    times: list[Any] = [
+        hour,
+        func.coalesce(OtherCharge.start_ms, hour),
+        func.coalesce(OtherCharge.end_ms, hour + HOUR_MS),
+    ]
+    of_request = [_whose(name) for name in ("key_id", "user_id", "model", "pool")]
     of_line: list[Any] = [
         UsageLine.kind,
         UsageLine.meter,
@@ -192,21 +226,28 @@ async def charges(db: Database, tenant_id: str, period: Window) -> AsyncGenerato
         UsageLine.price_version,
         UsageLine.price_nano,
     ]
-    group = [hour, UsageRow.project_id, UsageLine.cost_center_id, *of_request, *of_line, UsageRow.currency]
+    whom = [_whose("project_id"), UsageLine.cost_center_id]
+    group = [*times, *whom, *of_request, *of_line, _whose("currency")]
     sums = [func.sum(col(UsageLine.quantity)), func.sum(col(UsageLine.amount_nano))]
     same = (col(UsageRow.tenant_id) == col(UsageLine.tenant_id)) & (
         col(UsageRow.request_id) == col(UsageLine.request_id)
+    )
+    other = (col(OtherCharge.tenant_id) == col(UsageLine.tenant_id)) & (
+        col(OtherCharge.id) == col(UsageLine.request_id)
     )
     columns: list[Any] = [*group, *sums]
     statement = (
         select(*columns)
         .select_from(UsageLine)
-        .join(UsageRow, same)
+        .outerjoin(UsageRow, same)
+        .outerjoin(OtherCharge, other)
         .where(
             col(UsageLine.tenant_id) == tenant_id,
             col(UsageLine.ended_ms) >= period.start_ms,
             col(UsageLine.ended_ms) < period.end_ms,
-            (col(UsageLine.price_nano) > 0) | (col(UsageLine.meter) != Meter.REQUEST.value),
+            (col(UsageLine.price_nano) > 0)
+            | (col(UsageLine.amount_nano) != 0)
+            | (col(UsageLine.meter) != Meter.REQUEST.value),
         )
         .group_by(*group)
         .order_by(*group)
@@ -217,6 +258,11 @@ async def charges(db: Database, tenant_id: str, period: Window) -> AsyncGenerato
             for row in page:
                 *facts, quantity, amount = tuple(row)
                 yield Charge(*facts, quantity=int(quantity), amount_nano=int(amount))
+
+
+def _whose(name: str) -> Any:
+    """A fact about a line: its request's, or its charge's where it is of none."""
+    return func.coalesce(getattr(UsageRow, name), getattr(OtherCharge, name))
 
 
 async def account_of(db: Database, tenant: Tenant, issuer: str) -> Account:

@@ -15,11 +15,16 @@ from billing.cost_centers import create_cost_center, move_project
 from billing.focus import COLUMNS, MANDATORY, account_of, charges, focus_row, unit_price
 from billing.ledger import HOUR_MS
 from billing.periods import Window
+from billing.pool_tables import Commitment, PoolOwner
+from billing.pool_time import Interval
+from billing.pool_time_posting import post_hours
+from billing.pool_time_store import store
 from billing.tenancy import create_tenant, find_project, find_tenant
 from billing.usage import UsageOwner, encode
-from core.database import Database
+from core.database import Database, insert_rows
 from tests.billing.events import PRICES, an_event, priced
 from tests.billing.test_books import an_hour_of
+from tests.billing.test_period_close import GRADUATED, a_request, a_tenant, closed, owed, used, window
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 DECIMAL = re.compile(r"-?\d+(\.\d+)?")
@@ -125,3 +130,44 @@ def test_unit_prices_are_exact(nano: int) -> None:
 def test_unit_prices_read_well(nano: int, text: str) -> None:
     """No exponent, no idle zeros."""
     assert unit_price(nano) == text
+
+
+async def test_pools_and_true_ups_are_charges_too(database: Database) -> None:
+    """What the month's books say is what is exported: GPU-seconds by the hour, true-ups for their month."""
+    tenant = await a_tenant(database, GRADUATED, name="acme")
+    await used(database, a_request(1, tenant, 1, 20_000))
+    await closed(database, tenant, 1)
+    await used(database, a_request(2, tenant, 1, 5_000), a_request(3, tenant, 2, 100))
+    await closed(database, tenant, 2)
+    hour = window(2).start_ms - window(2).start_ms % HOUR_MS + HOUR_MS
+    async with database.transaction() as session:
+        facts = {"tenant_id": tenant.tenant_id, "created_ms": 0}
+        owner = PoolOwner(pool="a", from_ms=0, tenant_id=tenant.tenant_id, created_ms=0)
+        await insert_rows(session, [owner])
+        held = Commitment.model_validate(
+            {"id": "c", "gpu_type": "h200", "gpus": 1, "rate_nano": 7, "overage_nano": 10**9}
+            | {"payment": "monthly", "start_ms": hour, "end_ms": hour + HOUR_MS, **facts}
+        )
+        await insert_rows(session, [held])
+    seconds = (("v", 3_600), ("w", 1_800))
+    await store(
+        database,
+        [Interval("a", each, hour, hour + s * 1000, 0, 1, "ready", each, "h200") for each, s in seconds],
+    )
+    await post_hours(database, hour + 2 * HOUR_MS)
+    rows = await exported(database, "acme", window(1)) + await exported(database, "acme", window(2))
+    billed = sum(Decimal(row["BilledCost"]) for row in rows)
+    assert billed * 10**9 == await owed(database, tenant)
+    month, late = [row for row in rows if row["ChargeCategory"] == "Adjustment"]
+    assert (month["ChargeClass"], late["ChargeClass"]) == ("", "Correction")
+    assert month["ChargePeriodStart"] == late["ChargePeriodStart"] == "2025-01-01T00:00:00Z"
+    assert {row[name] for row in (month, late) for name in ("ConsumedQuantity", "ListUnitPrice")} == {""}
+    gpus = [row for row in rows if row["ResourceType"] == "GPU"]
+    assert sorted((row["SkuMeter"], row["PricingCategory"], row["ConsumedQuantity"]) for row in gpus) == [
+        ("ready GPU-seconds", "Committed", "3600"),
+        ("ready GPU-seconds", "Standard", "1800"),
+        ("reserved GPU-seconds", "Committed", "3600"),
+    ]
+    for row in rows:
+        for name in ("ChargeCategory", "ChargeClass", "ChargeFrequency", "PricingCategory"):
+            assert row[name] in ALLOWED[name]
