@@ -142,12 +142,14 @@ def decide(
 
 
 def _is_calm(noise: Noise, known: Known, rules: Rules) -> bool:
-    """Under a throttle a tenant that is at its cap still wants more: it only cannot. Nobody is held back for
-    others who are not there."""
+    """Under a throttle a tenant that is at its cap, and waits there, still wants more: it only cannot. Nobody
+    is held back for others who are not there."""
     if noise.others_requests < rules.requests_min:
         return True
     if known.throttled_since_ms is not None and known.slots_max is not None:
-        return noise.slots < 0.8 * known.slots_max
+        own_wait = _p95(noise.used.waits, rules.requests_min)
+        waits = own_wait is None or own_wait >= rules.wait_ms_min
+        return noise.slots < 0.8 * known.slots_max or not waits
     return not noise.hot
 
 

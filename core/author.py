@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-NAME_CHARS_MAX = 200
+NAME_CHARACTERS_MAX = 200
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def current_author() -> Author:
 @contextmanager
 def acting_as(author: Author) -> Generator[None]:
     """What the block changes, it changes for this author."""
-    token = _current.set(Author(author.name[:NAME_CHARS_MAX], author.source))
+    token = _current.set(Author(author.name[:NAME_CHARACTERS_MAX], author.source))
     try:
         yield
     finally:

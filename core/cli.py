@@ -11,6 +11,7 @@ from core.author import Author, acting_as, process_user
 from core.errors import StartupError
 
 GROUP = "parley.commands"
+AUTHOR_CHARACTERS_MAX = 120
 
 
 class Commands(click.Group):
@@ -31,16 +32,16 @@ class Commands(click.Group):
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="parley")
-@click.option(
-    "--author", help="Who makes a change, for `parley audit list`. By default the system's user."
-)
+@click.option("--author", help="Who makes a change, for `parley audit list`. By default the system's user.")
 @click.pass_context
 def parley(context: click.Context, author: str | None) -> None:
     """Parley: LLM chat for many tenants on your own GPUs.
 
     Start everything on this machine with `parley up`; talk to it with `parley chat`.
     """
-    context.with_resource(acting_as(Author(author or process_user(), "command")))
+    user = process_user()
+    name = f"{author[:AUTHOR_CHARACTERS_MAX]} ({user})" if author else user
+    context.with_resource(acting_as(Author(name, "command")))
 
 
 def main() -> None:

@@ -45,7 +45,7 @@ def list_command(tenant: str | None, since: datetime | None, limit: int, as_json
     """Who changed what, newest first: tenants, keys, plans, limits, money, prices, corrections, terms.
 
     Of a change only what differs is shown, without secrets. `parley --author "Ann, ticket 7" …` names who
-    makes a change; without it, it is the system's user.
+    makes a change, beside the system's user.
     """
 
     async def read(db: Database) -> list[dict[str, Any]]:

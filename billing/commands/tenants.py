@@ -16,6 +16,7 @@ from billing.commands.running import (
     show_row,
     tenant_named,
 )
+from billing.limit_rows import announce
 from billing.tables import PoolTerms, Tenant
 from billing.terms import find_terms, set_terms
 from core.database import Database
@@ -66,10 +67,14 @@ def set_command(
     given = {"price_book_id": price_book, "time_zone": time_zone, "priority_max": priority_max}
     facts = {name: value for name, value in given.items() if value is not None}
 
-    async def change(db: Database) -> Tenant:
-        return await tenancy.set_tenant(db, (await tenant_named(db, tenant)).tenant_id, **facts)
+    async def change(db: Database, redis: Client) -> Tenant:
+        tenant_id = (await tenant_named(db, tenant)).tenant_id
+        changed = await tenancy.set_tenant(db, tenant_id, **facts)
+        await tenancy.tell(redis, tenant_id)
+        await announce(redis, tenant_id)  # budgets begin anew by its time zone
+        return changed
 
-    show(_tenant_facts(run_on_database(change)), as_json)
+    show(_tenant_facts(run_with_redis(change)), as_json)
 
 
 @tenants_command.command("close")

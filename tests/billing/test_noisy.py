@@ -149,6 +149,12 @@ def test_a_throttle_stays_while_the_tenant_is_at_its_cap() -> None:
     assert played.closed[0] >= BEFORE + 12 + 60 + RULES.calm_spans
 
 
+def test_a_throttle_that_holds_nobody_back_is_lifted() -> None:
+    """Who uses its cap and waits for nothing wants no more than it has."""
+    content: list[Span] = [{QUIET: use(500, 200), HOG: use(500, 200, slots=1.0)} for _ in range(40)]
+    assert len(play(peace() + noise(12) + content, throttle=1).closed) == 1
+
+
 def test_a_throttle_is_lifted_when_the_others_are_gone() -> None:
     """Nobody is held back for others who are not there."""
     alone: list[Span] = [{HOG: use(500, 60_000, slots=4.0)} for _ in range(40)]
