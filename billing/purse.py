@@ -137,7 +137,7 @@ class Purse:
             if back > 0:
                 rest -= back
                 self._move(grant, request_id, -back, returned)
-        assert rest == 0, "INV-28: no more goes back than was paid"
+        assert rest == 0, "INV-32: no more goes back than was paid"
         return returned
 
     def _move(self, grant: Grant, request_id: str, amount_nano: int, moved: dict[str, int]) -> None:
