@@ -63,7 +63,7 @@ async def test_the_version_in_force_and_the_models_own_row_win(database: Databas
 
 
 async def test_a_model_without_a_price_is_refused(database: Database) -> None:
-    """Complaints 6 and 13: what nobody priced is not admitted, so that no answer is held or billed at zero, nor
+    """Complaints 6 and 13: what nobody priced is not admitted, so that nothing is held or billed at zero, nor
     at an older version's price."""
     async with database.transaction() as session:
         await insert_rows(session, [PriceBook(id="own", name="Own", created_ms=0)])
