@@ -176,9 +176,9 @@ async def post(db: Database, pool: str, deliveries: Sequence[bytes]) -> tuple[Ba
         batch.held += conflicts(pool, repeated, await _posted_sha256(session, repeated), now)
         await insert_ignore(session, sorted(batch.held, key=attrgetter("event_sha256")))
         posted = [each for each in batch.good if each.key in inserted]
+        batch.line_seqs = await _line_seqs(session, [each.key for each in repeated])
         if posted:
-            await book_usage(session, [(each.row, each.lines) for each in posted], now)
-        batch.line_seqs = await _line_seqs(session, [each.key for each in batch.good])
+            batch.line_seqs |= await book_usage(session, [(each.row, each.lines) for each in posted], now)
         reached(Point.BILLER_BEFORE_COMMIT)
     return batch, posted
 

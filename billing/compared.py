@@ -14,7 +14,8 @@ import msgspec
 
 from billing.ledger import RECEIVABLE, REVENUE, LineKind
 
-WALLET = "wallet"
+WALLET = "wallet:"
+DEFERRED = "deferred"
 
 
 class Check(StrEnum):
@@ -141,13 +142,14 @@ def lines_and_revenue(tenant_id: str, sums: BookSums) -> list[Compared]:
 
 
 def receivable(tenant_id: str, sums: BookSums) -> Compared:
-    """R2: what was charged (usage, adjustments, true-ups) less what wallets paid of it, and what the ledger
-    says is owed. No invoice has taken any of it yet."""
+    """R2: what was charged (usage, adjustments, true-ups, pools) less what wallets paid of it, and what the
+    ledger says is owed. What is paid at a commitment's start is owed before it is charged. No invoice has
+    taken any of it yet."""
     kinds = {kind.value for kind in LineKind}
     paid = owed = 0
     for name, nano in sums.accounts.items():
         kind, _, account = name.partition(":")
-        if kind in kinds and account.startswith(WALLET):
+        if account == DEFERRED or (kind in kinds and account.startswith(WALLET)):
             paid += nano
         if account == RECEIVABLE:
             owed += nano

@@ -19,7 +19,12 @@ from billing.audit_log import record
 from billing.compared import Check, Compared, State
 from billing.quota import Quota, posted_key
 from billing.reconciliation_books import BOOK_CHECKS, compare_audit, compare_books, compare_derived
-from billing.reconciliation_pools import compare_engines, store_engine_hours
+from billing.reconciliation_pools import (
+    compare_engines,
+    compare_pool_time,
+    metered_pools,
+    store_engine_hours,
+)
 from billing.reconciliation_slots import (
     Streams,
     compare_budgets,
@@ -73,7 +78,7 @@ class Reconciliation:
         if tenant_id is None:
             if Check.R7 in checks:
                 compared.append(await compare_audit(self._db, PLATFORM, now_ms(), whole))
-            for pool in sorted(await self._pools()):
+            for pool in sorted(await self._pools() | await metered_pools(self._db)):
                 compared += await self._of_pool(pool, checks)
         return await remember(self._db, compared, checks, tenant_id, now_ms())
 
@@ -109,6 +114,8 @@ class Reconciliation:
         if Check.R5 in checks:
             await store_engine_hours(self._db, self._redis, pool, now_ms())
             compared += await compare_engines(self._db, pool, now_ms())
+        if Check.R6 in checks:
+            compared += await compare_pool_time(self._db, pool, now_ms())
         return compared
 
     async def _of_tenant(self, tenant_id: str, checks: Collection[Check], whole: bool) -> list[Compared]:

@@ -9,6 +9,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import col, select
 
 from billing.compared import Check, Compared
+from billing.periods import Window
+from billing.pool_tables import PoolInterval
+from billing.pool_time_reports import pool_seconds
 from billing.reconciliation_tables import EngineHour
 from billing.tables import PLATFORM
 from billing.usage import EngineCounts, engine_hours
@@ -18,6 +21,7 @@ from core.redis import Client
 HOUR_MS = 3_600_000
 KEPT_MS = 2 * HOUR_MS  # in Redis; a worker writes the hour that is and the one before
 LOOKED_AT_MS = 24 * HOUR_MS
+BOOKED_AFTER_MS = 5 * 60_000
 COUNTS = EngineCounts.__struct_fields__
 
 
@@ -70,6 +74,21 @@ async def compare_engines(db: Database, pool: str, now_ms: int) -> list[Compared
     async with db.session() as session:
         found = (await session.exec(statement)).all()
     return [compared for row in found for compared in engine_hour(row)]
+
+
+async def compare_pool_time(db: Database, pool: str, now_ms: int) -> list[Compared]:
+    """R6 of the last day, up to the last hour that is in the books: metered, and billed, idle or free."""
+    end_ms = (now_ms - BOOKED_AFTER_MS) // HOUR_MS * HOUR_MS
+    found = await pool_seconds(db, pool, Window(end_ms - LOOKED_AT_MS, end_ms))
+    detail = f"billed {found.billed}, idle {found.idle}, free {found.free}"
+    became = found.billed + found.idle + found.free
+    return [Compared(Check.R6, PLATFORM, pool, "GPU-seconds", found.ready, became, detail)]
+
+
+async def metered_pools(db: Database) -> set[str]:
+    """The pools whose GPU time was ever metered."""
+    async with db.session() as session:
+        return set((await session.exec(select(PoolInterval.pool).distinct())).all())
 
 
 def engine_hour(row: EngineHour) -> list[Compared]:

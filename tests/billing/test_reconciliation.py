@@ -233,9 +233,17 @@ def test_revenue_is_compared_by_meter() -> None:
 
 def test_what_a_wallet_paid_is_not_owed() -> None:
     """Charged 100: 60 from the wallet, 40 owed. Grants made elsewhere do not count."""
-    accounts = {"usage:receivable": 40, "usage:wallet_paid": 60, "usage:revenue:input": -100}
-    sums = BookSums(amounts={"usage:input": 100}, accounts={**accounts, "grant:wallet_paid": -500})
+    accounts = {"usage:receivable": 40, "usage:wallet:paid:g1": 60, "usage:revenue:input": -100}
+    sums = BookSums(amounts={"usage:input": 100}, accounts={**accounts, "grant:wallet:paid:g1": -500})
     assert receivable("t1", sums).difference == 0
+
+
+def test_what_was_paid_beforehand_is_owed_from_the_start() -> None:
+    """A commitment of 90 paid at its start; 30 of it are earned since."""
+    accounts = {"commitment:receivable": 90, "commitment:deferred": -90, "pool:deferred": 30}
+    sums = BookSums(amounts={"true_up:reserved_gpu_second": 30}, accounts=accounts)
+    assert receivable("t1", sums).difference == 0
+    assert receivable("t1", sums.plus(BookSums(accounts={"pool:receivable": 1}))).difference == 1
 
 
 COUNTS = EngineCounts(
