@@ -47,11 +47,12 @@ class Asides:
         self._wanted = wanted
         self._tasks: set[asyncio.Task[None]] = set()
         self._asking: set[asyncio.Task[None]] = set()
+        self._releasing: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     def begin(self, work: Work) -> None:
         """Start what the workload decided."""
         for tenant, id, ck, why in work.release:
-            self._start(self._release(tenant, id, ck, why))
+            self._releasing[tenant, id] = self._start(self._release(tenant, id, ck, why))
         for event in work.settle:
             self._start(self._settle(event))
         for claim, why in work.unreadable:
@@ -76,6 +77,8 @@ class Asides:
         except ResponseError as error:
             log.error("release failed", tenant=tenant, id=id, error=str(error))
             return
+        finally:
+            self._releasing.pop((tenant, id), None)
         instruments.released_requests.add(1, {"why": why})
         log.info("request released", tenant=tenant, id=id, why=why, released=released)
 
@@ -109,6 +112,8 @@ class Asides:
             away.warning("settle failed", error=type(error).__name__)
 
     async def _unpark(self, tenant: str, id: str) -> None:
+        if releasing := self._releasing.get((tenant, id)):
+            await asyncio.wait([releasing])  # it is parked by that
         try:
             await _insist(lambda: self._queue.unpark(tenant, id))
         except ResponseError as error:
@@ -136,12 +141,15 @@ class Asides:
             instruments.grants.add(1, {"answer": "wait"})
             wait_ms = max(answer.wait_ms, GRANT_WAIT_MS_MIN)
 
-    def _start(self, work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]] | None = None) -> None:
+    def _start(
+        self, work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]] | None = None
+    ) -> asyncio.Task[None]:
         """Kept, so that it is neither collected nor left behind."""
         kept = self._tasks if tasks is None else tasks
         task = asyncio.create_task(work)
         kept.add(task)
         task.add_done_callback(kept.discard)
+        return task
 
 
 async def _insist(call: Callable[[], Awaitable[T]]) -> T:

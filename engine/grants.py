@@ -66,6 +66,12 @@ class Grants:
         if answer.key in self._asked and len(self._away) < AWAY_MAX:
             self._away[answer.key] = (answer.claim.tenant, answer.claim.id)
 
+    def leave(self) -> list[tuple[str, str]]:
+        """This worker ends: the parked ones are others' to ask for."""
+        away = list(self._away.values())
+        self._away.clear()
+        return away
+
     def forget(self, key: str) -> None:
         """It is not this worker's any more."""
         self._short.discard(key)

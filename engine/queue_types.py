@@ -9,7 +9,7 @@ import msgspec
 
 from engine.request import Control, Entry, PriorityClass, Status
 
-ReleaseWhy = Literal["lost", "drain", "preempt", "pool", "park", "error"]
+ReleaseWhy = Literal["lost", "drain", "preempt", "pool", "park", "grant", "error"]
 ReaderState = Literal["reading", "stuck", "gone"]
 
 

@@ -185,7 +185,7 @@ class Workload:
                 answer.end(EndReason.DEADLINE)
             elif answer.phase is Phase.WAITING and answer.waited_ms(now_ms) >= WAIT_MS_MAX:
                 self._grants.parked(answer)
-                answer.leave("park")
+                answer.leave("grant")
         return work
 
     def refused(self, key: str) -> None:
@@ -201,10 +201,12 @@ class Workload:
         """The answer to an `extend`. Refused: the answer ends at its last granted token."""
         work = Work()
         away = self._grants.answered(key, tokens)
-        if away is not None:
-            work.unpark.append(away)
         answer = self._answers.get(key)
         if answer is None or not answer.open:
+            if away is not None and answer is None:
+                work.unpark.append(away)
+            elif away is not None and answer is not None:
+                answer.why = "drain"  # it is not parked yet, and need not be
             return work
         answer.grant(tokens, final=refused)
         if reason := answer.completed():
@@ -225,7 +227,7 @@ class Workload:
 
     def leave(self, why: ReleaseWhy) -> Work:
         """Give everything back, once it is logged."""
-        work = Work()
+        work = Work(unpark=self._grants.leave())
         for answer in self._answers.values():
             if answer.open:
                 self._stop(answer, work)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- release(now, worker, t, id, ck, why, deaths max): back to its old place in line, or parked. Replies 1 where it is
--- released, by this call or by the call it repeats.
+-- release(now, worker, t, id, ck, why, deaths max): back to its old place in line, or parked; why 'grant': it waits for a
+-- grant, and its worker unparks it. Replies 1 where it is released, by this call or by the call it repeats.
 local t, id, ck, why, deaths_max = ARGV[3], ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
 local req = key('req', t, id)
 local status, current, released, control = unpack(call('HMGET', req, 'status', 'ck', 'rck', 'control'))
@@ -10,7 +10,7 @@ elseif current ~= ck then
   return released == ck and 1 or 0
 end
 notice_restart()
-if why == 'park' and bit.band(number_of(control), PARK) ~= 0 then
+if why == 'grant' or why == 'park' and bit.band(number_of(control), PARK) ~= 0 then
   take_back(t, id, 'parked')
   park_waiting(t, id)
 elseif why == 'park' then

@@ -196,13 +196,35 @@ def test_who_waits_for_long_makes_room():
     assert play.released == []
     play.now_ms += 1
     play.do(play.load.tick(play.now_ms))
-    assert (play.released, play.answer, len(play.logged)) == (["park"], None, 5)
+    assert (play.released, play.answer, len(play.logged)) == (["grant"], None, 5)
     assert play.load.wants_grant(play.asked[0][0])
     play.grant(300)
     assert play.unparked == [("t1", "r1")]
     play.claim()
     play.step(100)
     assert play.logged == play.script[:105]
+
+
+def test_a_grant_that_comes_while_it_leaves_takes_it_back_in_line():
+    """It is not parked yet: unparking it now would be too early, and then nobody would."""
+    play = Play(LONG, granted=5)
+    play.step(100)
+    play.load.tick(play.now_ms)
+    play.load.tick(play.now_ms + WAIT_MS_MAX)
+    key, _, _ = play.asked.pop(0)
+    assert play.load.granted(key, 100, False).unpark == []
+    play.flush()
+    assert play.released == ["drain"]
+
+
+def test_a_worker_that_ends_leaves_nothing_parked():
+    """Others may ask for it."""
+    play = Play(LONG, granted=5)
+    play.step(100)
+    for now_ms in (play.now_ms, play.now_ms + WAIT_MS_MAX):
+        play.do(play.load.tick(now_ms))
+    assert play.released == ["grant"]
+    assert play.load.leave("drain").unpark == [("t1", "r1")]
 
 
 @pytest.mark.parametrize("how", ["cancel", "deadline", "drain"])
