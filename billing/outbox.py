@@ -19,7 +19,8 @@ from sqlmodel import col, select
 from billing.alerts import EMAIL
 from billing.mail import send_mail
 from billing.messages import mail_text
-from billing.wallet_tables import AlertTarget, BudgetSpent, Outbox
+from billing.periods import Period
+from billing.wallet_tables import AlertTarget, BudgetAlert, BudgetSpent, Outbox
 from billing.webhooks import NotDelivered, Webhook, send_webhook, webhook_client
 from core.clock import now_ms
 from core.database import Database
@@ -154,17 +155,22 @@ class Sender:
             await (await session.connection()).execute(statement)
 
     async def _forget(self) -> None:
-        """Now and then, what was sent or given up long ago, and sums of windows long past."""
+        """Now and then, what was sent or given up long ago, and sums and alerts of windows long past."""
         at_ms = now_ms()
         if at_ms - self._forgot_ms < FORGET_MS:
             return
         self._forgot_ms = at_ms
         ended = col(Outbox.state).in_((SENT, FAILED)), col(Outbox.next_attempt_ms) < at_ms - KEEP_MS
         past = col(BudgetSpent.window_end_ms) < at_ms - SUMS_KEEP_MS
+        told = (
+            col(BudgetAlert.created_ms) < at_ms - SUMS_KEEP_MS,
+            col(BudgetAlert.period).in_((Period.DAY.value, Period.WEEK.value, Period.MONTH.value)),
+        )
         async with self._db.transaction() as session:
             connection = await session.connection()
             await connection.execute(delete(Outbox).where(*ended))
             await connection.execute(delete(BudgetSpent).where(past))
+            await connection.execute(delete(BudgetAlert).where(*told))
 
 
 async def _wait(stop: asyncio.Event, seconds: float) -> None:

@@ -185,6 +185,7 @@ async def test_order_and_repeats_of_events_change_no_sum_and_no_alert(database: 
         window = Window(row.window_start_ms, row.window_end_ms)
         found = await spent(database, tenant, Counted(row.scope, row.scope_id), row.period, window)
         assert found.nano == row.spent_nano
+    assert (await spent(database, tenant, Counted("tenant", ""), "lifetime", EVER)).nano == total
     before = await alerts(database, tenant)
     await use(database, *events)
     assert await alerts(database, tenant) == before

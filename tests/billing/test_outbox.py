@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import update
+from sqlmodel import col
 
 from billing import webhooks
 from billing.alert_targets import TARGETS_MAX, add_target, remove_target, retry, send_test
@@ -27,8 +28,9 @@ from billing.outbox import (
     Sender,
     next_attempt_ms,
 )
+from billing.periods import LAST_MS
 from billing.tenancy import create_tenant
-from billing.wallet_tables import AlertTarget, Outbox
+from billing.wallet_tables import AlertTarget, BudgetAlert, BudgetSpent, Outbox
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused
@@ -284,6 +286,39 @@ async def test_what_was_given_up_can_be_sent_again(
     await sender.send_due()
     assert receiver.ids == [message.id, message.id]
     assert (await retry(database, tenant, message.id), (await row_of(database, message)).state) == (0, "sent")
+
+
+async def test_what_is_long_past_is_forgotten(sqlite: Database, home: Path) -> None:
+    """Not what is told once for ever, nor what waits."""
+    old, tenant = now_ms() - 401 * 86_400_000, (await create_tenant(sqlite, "acme")).tenant_id
+    target = await add_target(sqlite, tenant, "email", "ops@example.com")
+    sent, waits = [await send_test(sqlite, tenant, target.id) for _ in range(2)]
+    async with sqlite.transaction() as session:
+        for period in ("day", "lifetime"):
+            facts = {"tenant_id": tenant, "scope": "tenant", "scope_id": "", "period": period}
+            alert = BudgetAlert(
+                **facts,
+                window_start_ms=0,
+                limit_nano=1,
+                threshold=50,
+                budget_id="b",
+                spent_nano=1,
+                created_ms=old,
+            )
+            end_ms = old if period == "day" else LAST_MS
+            spent = BudgetSpent(**facts, window_start_ms=0, window_end_ms=end_ms, spent_nano=1)
+            session.add_all([alert, spent])
+        await session.flush()
+        changed = update(Outbox).where(col(Outbox.id) == sent.id)
+        connection = await session.connection()
+        await connection.execute(update(Outbox).values(next_attempt_ms=old, claimed_until_ms=1 << 60))
+        await connection.execute(changed.values(state="sent"))
+    running = asyncio.Event()
+    asyncio.get_running_loop().call_later(0.2, running.set)
+    await Sender(sqlite, settings_in(home)).run(running)
+    assert [row.id for row in await read(sqlite, Outbox, tenant)] == [waits.id]
+    assert [row.period for row in await read(sqlite, BudgetAlert, tenant)] == ["lifetime"]
+    assert [row.period for row in await read(sqlite, BudgetSpent, tenant)] == ["lifetime"]
 
 
 @given(st.integers(1, 200), st.floats(0, 1), st.integers(0, GIVE_UP_MS))
