@@ -68,17 +68,17 @@ async def test_a_key_bound_to_a_user_says_so(database: Database) -> None:
         assert (await session.exec(accounts)).all() == ["alice"]
 
 
-async def test_the_secret_itself_is_stored_nowhere(database: Database) -> None:
+async def test_the_secret_itself_is_stored_nowhere(sqlite: Database) -> None:
     """Whoever reads the table can sign in as nobody."""
-    key, secret = await a_key(database)
+    key, secret = await a_key(sqlite)
     _, prefix, rest = secret.split("_")
     assert key.prefix == prefix
     assert rest not in repr(key.model_dump())
 
 
-async def test_a_wrong_secret_is_nobody(database: Database) -> None:
+async def test_a_wrong_secret_is_nobody(sqlite: Database) -> None:
     """Right prefix with a wrong rest, an unknown prefix, and things that are no key at all."""
-    _, secret = await a_key(database)
+    _, secret = await a_key(sqlite)
     other = secret[:-1] + ("0" if secret[-1] != "0" else "1")
     for wrong in (
         other,
@@ -89,7 +89,7 @@ async def test_a_wrong_secret_is_nobody(database: Database) -> None:
         secret.upper(),
         "pk_é",
     ):
-        assert await authenticate_key(database, wrong) is None
+        assert await authenticate_key(sqlite, wrong) is None
 
 
 async def test_an_expired_key_is_nobody(database: Database) -> None:
@@ -174,20 +174,20 @@ async def test_a_rotated_key_has_a_successor_with_the_same_rights(database: Data
     assert second.access_ends_ms is None
 
 
-async def test_a_rotation_without_overlap_ends_the_old_key_at_once(database: Database, redis: Redis) -> None:
+async def test_a_rotation_without_overlap_ends_the_old_key_at_once(sqlite: Database, redis: Redis) -> None:
     """And the gateways hear of it: they would keep connections open until they next look."""
-    old, old_secret = await a_key(database)
+    old, old_secret = await a_key(sqlite)
     async with redis.pubsub() as listener:
         await listener.subscribe(CONTROL_CHANNEL)
         await listener.get_message(timeout=5)
-        new, new_secret = await rotate_key(database, old.tenant_id, old.id, 0, redis)
+        new, new_secret = await rotate_key(sqlite, old.tenant_id, old.id, 0, redis)
         news = await listener.get_message(timeout=5)
-    assert await authenticate_key(database, old_secret) is None
-    assert await authenticate_key(database, new_secret) is not None
+    assert await authenticate_key(sqlite, old_secret) is None
+    assert await authenticate_key(sqlite, new_secret) is not None
     assert news is not None
     heard = bytes(news["data"] or b"")  # type: ignore[arg-type]
     assert msgspec.json.decode(heard, type=ControlNews) == ControlNews("access_changed", old.tenant_id)
-    listed = await list_keys(database, old.tenant_id)
+    listed = await list_keys(sqlite, old.tenant_id)
     followed = successors(listed)
     assert followed == {old.id: new}
     assert [key_state(key, followed, now_ms()) for key in listed] == [KeyState.EXPIRED, KeyState.ACTIVE]
@@ -219,41 +219,41 @@ async def test_a_chain_of_successors_has_no_branches(database: Database, redis: 
         await rotate_key(database, old.tenant_id, gone[0].id, overlap_seconds=3600)
 
 
-async def test_the_lower_priority_of_key_and_tenant_counts(database: Database) -> None:
+async def test_the_lower_priority_of_key_and_tenant_counts(sqlite: Database) -> None:
     """A key cannot raise its tenant."""
-    tenant = await create_tenant(database, "acme", priority_max="bulk")
-    project = await create_project(database, tenant.tenant_id, "research")
-    _, secret = await create_key(database, tenant.tenant_id, project.id, priority_max="interactive")
-    principal = await authenticate_key(database, secret)
+    tenant = await create_tenant(sqlite, "acme", priority_max="bulk")
+    project = await create_project(sqlite, tenant.tenant_id, "research")
+    _, secret = await create_key(sqlite, tenant.tenant_id, project.id, priority_max="interactive")
+    principal = await authenticate_key(sqlite, secret)
     assert principal is not None
     assert principal.priority_max == "bulk"
 
 
-async def test_unknown_scopes_priorities_and_projects_are_refused(database: Database) -> None:
+async def test_unknown_scopes_priorities_and_projects_are_refused(sqlite: Database) -> None:
     """With the words that are known."""
-    tenant = await create_tenant(database, "acme")
+    tenant = await create_tenant(sqlite, "acme")
     with pytest.raises(Refused, match="choose from chat"):
-        await create_key(database, tenant.tenant_id, "p", scopes=("all",))
+        await create_key(sqlite, tenant.tenant_id, "p", scopes=("all",))
     with pytest.raises(Refused, match="choose from interactive"):
-        await create_key(database, tenant.tenant_id, "p", priority_max="urgent")
+        await create_key(sqlite, tenant.tenant_id, "p", priority_max="urgent")
     with pytest.raises(Refused, match="no such project"):
-        await create_key(database, tenant.tenant_id, "p")
-    project = await find_project(database, tenant.tenant_id, "default")
+        await create_key(sqlite, tenant.tenant_id, "p")
+    project = await find_project(sqlite, tenant.tenant_id, "default")
     assert project is not None
     with pytest.raises(Refused, match="expired already"):
-        await create_key(database, tenant.tenant_id, project.id, expires_ms=now_ms())
+        await create_key(sqlite, tenant.tenant_id, project.id, expires_ms=now_ms())
     with pytest.raises(Refused, match="choose from chat"):
-        await create_key(database, tenant.tenant_id, project.id, scopes=())
+        await create_key(sqlite, tenant.tenant_id, project.id, scopes=())
 
 
-async def test_a_tenant_has_so_many_keys_that_work(database: Database, redis: Redis) -> None:
+async def test_a_tenant_has_so_many_keys_that_work(sqlite: Database, redis: Redis) -> None:
     """Those that are revoked or expired make room."""
-    first, _ = await a_key(database, keys_max=2)
-    await create_key(database, first.tenant_id, first.project_id, keys_max=2)
+    first, _ = await a_key(sqlite, keys_max=2)
+    await create_key(sqlite, first.tenant_id, first.project_id, keys_max=2)
     with pytest.raises(Refused, match="PARLEY_KEYS_PER_TENANT_MAX"):
-        await create_key(database, first.tenant_id, first.project_id, keys_max=2)
-    await revoke_key(database, redis, first.tenant_id, first.id)
-    await create_key(database, first.tenant_id, first.project_id, keys_max=2)
+        await create_key(sqlite, first.tenant_id, first.project_id, keys_max=2)
+    await revoke_key(sqlite, redis, first.tenant_id, first.id)
+    await create_key(sqlite, first.tenant_id, first.project_id, keys_max=2)
 
 
 async def test_keys_that_are_made_at_once_are_not_too_many(database: Database) -> None:

@@ -37,10 +37,10 @@ async def test_names_are_unique_and_found_again(database: Database) -> None:
 
 
 @pytest.mark.parametrize("name", ["", " acme", "a\nb", "a\x00b", "x" * 201])
-async def test_what_is_no_name_is_refused(database: Database, name: str) -> None:
-    """Before the database sees it."""
+async def test_what_is_no_name_is_refused(sqlite: Database, name: str) -> None:
+    """Before the sqlite sees it."""
     with pytest.raises(Refused, match="is no tenant name"):
-        await create_tenant(database, name)
+        await create_tenant(sqlite, name)
 
 
 async def test_a_closed_user_is_known_by_name(database: Database, redis: Redis) -> None:
