@@ -5,6 +5,7 @@ The chat page says the same (web/limit_words.js).
 
 from datetime import UTC, datetime, timedelta, tzinfo
 
+from billing.api import to_display
 from server.client_answer import ProtocolError
 
 OWNERS = {
@@ -35,14 +36,23 @@ def error_text(error: ProtocolError, now_ms: int, zone: tzinfo | None = None) ->
 
 def _limit_text(error: ProtocolError, now_ms: int, zone: tzinfo | None) -> str:
     owner = OWNERS.get(error.scope or "", "The")
+    if error.code == "insufficient_quota":
+        return f"{_spent('The prepaid credit', error.remaining)}."
     if error.code == "budget_exceeded":
         resets = error.resets_at_ms
         anew = f"; it begins anew {_when(resets, now_ms, zone)}" if resets else ""
-        return f"{owner} budget{PERIODS.get(error.dimension or '', '')} is used up{anew}."
-    if error.code == "insufficient_quota":
-        return "The prepaid credit is used up."
+        what = f"{owner} budget{PERIODS.get(error.dimension or '', '')}"
+        return f"{_spent(what, error.remaining)}{anew}."
     rate = RATES.get(error.dimension or "")
     return f"{owner} limit of {rate} is reached." if error.code == "rate_limited" and rate else ""
+
+
+def _spent(what: str, remaining: int | None) -> str:
+    """What is left of it does not do."""
+    if not remaining:
+        return f"{what} is used up"
+    left = to_display(remaining)
+    return f"{left} of {what[0].lower()}{what[1:]} is left, which does not pay for this request"
 
 
 def _when(at_ms: int, now_ms: int, zone: tzinfo | None) -> str:

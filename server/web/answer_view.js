@@ -2,7 +2,8 @@
 
 import { button, copyText, el, icon } from "./dom.js";
 import { MarkdownView } from "./markdown.js";
-import { costText, errorText, reasonText, usageText, waitOf } from "./words.js";
+import { costText } from "./money.js";
+import { errorText, reasonText, usageText, waitOf } from "./words.js";
 
 /** @typedef {import("./answer.js").Answer} Answer */
 /**

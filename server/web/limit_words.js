@@ -1,7 +1,9 @@
 // What the page says of a limit that refuses: whose it is, of what, and when it begins anew. Pure.
 
+import { costText } from "./money.js";
+
 /**
- * @typedef {{code: string, scope?: string | null, dimension?: string | null,
+ * @typedef {{code: string, scope?: string | null, dimension?: string | null, remaining?: number | null,
  *   resetsAtMs?: number | null}} LimitFacts as in a ProtocolError
  */
 
@@ -31,14 +33,27 @@ const RATES = new Map([
  * @param {LimitFacts} error
  * @param {Date} now
  */
-export function limitText({ code, scope, dimension, resetsAtMs }, now) {
+export function limitText(error, now) {
+  const { code, scope, dimension } = error;
+  if (code === "insufficient_quota") return `${spentText("The prepaid credit", error)}.`;
   const owner = OWNERS.get(scope ?? "") ?? "The";
   if (code === "budget_exceeded") {
-    const anew = resetsAtMs ? `; it begins anew ${whenText(resetsAtMs, now)}` : "";
-    return `${owner} budget${PERIODS.get(dimension ?? "") ?? ""} is used up${anew}.`;
+    const anew = error.resetsAtMs ? `; it begins anew ${whenText(error.resetsAtMs, now)}` : "";
+    return `${spentText(`${owner} budget${PERIODS.get(dimension ?? "") ?? ""}`, error)}${anew}.`;
   }
   const rate = RATES.get(dimension ?? "");
   return code === "rate_limited" && rate ? `${owner} limit of ${rate} is reached.` : "";
+}
+
+/**
+ * What is left of it does not do.
+ * @param {string} what
+ * @param {LimitFacts} error
+ */
+function spentText(what, { remaining }) {
+  if (!remaining) return `${what} is used up`;
+  const left = costText({ nano: remaining, currency: "usd" });
+  return `${left} of ${what.charAt(0).toLowerCase()}${what.slice(1)} is left, which does not pay for this request`;
 }
 
 /**

@@ -3,31 +3,11 @@
 import { limitText } from "./limit_words.js";
 
 /** @typedef {import("./answer.js").Usage} Usage */
-/** @typedef {import("./answer.js").Cost} Cost */
 /** @typedef {import("./answer_view.js").Shown} Shown */
 /**
  * What one waits for. `icon`: something holds an answer up that is on its way, and this is a picture of it.
  * @typedef {{text: string, icon: "" | "pause" | "move" | "clock" | "link"}} Wait
  */
-
-const NANO_DIGITS = 9;
-const SYMBOLS = new Map([
-  ["usd", "$"],
-  ["eur", "€"],
-  ["gbp", "£"],
-]);
-
-/**
- * "$0.0000061": integer digits only, no float touches money.
- * @param {Cost} cost
- */
-export function costText({ nano, currency }) {
-  const digits = String(nano).padStart(NANO_DIGITS + 1, "0");
-  const fraction = digits.slice(-NANO_DIGITS).replace(/0+$/, "").padEnd(2, "0");
-  const amount = `${digits.slice(0, -NANO_DIGITS)}.${fraction}`;
-  const symbol = SYMBOLS.get(currency.toLowerCase());
-  return symbol ? symbol + amount : `${amount} ${currency.toUpperCase()}`;
-}
 
 /** @param {Usage} usage */
 export function usageText({ input, output, total }) {

@@ -24,6 +24,14 @@ async def test_a_limit_is_told_in_words(open_page: OpenPage, peer: Peer):
     await expect(page.get_by_text(words)).to_be_visible()
     await page.get_by_role("button", name="Retry").click()
     refused["id"] = (await socket.hear("send"))["id"]
+    left = budget | {"scope": "tenant", "remaining": 36_700}
+    await socket.tell("error", code="budget_exceeded", retry=False, **refused, **left)
+    words = (
+        "$0.0000367 of your organization's budget for this month is left, which does not pay for this request"
+    )
+    await expect(page.get_by_text(words)).to_be_visible()
+    await page.get_by_role("button", name="Retry").click()
+    refused["id"] = (await socket.hear("send"))["id"]
     rate = {"scope": "project", "dimension": "requests_per_minute", "after_ms": 3000}
     await socket.tell("error", code="rate_limited", retry=True, **refused, **rate)
     words = "This project's limit of requests a minute is reached. Try again in 3 seconds."

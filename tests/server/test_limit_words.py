@@ -42,6 +42,21 @@ CASES = [
         "Your limit of answers at once is reached. Try again in 1 second.",
     ),
     ({"code": "overloaded", "after_ms": 3000}, "because (overloaded). Try again in 3 seconds."),
+    (
+        {
+            "code": "budget_exceeded",
+            "scope": "user",
+            "dimension": "day",
+            "remaining": 36_700,
+            "resets_at_ms": NOW_MS + 3_600_000,
+        },
+        "$0.0000367 of your budget for today is left, which does not pay for this request; it begins anew at "
+        "13:00.",
+    ),
+    (
+        {"code": "insufficient_quota", "scope": "tenant", "dimension": "wallet", "remaining": 1_500_000_000},
+        "$1.50 of the prepaid credit is left, which does not pay for this request.",
+    ),
     ({"code": "id_conflict"}, "because (id_conflict)"),
 ]
 
