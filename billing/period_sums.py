@@ -20,6 +20,7 @@ from billing.tables import UsageRow
 from billing.true_up import Key, Sums
 
 TRUE_UP = "true_up"  # the kind of a Charge
+OF_POOLS = (Meter.GPU_SECOND.value, Meter.RESERVED_GPU_SECOND.value)
 
 
 async def sums_in(session: AsyncSession, tenant_id: str, period: Window, by_model: bool) -> dict[Key, Sums]:
@@ -110,10 +111,11 @@ async def late_periods(
     if not ordered:
         return []
     hour: Any = col(UsageLine.ended_ms) - col(UsageLine.ended_ms) % HOUR_MS
+    of_period = (col(UsageLine.kind) != LineKind.TRUE_UP.value) | col(UsageLine.meter).in_(OF_POOLS)
     statement = (
         select(hour)
         .where(col(UsageLine.tenant_id) == tenant_id, col(UsageLine.seq) > line_seq)
-        .where(col(UsageLine.ended_ms) < ordered[-1].end_ms, col(UsageLine.kind) != LineKind.TRUE_UP.value)
+        .where(col(UsageLine.ended_ms) < ordered[-1].end_ms, of_period)
         .distinct()
     )
     hours = [int(row[0]) for row in (await (await session.connection()).execute(statement)).all()]

@@ -63,16 +63,19 @@ async def hours_due(db: Database, now: int) -> list[int]:
             col(PoolInterval.counted).is_(False), col(PoolInterval.hour_ms) <= before
         )
         hours = set((await session.exec(of_intervals.distinct())).all())
-        booked = (
-            select(Charge.tenant_id, Charge.source, func.max(Charge.end_ms))
-            .where(col(Charge.kind) == "commitment")
-            .group_by(col(Charge.tenant_id), col(Charge.source))
-        )
-        until = {(tenant, source): int(end) for tenant, source, end in (await session.exec(booked)).all()}
         for each in (await session.exec(select(Commitment))).all():
-            start = until.get((each.tenant_id, each.id), each.start_ms)
+            start = await _booked_until(session, each)
             hours |= set(range(start, min(each.end_ms, before + 1), HOUR_MS))
     return sorted(hours)
+
+
+async def _booked_until(session: AsyncSession, commitment: Commitment) -> int:
+    own = select(func.max(Charge.end_ms)).where(
+        col(Charge.tenant_id) == commitment.tenant_id,
+        col(Charge.kind) == "commitment",
+        col(Charge.source) == commitment.id,
+    )
+    return (await session.exec(own)).one() or commitment.start_ms
 
 
 async def post_hour(db: Database, hour: int, now: int) -> None:

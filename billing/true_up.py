@@ -194,7 +194,9 @@ def _cost(
     rest = covering.take(key.model, key.meter, each.quantity)
     overage = covering.overage_nano(key.model, key.meter)
     if rest < each.quantity or overage is not None:
-        flat = prices.flat[prices.key_for(key.model, key.meter)] if overage is None else overage
+        flat = prices.flat.get(prices.key_for(key.model, key.meter)) if overage is None else overage
+        if flat is None:
+            raise ValueError(f"version {key.version} of {key.book!r} has no price for {key.model!r}")
         if overage is not None or tiers.mode is TierMode.FLAT:
             return in_bounds(round_half_even(rest * flat, UNITS)), "commitment"
     return cost_of(rest, tiers, each.flat_nano), tiers.mode.value
@@ -206,7 +208,7 @@ def _version(versions: Versions, key: Key) -> VersionPrices:
 
 def _fees(used: Mapping[Key, Sums], fees: Mapping[Key, int]) -> list[TrueUp]:
     """What commitments to units cost, used or not; those that were given up are given back."""
-    booked = {key for key in used if not key.book and key.meter in TIERED}
+    booked = {key for key, each in used.items() if not key.book and key.meter in TIERED and each.posted_nano}
     return [
         TrueUp(key, 0, used.get(key, Sums()).posted_nano, in_bounds(fees.get(key, 0)), "commitment")
         for key in sorted(booked | set(fees))

@@ -17,6 +17,9 @@ from billing.money import NANO
 from billing.period_close import Closing, close_period
 from billing.period_commitments import commit
 from billing.periods import Period, Window, window_at
+from billing.pool_tables import Commitment
+from billing.pool_time import HOUR_MS
+from billing.pool_time_posting import post_hours
 from billing.price_tables import Charge, PeriodClose
 from billing.price_versions import tier_row
 from billing.prices import Meter
@@ -31,6 +34,7 @@ from billing.verify import verify_books
 from core.database import Database, insert_rows
 from core.errors import Refused
 from tests.billing.events import an_event
+from tests.billing.test_pool_posting import dedicate
 
 ZONE = ZoneInfo("UTC")
 MILLION = 1_000_000
@@ -221,3 +225,38 @@ async def test_what_was_committed_to_is_paid_each_month(database: Database) -> N
             await commit(database, tenant.tenant_id, row, months)
     with pytest.raises(Refused, match="is closed"):
         await commit(database, tenant.tenant_id, Committed(cent), window(1))
+
+
+async def test_hours_of_pools_count_towards_what_was_committed_to_spend(database: Database) -> None:
+    """Also those that are booked after the month was closed: the minimum that was too much is given back. A
+    request that used nothing, and has no prices, is not in the way."""
+    tenant = await a_tenant(database, GRADUATED)
+    await commit(database, tenant.tenant_id, Committed(5_000), window(1))
+    nothing = an_event("none", tenant.tenant_id, ended_ms=in_month(1), input_uncached=0, input_cached=0)
+    unpriced = msgspec.structs.replace(
+        nothing, output_text=0, prices=PinnedPrices("", 0, 0, 0, 0), cost_nano=0
+    )
+    await used(database, unpriced)
+    first = await closed(database, tenant, 1)
+    assert [(each.true_up.key.meter, each.true_up.cost_nano) for each in first.results] == [
+        (Meter.MINIMUM, 5_000)
+    ]
+    hour = window(1).start_ms
+    await dedicate(database, "a", tenant.tenant_id, hour)
+    async with database.transaction() as session:
+        held = Commitment(
+            tenant_id=tenant.tenant_id,
+            id="c",
+            gpu_type="h200",
+            gpus=1,
+            rate_nano=700,
+            payment="monthly",
+            start_ms=hour,
+            end_ms=hour + HOUR_MS,
+            created_ms=0,
+        )
+        await insert_rows(session, [held])
+    await post_hours(database, hour + 2 * HOUR_MS)
+    (late,) = (await closed(database, tenant, 2)).results
+    assert (late.period, late.true_up.difference_nano) == (window(1), -700)
+    assert await owed(database, tenant) == 5_000
