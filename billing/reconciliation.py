@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from redis.exceptions import RedisError, WatchError
+from sqlalchemy import delete
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import col, select
 
@@ -34,7 +35,7 @@ from billing.reconciliation_slots import (
     slot_fields,
     slot_sums,
 )
-from billing.reconciliation_tables import ReconItem
+from billing.reconciliation_tables import EngineHour, ReconItem
 from billing.tables import PLATFORM
 from billing.tenancy import list_tenants
 from core.clock import now_ms
@@ -51,6 +52,7 @@ EVERY_SECONDS = 60.0
 LEASE_MS = 50_000
 LOOKS_MAX = 5
 LOOK_SECONDS = 0.1
+KEPT_MS = 90 * 24 * 3_600_000
 OF_A_TENANT = frozenset({*BOOK_CHECKS, Check.R4, Check.R8})
 EVERYTHING = frozenset(Check)
 
@@ -168,9 +170,12 @@ async def remember(
         statement = statement.where(col(ReconItem.check_id).in_(sorted(checks)))
         if tenant_id is not None:
             statement = statement.where(col(ReconItem.tenant_id) == tenant_id)
-        items = {
-            (each.tenant_id, each.check_id, each.subject): each for each in await session.exec(statement)
-        }
+        items: dict[tuple[str, str, str], ReconItem] = {}
+        for item in await session.exec(statement.order_by(col(ReconItem.first_seen_ms))):
+            key = (item.tenant_id, item.check_id, item.subject)
+            if key in items:  # seen first by two at once: the older one counts
+                item.resolved_ms = now
+            items.setdefault(key, item)
         aged: list[Compared] = []
         for each in compared:
             item = items.pop((each.tenant_id, each.check.value, each.subject), None)
@@ -184,6 +189,14 @@ async def remember(
             item.resolved_ms = now
             session.add(item)
     return aged
+
+
+async def forget_old(db: Database, now: int) -> None:
+    """Delete what was resolved, and what engines counted, longer ago than KEPT_MS."""
+    async with db.transaction() as session:
+        connection = await session.connection()
+        await connection.execute(delete(ReconItem).where(col(ReconItem.resolved_ms) < now - KEPT_MS))
+        await connection.execute(delete(EngineHour).where(col(EngineHour.hour_ms) < now - KEPT_MS))
 
 
 def _seen(item: ReconItem | None, compared: Compared, now: int) -> ReconItem:
@@ -211,6 +224,7 @@ async def watch(db: Database, redis: Client, settings: Settings, stop: asyncio.E
             client: Any = redis
             if await client.set(f"{settings.installation}:reconciling", name, nx=True, px=LEASE_MS):
                 report(await reconciliation.run())
+                await forget_old(db, now_ms())
         except (RedisError, SQLAlchemyError, OSError) as error:
             log.warning("reconciliation interrupted", error=named(error))
         try:

@@ -7,8 +7,9 @@ import msgspec
 import pytest
 from redis.asyncio import Redis
 from sqlalchemy import text
-from sqlmodel import select
+from sqlmodel import col, select
 
+from billing import reconciliation
 from billing.audit_log import record
 from billing.audit_tables import AuditLog
 from billing.biller import post
@@ -21,7 +22,7 @@ from billing.quota_types import Admission
 from billing.reconciliation import Reconciliation, remember
 from billing.reconciliation_pools import HOUR_MS, store_engine_hours, unbilled_ratio
 from billing.reconciliation_slots import Streams
-from billing.reconciliation_tables import EngineHour
+from billing.reconciliation_tables import EngineHour, ReconItem
 from billing.tables import PLATFORM
 from billing.tenancy import create_tenant
 from billing.usage import ENDED_FIELD, EngineCounts, UsageEvent, encode, ended_stream, engine_hours
@@ -218,6 +219,21 @@ async def test_a_difference_is_remembered_from_when_it_was_first_seen(database: 
     assert (await remember(database, [wrong], checks, "t1", NOW + 800))[0].age_ms == 0
 
 
+async def test_two_who_saw_it_first_count_as_the_older(database: Database) -> None:
+    """A biller and a command may look at the same moment; what was resolved long ago is forgotten."""
+    wrong = Compared(Check.R4, "t1", "cost", "nano", 5, 7)
+    async with database.transaction() as session:
+        for first in (NOW - 10, NOW):
+            session.add(reconciliation._seen(None, wrong, first))  # pyright: ignore[reportPrivateUsage]
+    assert (await remember(database, [wrong], {Check.R4}, "t1", NOW + 5))[0].age_ms == 15
+    async with database.session() as session:
+        items = (await session.exec(select(ReconItem).order_by(col(ReconItem.first_seen_ms)))).all()
+    assert [each.resolved_ms for each in items] == [None, NOW + 5]
+    await reconciliation.forget_old(database, NOW + 6 + reconciliation.KEPT_MS)
+    async with database.session() as session:
+        assert len((await session.exec(select(ReconItem))).all()) == 1
+
+
 def test_revenue_is_compared_by_meter() -> None:
     """A true-up and an adjustment count with their meter; an account without lines is a difference."""
     sums = BookSums(
@@ -306,11 +322,11 @@ async def test_a_redis_that_lost_data_is_brought_in_line_with_the_books(
     await redis.flushall()
     assert differing(await found(database, redis, settings)) == {"R4"}
     await redis.xadd(ended_stream("default"), {ENDED_FIELD: encode(an_event("r3"))})
-    reconciliation = Reconciliation(database, redis, settings)
+    looking = Reconciliation(database, redis, settings)
     with pytest.raises(Refused, match="on its way"):
-        await reconciliation.repair("t1")
+        await looking.repair("t1")
     await redis.delete(ended_stream("default"))
-    assert {each.state for each in await reconciliation.repair("t1")} == {State.EQUAL}
+    assert {each.state for each in await looking.repair("t1")} == {State.EQUAL}
     assert not differing(await found(database, redis, settings))
     async with database.session() as session:
         (row,) = (await session.exec(select(AuditLog))).all()
@@ -344,11 +360,11 @@ async def test_a_change_in_the_record_of_administrators_is_found(
     for tenant_id in ("t1", PLATFORM):
         async with database.transaction() as session:
             await record(session, tenant_id, "test.change", "x", None, {"a": 1})
-    reconciliation = Reconciliation(database, redis, settings)
+    looking = Reconciliation(database, redis, settings)
     await create_tenant(database, "acme")
-    assert not differing(await reconciliation.run({Check.R7}))
+    assert not differing(await looking.run({Check.R7}))
     async with database.transaction() as session:
         await (await session.connection()).execute(text("UPDATE audit_log SET author = 'nobody'"))
-    wrong = await reconciliation.run({Check.R7}, whole=True)
+    wrong = await looking.run({Check.R7}, whole=True)
     assert differing(wrong) == {"R7"}
     assert PLATFORM in {each.tenant_id for each in wrong if each.state is State.DIFFERS}
