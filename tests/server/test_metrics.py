@@ -5,6 +5,7 @@ import re
 import httpx
 from redis.asyncio import Redis
 
+from billing.api import set_policy
 from core.database import Database
 from core.settings import Settings
 from tests.helpers.gateways import running_gateways
@@ -26,6 +27,31 @@ NAMES = (
     "parley_accept_seconds_bucket",
     "parley_log_reads_total",
 )
+
+
+async def test_refusals_are_counted_by_code_scope_and_dimension(
+    sqlite: Database, redis: Redis, settings: Settings
+):
+    """Those of limits in shadow mode apart. Whose limit it was is nobody's business."""
+    async with running_gateways(settings, sqlite, redis, 1) as fleet:
+        site = fleet.at(fleet.gateways[0])
+        of = (site.database, site.redis, site.tenant)
+        await set_policy(*of, scope="tenant", dimension="concurrency", limit=0, mode="shadow")
+        await set_policy(*of, scope="user", dimension="requests_per_minute", limit=1)
+        async with site.welcomed() as peer:
+            for _ in range(2):
+                await peer.send(metadata={"user": "ann"})
+            assert (await peer.hear("error"))["scope"] == "user"
+            async with httpx.AsyncClient() as client:
+                page = (await client.get(f"{site.url}/metrics")).text
+    counted = dict(re.findall(r"^(parley_limit_refusals\w*){([^}]*)} 1.0$", page, re.MULTILINE))
+    refused, shadowed = (
+        set(re.findall(r'(?:code|scope|dimension)="(\w+)"', counted[f"parley_limit_refusals{kind}_total"]))
+        for kind in ("", "_shadow")
+    )
+    assert refused == {"rate_limited", "user", "requests_per_minute"}
+    assert shadowed == {"rate_limited", "tenant", "concurrency"}
+    assert "ann" not in page
 
 
 async def test_the_page_says_what_happened_and_names_nobody(
