@@ -160,16 +160,18 @@ async def check_budgets(db: Database, tenant_id: str) -> None:
             await tell(session, budgets_reached(of, sums, at_ms), at_ms)
 
 
-async def budget_faults(db: Database, tenant_id: str) -> list[str]:
-    """Kept sums, the PROVEN_MAX newest, that are not what the lines say; empty where all is right.
-
-    Holds the tenant's books meanwhile, as what is posted moves both."""
-    async with db.transaction() as session:
-        head = (await lock_heads(session, [tenant_id]))[tenant_id]
+async def budget_faults(db: Database, tenant_id: str, whole: bool = True) -> list[str]:
+    """Kept sums, the PROVEN_MAX newest, that are not what the lines say; empty where all is right. All of one
+    state of the books. Not `whole`: the days that are not over only, which takes less."""
+    async with db.snapshot() as session:
+        head = await session.get(LedgerHead, tenant_id)
         mark = await session.get(BudgetWatermark, tenant_id)
-        if mark is None or mark.line_seq != head.line_seq:
+        if head is None or mark is None or mark.line_seq != head.line_seq:
             return []  # the next posting makes them anew
         of_rows = select_rows(BudgetSpent).where(col(BudgetSpent.tenant_id) == tenant_id)
+        if not whole:
+            today = col(BudgetSpent.period) == Period.DAY.value, col(BudgetSpent.window_end_ms) > now_ms()
+            of_rows = of_rows.where(*today)
         newest_first = of_rows.order_by(col(BudgetSpent.window_start_ms).desc()).limit(PROVEN_MAX)
         rows = (await session.exec(newest_first)).all()
         kept = {

@@ -66,6 +66,17 @@ class Database:
             yield session
             await session.commit()
 
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncGenerator[AsyncSession]:
+        """A session that only reads, and sees one state of the database however many statements it takes. No
+        writer waits for it."""
+        async with self.session() as session:
+            if self.dialect == "sqlite":
+                await (await session.connection()).exec_driver_sql("BEGIN")
+            else:
+                await session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+            yield session
+
     async def close(self) -> None:
         """Close all connections."""
         await self.engine.dispose()

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import delete
+from sqlalchemy import delete, update
 from sqlmodel import col
 
 from billing.adjustments import Correction, correct
@@ -21,7 +21,16 @@ from billing.prices import Meter
 from billing.purse import GrantKind
 from billing.tenancy import create_tenant, set_tenant
 from billing.usage import UsageEvent, UsageOwner, encode
-from billing.wallet_tables import AlertTarget, BudgetAlert, BudgetSpent, BudgetWatermark, Outbox
+from billing.wallet_proof import wallet_faults
+from billing.wallet_tables import (
+    AlertTarget,
+    BudgetAlert,
+    BudgetSpent,
+    BudgetWatermark,
+    Outbox,
+    Wallet,
+    WalletGrant,
+)
 from billing.wallets import NewGrant, expire, grant
 from core.clock import now_ms
 from core.database import Database
@@ -189,6 +198,26 @@ async def test_order_and_repeats_of_events_change_no_sum_and_no_alert(database: 
     before = await alerts(database, tenant)
     await use(database, *events)
     assert await alerts(database, tenant) == before
+
+
+async def test_a_kept_sum_that_is_wrong_is_found(database: Database) -> None:
+    """And so is a wallet that says something else than its books."""
+    tenant = await a_tenant(database)
+    await a_budget(database, tenant, 9 * COST, period="day")
+    await grant(database, tenant, NewGrant(GrantKind.PAID, 9 * COST, "a"))
+    await use(database, an_event("r1", tenant, accepted_ms=now_ms()))
+    for whole in (True, False):
+        assert (
+            await budget_faults(database, tenant, whole) == await wallet_faults(database, tenant, whole) == []
+        )
+    async with database.transaction() as session:
+        connection = await session.connection()
+        await connection.execute(update(BudgetSpent).values(spent_nano=1))
+        await connection.execute(update(WalletGrant).values(left_nano=1))
+        await connection.execute(update(Wallet).values(posted_nano=1))
+    for whole, number in ((True, 2), (False, 1)):
+        assert len(await budget_faults(database, tenant, whole)) == 1
+        assert len(await wallet_faults(database, tenant, whole)) == number
 
 
 async def test_an_override_holds_until_its_time_and_ends_by_itself(sqlite: Database) -> None:

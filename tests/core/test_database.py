@@ -116,6 +116,17 @@ async def test_a_failed_transaction_leaves_nothing(database: Database) -> None:
         assert (await session.exec(select(Tenant))).all() == []
 
 
+async def test_a_snapshot_sees_one_state_and_holds_up_nobody(database: Database) -> None:
+    """What others write meanwhile is not in it, and they do not wait for it."""
+    async with database.snapshot() as session:
+        assert (await session.exec(select(Tenant.name))).all() == []
+        async with database.transaction() as other:
+            await insert_rows(other, [a_tenant("a")])
+        assert (await session.exec(select(Tenant.name))).all() == []
+    async with database.snapshot() as session:
+        assert (await session.exec(select(Tenant.name))).all() == ["a"]
+
+
 async def insert_and_fail(database: Database) -> None:
     """One insert, then an error."""
     async with database.transaction() as session:
