@@ -238,23 +238,35 @@ class Door:
     async def _check_keys(self, of_tenant: str | None = None) -> None:
         """News of a revoked key can be lost, and a rotated one ends on a date set later: look keys up, all or
         those of one tenant."""
-        known = [(who, who.principal) for who in self._sockets.values() if who.principal is not None]
-        inside = [(who, it) for who, it in known if of_tenant in (None, it.tenant)]
-        for tenant, key in {(principal.tenant, principal.key) for _, principal in inside}:
+        of_key: dict[tuple[str, str], list[Occupant]] = {}
+        for who in self._sockets.values():
+            if who.principal is not None and of_tenant in (None, who.principal.tenant):
+                of_key.setdefault((who.principal.tenant, who.principal.key), []).append(who)
+        for (tenant, key), users in of_key.items():
             fresh = await self.edge.auth.of_key(tenant, key)
-            for who, principal in inside:
-                if (principal.tenant, principal.key) != (tenant, key):
-                    continue
-                if fresh is None or await self.edge.closed_users.has(tenant, principal.user):
-                    _revoked(who)
-                if fresh is None or who.principal is not principal:  # or it showed another token meanwhile
-                    continue
-                sooner = _ends_sooner(fresh, principal)
-                ends_ms = fresh.access_ends_ms if sooner else principal.access_ends_ms
-                rights = {"scopes": fresh.scopes, "priority_max": fresh.priority_max}
-                who.principal = replace(principal, access_ends_ms=ends_ms, **rights)
-                if sooner:
-                    who.feed(AccessChanged(access_ms(fresh)))
+            for who in users:
+                await self._check_access(who, key, fresh)
+
+    async def _check_access(self, who: Occupant, key: str, fresh: Principal | None) -> None:
+        """Hold a connection to what its key may do now; None: nothing any more."""
+        before = who.principal
+        if before is None or before.key != key:  # it showed another token meanwhile
+            return
+        if fresh is None:
+            _revoked(who)
+            return
+        # A key's own user is closed with the key; one who came by a ticket is not.
+        by_ticket = before.fixed_user and not fresh.fixed_user
+        if by_ticket and await self.edge.closed_users.has(before.tenant, before.user):
+            _revoked(who)
+        if who.principal is not before:
+            return
+        sooner = _ends_sooner(fresh, before)
+        ends_ms = fresh.access_ends_ms if sooner else before.access_ends_ms
+        rights = {"scopes": fresh.scopes, "priority_max": fresh.priority_max}
+        who.principal = replace(before, access_ends_ms=ends_ms, **rights)
+        if sooner:
+            who.feed(AccessChanged(access_ms(fresh)))
 
     async def _obey_news(self) -> None:
         """Revoked keys, and sessions that went on elsewhere."""
@@ -294,13 +306,13 @@ class Door:
                     _revoked(connection)
         elif news.kind == ACCESS_CHANGED:
             self.edge.closed_users.changed()
-            self.spawn(self._check_access(news.tenant))
+            self.spawn(self._access_changed(news.tenant))
         elif news.kind == LIMITS_CHANGED:
             self.edge.limits.changed(news.tenant)
         elif news.kind == TERMS_CHANGED:
             self.edge.terms.changed()
 
-    async def _check_access(self, tenant: str) -> None:
+    async def _access_changed(self, tenant: str) -> None:
         """Somebody of this tenant was closed, or a key ends sooner. What fails is looked at again anyway."""
         try:
             await self._check_keys(tenant)
