@@ -32,6 +32,7 @@ from billing.wallet_watch import watch_wallets
 from core.clock import now_ms
 from core.database import Database, insert_ignore, require_schema
 from core.failpoints import Point, reached
+from core.metrics import serving_metrics
 from core.pools import known_pools
 from core.redis import Client, connect, is_unwell
 from core.settings import Settings
@@ -45,6 +46,7 @@ TRIM_SECONDS = 1.0
 FORGET_SECONDS = 600.0
 LOOK_SECONDS = 1.0
 BESIDE_RETRY_SECONDS = 10.0
+METRICS_PLACE = 100  # a supervisor and its workers have the ports before
 
 
 class Biller:
@@ -284,16 +286,17 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
         await require_schema(db)
         pools = [name.strip() for name in settings.pool.split(",") if name.strip()]
         log.info("biller ready", pools=pools)
-        async with asyncio.TaskGroup() as group:
-            for run in (
-                lambda: reconciliation.watch(db, redis, settings, stop),
-                lambda: NoisyWatch(db, redis, settings).run(stop),
-                lambda: Sender(db, settings).run(stop),
-                lambda: watch_wallets(db, redis, stop),
-                lambda: PoolMeter(db, redis, settings).run(stop),
-            ):
-                group.create_task(_beside(run, stop))
-            group.create_task(Biller(db, redis, settings, pools).run(stop))
+        with serving_metrics(settings, METRICS_PLACE, lambda: ""):
+            async with asyncio.TaskGroup() as group:
+                for run in (
+                    lambda: reconciliation.watch(db, redis, settings, stop),
+                    lambda: NoisyWatch(db, redis, settings).run(stop),
+                    lambda: Sender(db, settings).run(stop),
+                    lambda: watch_wallets(db, redis, stop),
+                    lambda: PoolMeter(db, redis, settings).run(stop),
+                ):
+                    group.create_task(_beside(run, stop))
+                group.create_task(Biller(db, redis, settings, pools).run(stop))
     finally:
         await redis.aclose()
         await db.close()

@@ -1,4 +1,4 @@
-"""/metrics, /healthz and /readyz of processes that serve nothing else: workers and supervisors.
+"""/metrics, /healthz and /readyz of processes that serve nothing else: workers, supervisors, billers.
 
 It has a thread of its own, one request at a time, so it answers while the event loop is busy. Off unless
 PARLEY_METRICS_PORT is set. Where it cannot listen it says so, and the process goes on without it.

@@ -2,21 +2,26 @@
 
 import asyncio
 import json
+import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from click.testing import CliRunner, Result
 from redis.asyncio import Redis
 
-from billing.biller import post
+from billing.biller import METRICS_PLACE, post
 from billing.commands.reconcile import reconcile_command
 from billing.quota import posted_key
 from billing.tenancy import create_tenant
 from billing.usage import encode
 from core.database import Database
 from tests.billing.events import an_event
+from tests.helpers.platform import free_ports
+from tests.helpers.wait import wait_until
 
 
 @pytest.fixture
@@ -81,3 +86,39 @@ def test_a_tenant_that_does_not_exist_is_named(tenant: str, home: Path, redis_ur
     result = reconcile(home, redis_url, "--tenant", "nobody")
     assert result.exit_code == 1
     assert "parley tenants list" in str(result.exception)
+
+
+async def test_the_biller_compares_and_shows_what_differs(tenant: str, home: Path, redis_url: str) -> None:
+    """At its start and once a minute: as metrics, 100 ports above PARLEY_METRICS_PORT, and in its log."""
+    redis = Redis.from_url(redis_url)
+    await redis.hincrby(posted_key(tenant), "cost_nano", 5)
+    await redis.aclose()
+    (port,) = free_ports(1)
+    environment = {**os.environ, "PARLEY_HOME": str(home), "PARLEY_REDIS_URL": redis_url}
+    environment["PARLEY_METRICS_PORT"] = str(port - METRICS_PLACE)
+    log = home / "biller.log"
+    with log.open("wb") as file:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "core.cli", "biller", env=environment, stderr=file
+        )
+    try:
+        async with httpx.AsyncClient() as client:
+
+            async def shown() -> bool:
+                try:
+                    page = (await client.get(f"http://127.0.0.1:{port}/metrics")).text
+                except httpx.TransportError:
+                    return False
+                return (
+                    'parley_reconciliation_differing{check="R4"' in page and "books differ" in log.read_text()
+                )
+
+            await wait_until(shown, seconds=30.0)
+            page = (await client.get(f"http://127.0.0.1:{port}/metrics")).text
+    finally:
+        process.terminate()
+        await process.wait()
+    (line,) = [
+        each for each in page.splitlines() if each.startswith('parley_reconciliation_difference{check="R4"')
+    ]
+    assert float(line.rpartition(" ")[2]) == 5.0
