@@ -222,7 +222,7 @@ def _facts(row: Budget, as_json: bool) -> dict[str, Any]:
         "scope": row.scope,
         "of": row.scope_id or ("" if row.scope == Scope.TENANT else "each"),
         "period": row.period,
-        "hard": "hard" if row.hard else "soft",
+        "kind": "hard" if row.hard else "soft",
         "mode": row.mode,
         **_money("limit", row.limit_nano, as_json),
         **(_override(row, as_json) if overridden else {}),

@@ -104,7 +104,7 @@ def test_a_budget_is_set_listed_overridden_and_ended(parley: Command, home: Path
     month = window_at(Period.MONTH, zone_named("Europe/Berlin"), now_ms())
     assert instant_of(listed["resets"], zone_named("UTC")) == month.end_ms
     assert "+0" in listed["resets"]
-    assert (listed["percent"], listed["hard"], listed["of"]) == (74, "hard", "")
+    assert (listed["percent"], listed["kind"], listed["of"]) == (74, "hard", "")
     reached = rows(parley("alerts", "list", "--tenant", "acme", "--json"))
     assert [(each["percent"], each["spent_nano"]) for each in reached] == [(50, 7_400)]
     each_model = ("--scope", "model", "--period", "day", "--soft")
