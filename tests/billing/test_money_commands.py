@@ -1,6 +1,7 @@
 """`parley wallets`, `budgets` and `alerts`, as an operator types and a script reads them."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ from billing.commands.audit import audit_command
 from billing.commands.budgets import budgets_command
 from billing.commands.tenants import tenants_command
 from billing.commands.wallets import wallets_command
-from billing.main import db_command
 from billing.periods import Period, window_at, zone_named
 from billing.tenancy import create_tenant
 from billing.usage import UsageEvent
@@ -35,21 +35,20 @@ COMMANDS = {
     "alerts": alerts_command,
     "audit": audit_command,
     "budgets": budgets_command,
-    "db": db_command,
     "tenants": tenants_command,
     "wallets": wallets_command,
 }
 
 
 @pytest.fixture
-def parley(home: Path, redis_url: str) -> Command:
+def parley(home: Path, redis_url: str, sqlite_template: Path) -> Command:
     """Runs `parley …` on a migrated SQLite of its own with the tenant acme in Berlin."""
 
     def run(name: str, *arguments: str, redis: str = redis_url) -> Result:
         environment = {"PARLEY_HOME": str(home), "PARLEY_REDIS_URL": redis}
         return CliRunner().invoke(COMMANDS[name], arguments, env=environment)
 
-    assert run("db", "migrate").exit_code == 0
+    shutil.copy(sqlite_template, home / "parley.db")
     assert run("tenants", "create", "acme").exit_code == 0
     assert run("tenants", "set", "acme", "--time-zone", "Europe/Berlin").exit_code == 0
     return run
