@@ -136,7 +136,7 @@ class Reconciliation:
             if all(each.state is not State.WAITING for each in found):
                 break
             await asyncio.sleep(LOOK_SECONDS)
-            compared, found = await self._books_and_slot(tenant_id, whole=False)
+            _, found = await self._books_and_slot(tenant_id, whole=False)
         return [*compared, *found, await compare_audit(self._db, tenant_id, now_ms(), whole)]
 
     async def _books_and_slot(self, tenant_id: str, whole: bool) -> tuple[list[Compared], list[Compared]]:
@@ -145,12 +145,12 @@ class Reconciliation:
         before, slot_before = await self._streams(), await slot_sums(self._redis, tenant_id)
         compared, sums = await compare_books(self._db, tenant_id, now, whole)
         budgets = await compare_budgets(self._db, self._quota, tenant_id, now)
-        derived = await compare_derived(self._db, tenant_id)
+        compared += await compare_derived(self._db, tenant_id, whole)
         slot, after = await slot_sums(self._redis, tenant_id), await self._streams()
         moved = slot != slot_before or after.last_ids != before.last_ids
         now = now_ms()
         waiting = after.waiting(now) or before.waiting(now) or ("requests end now" if moved else "")
-        found = [*posted_sums(tenant_id, sums, slot), *budgets, *derived]
+        found = [*posted_sums(tenant_id, sums, slot), *budgets]
         return compared, [replace(each, waiting=waiting if each.difference else "") for each in found]
 
     async def _streams(self) -> Streams:

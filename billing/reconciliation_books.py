@@ -98,9 +98,10 @@ async def compare_audit(db: Database, tenant_id: str, now_ms: int, whole: bool =
     return chain(tenant_id, AUDIT, len(faults), faults[0] if faults else "")
 
 
-async def compare_derived(db: Database, tenant_id: str) -> list[Compared]:
-    """What is kept beside the books, wallets and budgets' sums, against them. Not while they are written."""
-    wallet, budgets = await wallet_faults(db, tenant_id), await budget_faults(db, tenant_id)
+async def compare_derived(db: Database, tenant_id: str, whole: bool = False) -> list[Compared]:
+    """R7 of what is kept beside the books, wallets and budgets' sums. Not `whole`: what takes little."""
+    wallet = await wallet_faults(db, tenant_id, whole)
+    budgets = await budget_faults(db, tenant_id, whole)
     return [
         chain(tenant_id, name, len(faults), faults[0] if faults else "")
         for name, faults in (("wallet", wallet), ("budgets", budgets))

@@ -130,6 +130,9 @@ async def test_a_change_behind_the_mark_is_found_by_the_whole_reading(
         await connection.execute(text("UPDATE usage_line SET ended_ms = ended_ms + 1"))
     assert not differing(await found(database, redis, settings))
     assert differing(await found(database, redis, settings, whole=True)) == {"R7"}
+    await Quota(redis, settings).settle(an_event("r2"))  # and while something is under way
+    await redis.xadd(ended_stream("default"), {ENDED_FIELD: encode(an_event("r2"))})
+    assert differing(await found(database, redis, settings, whole=True)) == {"R7"}
 
 
 async def test_books_whose_end_was_cut_off_are_found(
