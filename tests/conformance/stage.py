@@ -109,10 +109,12 @@ class Stage:
             more["scopes"] = facts.scopes
         if facts.priority_max is not None:
             more["priority_max"] = facts.priority_max
+        row, secret = await create_key(db, tenant, self._projects[place], user=facts.user, **more)
         if facts.expires_in_ms is not None:
-            more["expires_ms"] = now_ms() + facts.expires_in_ms
-        key = await create_key(db, tenant, self._projects[place], user=facts.user, **more)
-        self._keys[name], self.secrets[name] = key
+            async with db.transaction() as session:  # keys are not made with an end in the past
+                row.expires_ms = now_ms() + facts.expires_in_ms
+                session.add(row)
+        self._keys[name], self.secrets[name] = row, secret
 
     async def limit(self, case: Case) -> None:
         """Set the case's limits for its own tenant."""
