@@ -1,8 +1,9 @@
 """Books what hours of dedicated pools cost: for each tenant and hour f(ready time, commitments) - what was
 posted. So it may run again at any time, by any number of billers, and late heartbeats add their difference.
 
-An hour is booked when it has been over for SETTLE_MS. One in which a GPU has no price waits: nothing is ever
-billed for nothing.
+An hour is booked when it has been over for SETTLE_MS, at the prices in force when it began, and keeps the
+prices it was booked at. One in which a GPU has no price waits until somebody says one: nothing is ever billed
+for nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,6 +32,7 @@ log = logger(__name__)
 
 SETTLE_MS = 120_000
 DEFERRED = "deferred"
+MODEL_PREFIX = "GPU "  # before the type of GPU, in the place of a model
 
 LineKey = tuple[str, str, int, int]  # meter, book, version, price
 Posted = Mapping[str, Mapping[LineKey, tuple[int, int]]]  # charge -> line -> quantity, amount
@@ -81,41 +83,53 @@ async def _booked_until(session: AsyncSession, commitment: Commitment) -> int:
 async def post_hour(db: Database, hour: int, now: int) -> None:
     """Book one hour of all tenants, in one transaction."""
     async with db.transaction() as session:
-        intervals = (await session.exec(select(PoolInterval).where(col(PoolInterval.hour_ms) == hour))).all()
-        uses = hours_of([interval_of(row) for row in intervals], await owners_of(session))
+        uses, _ = await _uses(session, hour)
         holding = select(Commitment).where(col(Commitment.start_ms) <= hour, col(Commitment.end_ms) > hour)
         commitments = (await session.exec(holding)).all()
         tenants = {use.tenant_id for use in uses if use.tenant_id} | {each.tenant_id for each in commitments}
-        tenants |= await _charged_before(session, hour)
-        heads = await lock_heads(session, tenants)
+        heads = await lock_heads(session, tenants | await _charged_before(session, hour))
+        uses, intervals = await _uses(
+            session, hour
+        )  # what another biller knew when it had the locks, or more
+        if any(use.tenant_id and use.tenant_id not in heads for use in uses):
+            return  # came meanwhile: the hour is due still
         centers = await cost_centers_of(session, heads)
         priced = True
         for tenant in sorted(heads):
             own = [each for each in commitments if each.tenant_id == tenant]
+            posted, known = await _posted(session, tenant, hour)
+            used = [use for use in uses if use.tenant_id == tenant]
+            types = {use.gpu_type for use in used}
+            prices = {
+                each: known.get(each) or await _price(session, tenant, each, hour, now) for each in types
+            }
             try:
-                charges = await _charges(session, tenant, hour, uses, own)
+                charges = charge_hour(used, own, hour, prices.get)
             except UnpricedError as error:
                 priced = False
                 log.error("GPU without a price", tenant=tenant, gpu_type=str(error), hour_ms=hour)
                 continue
-            posted = await _posted(session, tenant, hour)
             await _book(session, _Due(heads[tenant], hour, posted, centers, now), charges)
         if priced:
             await _count(session, intervals)
 
 
-async def _charges(
-    session: AsyncSession,
-    tenant_id: str,
-    hour: int,
-    uses: Iterable[PoolHour],
-    commitments: Sequence[Commitment],
-) -> list[HourCharge]:
-    own = [use for use in uses if use.tenant_id == tenant_id]
-    prices: dict[str, GpuPrice | None] = {}
-    for use in own:
-        prices[use.gpu_type] = await gpu_price(session, tenant_id, use.gpu_type, hour)
-    return charge_hour(own, commitments, hour, prices.get)
+async def _uses(session: AsyncSession, hour: int) -> tuple[list[PoolHour], Sequence[PoolInterval]]:
+    """What pools did in an hour by what is stored now, and the rows that say so."""
+    statement = select(PoolInterval).where(col(PoolInterval.hour_ms) == hour)
+    rows = (await session.exec(statement.execution_options(populate_existing=True))).all()
+    return hours_of([interval_of(row) for row in rows], await owners_of(session)), rows
+
+
+async def _price(
+    session: AsyncSession, tenant_id: str, gpu_type: str, hour: int, now: int
+) -> GpuPrice | None:
+    """What was in force when the hour began, else when it ended, else what was said since."""
+    for at in (hour, hour + HOUR_MS - 1, now):
+        price = await gpu_price(session, tenant_id, gpu_type, at)
+        if price is not None:
+            return price
+    return None
 
 
 async def _charged_before(session: AsyncSession, hour: int) -> set[str]:
@@ -123,25 +137,26 @@ async def _charged_before(session: AsyncSession, hour: int) -> set[str]:
     return set((await session.exec(statement.distinct())).all())
 
 
-async def _posted(session: AsyncSession, tenant_id: str, hour: int) -> Posted:
-    """What the hour's lines say so far."""
+async def _posted(session: AsyncSession, tenant_id: str, hour: int) -> tuple[Posted, dict[str, GpuPrice]]:
+    """What the hour's lines say so far, and the book's prices that they have, by type of GPU."""
     key = (UsageLine.meter, UsageLine.price_book_id, UsageLine.price_version, UsageLine.price_nano)
     sums = (func.sum(UsageLine.quantity), func.sum(UsageLine.amount_nano))
+    same = (col(Charge.tenant_id) == col(UsageLine.tenant_id)) & (col(Charge.id) == col(UsageLine.request_id))
     statement = (
-        select(UsageLine.request_id, *key, *sums)  # type: ignore[call-overload]
-        .join(
-            Charge,
-            (col(Charge.tenant_id) == col(UsageLine.tenant_id))
-            & (col(Charge.id) == col(UsageLine.request_id)),
-        )
+        select(UsageLine.request_id, Charge.model, *key, *sums)  # type: ignore[call-overload]
+        .join(Charge, same)
         .where(col(UsageLine.tenant_id) == tenant_id, col(Charge.start_ms) == hour)
         .where(col(Charge.kind).in_(("pool", "commitment")))
-        .group_by(col(UsageLine.request_id), *key)
+        .group_by(col(UsageLine.request_id), col(Charge.model), *key)
     )
     found: dict[str, dict[LineKey, tuple[int, int]]] = {}
-    for id, meter, book, version, price, quantity, amount in (await session.exec(statement)).all():
+    prices: dict[str, GpuPrice] = {}
+    for id, model, meter, book, version, price, quantity, amount in (await session.exec(statement)).all():
         found.setdefault(id, {})[meter, book, version, price] = (int(quantity), int(amount))
-    return found
+        if book:
+            gpu_type = model.removeprefix(MODEL_PREFIX)
+            prices[gpu_type] = GpuPrice(book_id=book, version=version, gpu_type=gpu_type, second_nano=price)
+    return found, prices
 
 
 async def _book(session: AsyncSession, due: _Due, charges: Sequence[HourCharge]) -> None:
@@ -204,7 +219,7 @@ def _charge(each: HourCharge, due: _Due) -> Charge:
         kind=each.kind,
         source=each.source,
         project_id=each.project_id,
-        model=f"GPU {each.gpu_type}",
+        model=MODEL_PREFIX + each.gpu_type,
         pool=each.pool,
         start_ms=due.hour_ms,
         end_ms=due.hour_ms + HOUR_MS,

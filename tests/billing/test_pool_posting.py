@@ -124,6 +124,22 @@ async def test_what_comes_late_adds_its_difference(database: Database) -> None:
     assert sum(amount for *_, amount in found) == 12 * DOLLAR
 
 
+async def test_billers_that_store_and_book_at_once_lose_nothing(database: Database) -> None:
+    """Complaint 17: an hour that is booked while its intervals grow is booked again."""
+    tenant = await a_tenant(database)
+    await dedicate(database, "a", tenant.tenant_id)
+
+    async def grow(worker: str) -> None:
+        for end in range(60, 3_601, 590):
+            await store(database, [an_interval(0, 0, end, worker)])
+            await post_hours(database, after(1))
+
+    await asyncio.gather(*(grow(worker) for worker in ("u", "v", "u")))
+    await post_hours(database, after(1))
+    assert sum(quantity for _, quantity, _ in await lines(database, tenant)) == 2 * 3_600
+    assert await post_hours(database, after(1)) == 0
+
+
 async def test_an_owner_pays_from_its_time_to_its_release(database: Database) -> None:
     """To the second; before and after the pool is shared and bills tokens."""
     tenant, other = await a_tenant(database), await a_tenant(database, "other")
@@ -137,7 +153,8 @@ async def test_an_owner_pays_from_its_time_to_its_release(database: Database) ->
 
 
 async def test_a_gpu_without_a_price_waits_for_one(database: Database) -> None:
-    """Complaint 13: it is not booked at zero; with a price it is. Others do not wait for it."""
+    """Complaint 13: it is not booked at zero; with a price it is, and an hour keeps the price that it was
+    booked at. Others do not wait for it."""
     tenant, other = await a_tenant(database, priced=False), await a_tenant(database, "other")
     await dedicate(database, "a", tenant.tenant_id)
     await dedicate(database, "b", other.tenant_id)
@@ -151,6 +168,11 @@ async def test_a_gpu_without_a_price_waits_for_one(database: Database) -> None:
     await post_hours(database, after(1))
     assert await lines(database, tenant) == [("gpu_second", 10, DOLLAR // 10)]
     assert await hours_due(database, after(1)) == []
+    gpus = {"*": gpu_second_nano(72 * DOLLAR)}
+    await add_version(database, NewVersion("book of acme", {"*": FlatPrices(1, 1, 1, 0)}, gpus=gpus))
+    await store(database, [an_interval(0, 20, 30)])
+    await post_hours(database, after(1))
+    assert await lines(database, tenant) == [("gpu_second", 10, DOLLAR // 10)] * 2
 
 
 @pytest.mark.parametrize("payment", ["monthly", "upfront"])
