@@ -63,7 +63,7 @@ async def close_period(
     Raises Refused for a month that is not over, or not the next."""
     now = now_ms()
     if dry_run:
-        async with db.session() as session:
+        async with db.snapshot() as session:
             return await _closing(session, tenant.tenant_id, month, window)
     if window.end_ms > now:
         raise bad_request(f"{month} is not over in the tenant's time zone: see it so far with --dry-run")

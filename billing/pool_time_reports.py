@@ -74,7 +74,7 @@ class PoolUse:
 
 async def pool_seconds(db: Database, pool: str, window: Window) -> PoolSeconds:
     """A pool's GPU-seconds in whole hours. For operators."""
-    async with db.session() as session:
+    async with db.snapshot() as session:
         hours = [each for _, each in await _hours(session, window) if each.pool == pool]
         billed = [
             row.quantity for row in await _lines(session, window, None) if row.pool == pool and row.used
@@ -93,7 +93,7 @@ async def pool_usage(
     db: Database, window: Window, tenant_id: str | None = None, region: str = ""
 ) -> list[PoolUse]:
     """All pools, or those of one tenant, in their order."""
-    async with db.session() as session:
+    async with db.snapshot() as session:
         found: dict[tuple[str, str, str], PoolUse] = {}
         costs = await gpu_costs(session)
         for hour, each in await _hours(session, window):

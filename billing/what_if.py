@@ -1,8 +1,8 @@
 """What usage that was billed would have cost under other prices: every request priced again, line by line,
 and trued up by the tiers of both.
 
-Reads only, and holds sums only. Exact: lines are rounded as they would have been. Commitments stay what they
-are; what was corrected counts as it was billed at first.
+Reads only, and holds sums only. Exact: lines are rounded as they would have been. Commitments and GPUs cost
+what they did; what was corrected counts as it was billed at first.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
@@ -111,7 +111,7 @@ async def _add_true_ups(
     db: Database, tenant: str, window: Window, found: Found, tallies: Tallies, versions: Versions
 ) -> None:
     """What tiers and commitments make of one tenant's sums, under the prices that were and the new."""
-    async with db.session() as session:
+    async with db.snapshot() as session:
         sums, was = await true_ups_in(session, tenant, window)
         commitments = await commitments_in(session, tenant, window)
     would = {key: each for key, each in sums.items() if key.meter in OF_POOLS}
