@@ -36,6 +36,7 @@ class Count:
     unbooked: int = 0
     seed: int = 0
     limit: int = 0
+    hard: bool = True
 
 
 @dataclass
@@ -129,7 +130,7 @@ class Model:
                     taken(unit, 1, input, chunk), now, unit.limit
                 )
         for limit in limits.money:
-            self.counts[limit.key].limit = limit.limit_nano
+            self.counts[limit.key].limit, self.counts[limit.key].hard = limit.limit_nano, limit.hard
         hold = self.cost(input, chunk)
         self.requests[id] = Request(limits, input, chunk, deadline, now, hold)
 
@@ -139,7 +140,7 @@ class Model:
         if request.state != "open" or target <= request.granted:
             return request.granted, "granted"
         tokens = target - request.granted
-        hard = [limit for limit in request.limits.money if limit.hard and not limit.shadow]
+        hard = [each for each in request.limits.money if self.counts[each.key].hard and not each.shadow]
         while tokens > 1 and any(self._blocks(request, limit, tokens) for limit in hard):
             tokens //= 2
         for limit in hard:
