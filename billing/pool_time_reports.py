@@ -128,7 +128,7 @@ def _of(found: dict[tuple[str, str, str], PoolUse], pool: str, tenant: str, gpu_
 def _add_hour(use: PoolUse, each: PoolHour, hour: int, costs: Sequence[GpuCost], region: str) -> None:
     use.ready += each.ready_seconds
     use.busy += each.busy_seconds
-    cost = cost_at(costs, each.gpu_type, hour, region)
+    cost = cost_at(costs, each.gpu_type, hour + HOUR_MS - 1, region)
     if cost is None or use.cost_nano is None:
         use.cost_nano = None
     else:
