@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from billing import keys, limit_rows, tenancy
+from billing import limit_rows
+from billing.commands.arguments import scope_id_of
 from billing.commands.running import (
     iso_time,
     json_option,
@@ -82,7 +83,7 @@ def set_limit_command(
             redis,
             owner,
             scope=scope,
-            scope_id=await _scope_id(db, owner, scope, named),
+            scope_id=await scope_id_of(db, owner, scope, named),
             dimension=dimension,
             limit=limit,
             burst=burst,
@@ -130,7 +131,7 @@ def show_limit_command(tenant: str, limit: str, named: str, as_json: bool) -> No
         shadowed = await shadow_refusals(redis, owner)
         facts = _facts(row) | _would_refuse(row, shadowed)
         if named:
-            row.scope_id = await _scope_id(db, owner, row.scope, named)
+            row.scope_id = await scope_id_of(db, owner, row.scope, named)
         if row.ended_ms is None and _is_of_one(row):
             (used,) = await _use(redis, owner, [row])
             facts |= {"of": row.scope_id} | _used(used)
@@ -162,27 +163,6 @@ async def _row(db: Database, tenant: str, id: str) -> QuotaPolicy:
     if found is None:
         raise StartupError(f"there is no limit {id!r} of this tenant: see `parley limits list`")
     return found
-
-
-async def _scope_id(db: Database, tenant: str, scope: str, named: str) -> str:
-    """The id behind what was named: a project by its name, a key by its prefix."""
-    if not named:
-        return ""
-    if scope == Scope.PROJECT:
-        project = await tenancy.find_project(db, tenant, named)
-        if project is None:
-            raise StartupError(f"there is no project {named!r}: see `parley projects list`")
-        return project.id
-    if scope == Scope.KEY:
-        found = [
-            key
-            for key in await keys.list_keys(db, tenant)
-            if named in (key.id, key.prefix, f"pk_{key.prefix}")
-        ]
-        if not found:
-            raise StartupError(f"there is no key {named!r}: see `parley keys list`")
-        return found[0].id
-    return named
 
 
 def _is_of_one(row: QuotaPolicy) -> bool:

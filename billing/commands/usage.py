@@ -5,7 +5,7 @@ import re
 import sys
 from contextlib import nullcontext
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -14,6 +14,7 @@ import click
 
 from billing import rollups
 from billing.adjustments import Correction, correct
+from billing.commands.arguments import instant_of
 from billing.commands.months import month_window
 from billing.commands.running import (
     iso_time,
@@ -78,7 +79,7 @@ def show_command(
             return window, await usage_in(db, owner.tenant_id, window, GroupBy(by), zone)
         if by == GroupBy.DAY:
             raise StartupError("--as-of does not go with --by day")
-        known_ms = _instant(as_of, zone)
+        known_ms = instant_of(as_of, zone)
         return window, await usage_as_of(db, owner.tenant_id, window, GroupBy(by), known_ms)
 
     window, found = run_on_database(read)
@@ -201,19 +202,10 @@ def _window(month: str | None, start: str | None, end: str | None, zone: ZoneInf
         return month_window(month or f"{datetime.now(zone):%Y-%m}", zone, now)
     if start is None:
         raise StartupError("--to needs --from")
-    window = Window(_instant(start, zone), _instant(end, zone) if end else now)
+    window = Window(instant_of(start, zone), instant_of(end, zone) if end else now)
     if not 0 <= window.start_ms < window.end_ms <= LAST_MS:
         raise StartupError("--from must be before --to")
     return window
-
-
-def _instant(text: str, zone: ZoneInfo) -> int:
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise StartupError(f"{text!r} is no time: write it like 2026-10-01T12:00:00+02:00") from error
-    at = at if at.tzinfo else at.replace(tzinfo=zone)
-    return int(at.astimezone(UTC).timestamp() * 1000)
 
 
 def _group(by: str, usage: Usage) -> str:
