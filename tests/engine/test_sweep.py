@@ -10,7 +10,6 @@ from redis.asyncio import Redis
 
 from billing.api import UNLIMITED, Admission, Admitted, Dimension, Limits, Quota, Scope
 from billing.limits import UnitLimit
-from billing.quota import OPEN_TENANTS
 from core.clock import now_ms
 from core.errors import Refusal
 from core.settings import Settings
@@ -40,7 +39,7 @@ class Town:
         """An admission of so long ago, and what its gateway would have enqueued."""
         asked = msgspec.structs.replace(self.crew.request_of(), accepted_ms=now_ms() - age_ms, **changes)
         admission = Admission(
-            tenant=TENANT,
+            tenant=asked.tenant,
             id=asked.id,
             body_hash=asked.body_hash,
             owner_key="k1",
@@ -131,7 +130,7 @@ async def test_many_are_swept_at_once(town: Town):
 async def test_broken_keys_of_one_tenant_do_not_keep_the_others(town: Town):
     """The sweep goes on."""
     redis: Any = town.redis
-    await redis.sadd(OPEN_TENANTS, "broken")
+    await town.admit(2 * MINUTE_MS, tenant="broken")
     for name in ("conc", "live"):
         await redis.set(f"{{t:broken}}{name}", "no set")
     await town.admit(2 * MINUTE_MS)
