@@ -64,6 +64,7 @@ OVERLOADED_MS = 1_000
 AMOUNT_MAX = 1 << 53  # what a Lua number counts exactly
 OPEN_TENANTS = "parley:tenants:open"
 OPEN_TENANTS_SECONDS = 60.0
+OPEN_TENANTS_MS = 26 * 3_600_000  # longer than any deadline
 
 _FOLDER = Path(__file__).parent / "lua"
 
@@ -92,7 +93,8 @@ class Quota:
         self._said_open: dict[str, float] = {}
 
     async def admit(self, a: Admission) -> Admitted | Refusal:
-        """Bind the request to pool, fingerprint and prices, or return its first binding.
+        """Bind the request to pool, fingerprint and prices, or return its first binding. Where money is short
+        less than a chunk is granted at first, down to one token.
 
         Refused where a limit is reached (`rate_limited`, `budget_exceeded`, `insufficient_quota`), or where
         nobody knows what was spent of a hard one (`overloaded`)."""
@@ -150,7 +152,7 @@ class Quota:
         now = time.monotonic()
         if now - self._said_open.get(tenant, -OPEN_TENANTS_SECONDS) >= OPEN_TENANTS_SECONDS:
             client: Any = self._redis
-            await client.sadd(OPEN_TENANTS, tenant)
+            await client.zadd(OPEN_TENANTS, {tenant: now_ms()})
             self._said_open[tenant] = now
 
     async def extend(self, tenant: str, id: str, to_tokens: int, now_ms: int = 0) -> Extension:
@@ -245,9 +247,10 @@ class Quota:
         return PostedSums(*(int(value or 0) for value in found)) if found[-1] is not None else None
 
     async def open_tenants(self) -> set[str]:
-        """The tenants that may have open requests."""
+        """The tenants that may have open requests: those that had one admitted in the last day or so."""
         client: Any = self._redis
-        return {member.decode() for member in await client.smembers(OPEN_TENANTS)}
+        await client.zremrangebyscore(OPEN_TENANTS, "-inf", now_ms() - OPEN_TENANTS_MS)
+        return {member.decode() for member in await client.zrange(OPEN_TENANTS, 0, -1)}
 
     async def holds(self, tenant: str, admitted_before_ms: int | None = None) -> Sequence[Hold]:
         """The tenant's open requests, or those that were admitted before a time; oldest first, some thousands

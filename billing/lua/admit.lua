@@ -40,8 +40,9 @@ local function refuse(shadow, after, ...)
   end
 end
 
--- Money: what the request may cost at most before it asks for more.
-local cost, balances, unknown = cost_of(input, chunk, prices), {}, {}
+-- Money: what the request may cost at most before it asks for more. Where it is short the first chunk halves,
+-- down to one token.
+local balances, unknown = {}, {}
 for number, limit in ipairs(money) do
   local balance = read_money(limit[1])
   if not balance.seed then
@@ -60,9 +61,17 @@ if #unknown > 0 then
   return {'seed', unknown}
 end
 for number, limit in ipairs(money) do
+  if balances[number].hard == 1 and not limit[6] then
+    while chunk > 1 and cost_of(input, chunk, prices) > math.max(0, left(balances[number], now)) do
+      chunk = math.floor(chunk / 2)
+    end
+  end
+end
+local cost, least = cost_of(input, chunk, prices), cost_of(input, math.min(chunk, 1), prices)
+for number, limit in ipairs(money) do
   local balance = balances[number]
   local rest = left(balance, now)
-  if cost > 0 and cost > rest and (balance.hard == 1 or limit[6]) then
+  if least > 0 and least > rest and (balance.hard == 1 or limit[6]) then
     refuse(limit[6], -1, 'money', number, limit_at(balance, now), math.max(0, rest), balance.posted + balance.unbooked,
       balance.held)
   end
@@ -103,7 +112,7 @@ if refusal then
 end
 
 -- From here on it is admitted, and everything is written.
-local granted = chunked and ARGV[14] or ARGV[15]
+local granted = chunked and int(chunk) or ARGV[15]
 local rest = {} -- of each limit: what is left, of a rate also when nothing is used any more
 for number, limit in ipairs(rates) do
   local used, at = unpack(levels[number])
@@ -137,7 +146,7 @@ call('DEL', KEYS[2], KEYS[1])
 call('HSET', KEYS[1],
   'state', 'open', 'attempt', ARGV[2], 'hash', ARGV[4], 'owner', ARGV[5], 'pool', ARGV[6], 'fp', ARGV[7],
   'prices', ARGV[8], 'project', ARGV[9], 'key', ARGV[10], 'user', ARGV[11], 'model', ARGV[12],
-  'input', ARGV[13], 'chunk', ARGV[14], 'granted', granted, 'deadline', ARGV[16],
+  'input', ARGV[13], 'granted', granted, 'deadline', ARGV[16],
   'admitted', int(now), 'cancelled', cancelled, 'limits', ARGV[18], 'hold', int(#money > 0 and cost or 0))
 call('ZREMRANGEBYSCORE', KEYS[3], '-inf', '(' .. int(now))
 call('ZADD', KEYS[3], leaves, id)

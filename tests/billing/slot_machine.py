@@ -153,11 +153,14 @@ class Slot(RuleBasedStateMachine):
             assert isinstance(answer, Admitted)
             assert answer.dup
             return
-        admits = self.model.admits(limits, input, CHUNK, self.now)
+        chunk = self.model.admits(limits, input, CHUNK, self.now)
+        admits = chunk is not None
         assert isinstance(answer, Admitted) == admits, answer
         self.ran.add("let in" if admits else "turned away")
         if isinstance(answer, Admitted):
-            self.model.admit(id, limits, input, CHUNK, self.now, self.now + 50_000)
+            assert chunk is not None
+            assert answer.granted == chunk or (answer.granted > 1 << 20 and not limits.money)
+            self.model.admit(id, limits, input, chunk, self.now, self.now + 50_000)
             self.model.requests[id].granted = answer.granted
 
     def known(self, id: str) -> bool:

@@ -100,19 +100,21 @@ class Model:
         """Places that are taken."""
         return sum(until > now for until in self.places.get(key, {}).values())
 
-    def admits(self, limits: Limits, input: int, chunk: int, now: int) -> bool:
-        """Whether everything lets it in. The limits of money become those that came with it."""
-        cost = self.cost(input, chunk)
+    def admits(self, limits: Limits, input: int, chunk: int, now: int) -> int | None:
+        """How many tokens of output it is granted at first; None: something refuses it."""
         for limit in limits.money:
-            before, self.counts[limit.key].limit = self.counts[limit.key].limit, limit.limit_nano
-            fits = cost == 0 or cost <= self.left(limit)
-            self.counts[limit.key].limit = before
-            if limit.hard and not limit.shadow and not fits:
-                return False
+            if limit.hard and not limit.shadow:
+                before, self.counts[limit.key].limit = self.counts[limit.key].limit, limit.limit_nano
+                left = max(0, self.left(limit))
+                self.counts[limit.key].limit = before
+                while chunk > 1 and self.cost(input, chunk) > left:
+                    chunk //= 2
+                if self.cost(input, chunk) > left:
+                    return None
         for unit in limits.units:
             if not unit.shadow and not self._unit_admits(unit, input, chunk, now):
-                return False
-        return True
+                return None
+        return chunk
 
     def _unit_admits(self, unit: UnitLimit, input: int, chunk: int, now: int) -> bool:
         if unit.dimension is Dimension.CONCURRENCY:

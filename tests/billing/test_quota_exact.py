@@ -1,0 +1,71 @@
+"""Amounts in the tenant slot, on a real Valkey: exact to the nano, whatever their size and the prices."""
+
+import random
+
+import msgspec
+import pytest
+from redis.asyncio import Redis
+
+from billing.limits import LIMIT_NANO_MAX
+from billing.prices import Counts, rate
+from billing.usage import PinnedPrices
+from core.settings import Settings
+from tests.billing.limited import NANO, Tenant, a_budget
+
+
+@pytest.fixture
+def tenant(redis: Redis, settings: Settings) -> Tenant:
+    """A tenant without limits; a token in costs 1 nano, one out 2."""
+    return Tenant(redis, settings)
+
+
+@pytest.mark.parametrize("amount", [99_999_999_999_999, 123_456_789_012_345, 3_999_999_999_999_989])
+async def test_amounts_of_14_digits_and_more_stay_exact(tenant: Tenant, amount: int) -> None:
+    """Lua's own texts of numbers keep 14 digits; nothing here is written by them."""
+    tenant.prices = replace_prices(input_nano=1_000_000, output_nano=1_000_000)
+    tenant.limit(a_budget(LIMIT_NANO_MAX))
+    await tenant.seed(spent=amount - 1)
+    await tenant.admit("a", input=0, chunk=10)
+    assert await tenant.sums() == (amount - 1, 0, 11)
+    await tenant.settle("a", input=0, output=2, line_seq=7)
+    assert await tenant.sums() == (amount + 1, 0, 0)
+    dear = replace_prices(input_nano=1_000_000 * (2 + (LIMIT_NANO_MAX - amount) // 1000))
+    refusal = await tenant.refused("b", input=1000, prices=dear)
+    assert (refusal.spent, refusal.remaining) == (amount + 1, max(0, LIMIT_NANO_MAX - amount - 1))
+
+
+def replace_prices(**prices: int) -> PinnedPrices:
+    """NANO with other prices."""
+    return msgspec.structs.replace(NANO, **prices)
+
+
+async def test_a_hold_covers_every_cost(tenant: Tenant) -> None:
+    """Whatever the prices, the classes of the tokens and their rounding: what is settled is never more."""
+    seed = random.randrange(1 << 30)
+    chance = random.Random(seed)
+    tenant.limit(a_budget(LIMIT_NANO_MAX))
+    await tenant.seed()
+    for at in range(120):
+        prices = replace_prices(
+            input_nano=chance.choice([0, 1, 499_999, 500_000, 1_500_000, chance.randrange(10**10)]),
+            cached_input_nano=chance.choice([0, 1, 500_000, 1_500_000, chance.randrange(10**10)]),
+            output_nano=chance.choice([0, 1, 500_000, 1_500_000, chance.randrange(10**10)]),
+            request_nano=chance.choice([0, 1, 500_000, 1_500_000, chance.randrange(10**12)]),
+        )
+        cached, uncached = chance.randrange(5), chance.randrange(5000)
+        text, reasoning = chance.randrange(4), chance.randrange(300)
+        await tenant.admit(f"r{at}", cached + uncached, chunk=text + reasoning, prices=prices)
+        cost = rate(Counts(uncached, cached, text, reasoning), prices)[1]
+        _, _, held = await tenant.sums()
+        assert cost <= held, f"seed {seed}: {prices}"
+        await tenant.quota.release("t1", f"r{at}")
+
+
+async def test_monstrous_prices_refuse_rather_than_pass(tenant: Tenant) -> None:
+    """A cost beyond what a script counts is more than any limit. Complaint 18: no price makes money."""
+    tenant.limit(a_budget(LIMIT_NANO_MAX))
+    await tenant.seed()
+    monster = replace_prices(input_nano=2**62, output_nano=2**62)
+    assert (await tenant.refused("a", input=2**32, prices=monster)).code == "budget_exceeded"
+    with pytest.raises(ValueError, match="range"):
+        await tenant.quota.settle(tenant.event("a", cost_nano=-1))
