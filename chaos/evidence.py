@@ -64,7 +64,12 @@ async def gather(
 async def _compared(cluster: Cluster, lossless: bool) -> list[Compared]:
     """The books that do not agree at rest. A Redis that lost its last writes lacks what they counted."""
     reconciliation = Reconciliation(cluster.database, cluster.redis, cluster.site.settings)
-    compared = await reconciliation.run(BOOKS | (COUNTED if lossless else frozenset()), whole=True)
+    checks = BOOKS | (COUNTED if lossless else frozenset())
+    until = time.monotonic() + REST_SECONDS_MAX
+    compared = await reconciliation.run(checks, whole=True)
+    while any(each.state is State.WAITING for each in compared) and time.monotonic() < until:
+        await asyncio.sleep(POLL_SECONDS)  # a dead biller's batch is read again some seconds later
+        compared = await reconciliation.run(checks, whole=True)
     return [each for each in compared if each.state is not State.EQUAL]
 
 
