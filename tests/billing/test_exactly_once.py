@@ -83,7 +83,7 @@ def test_order_repeats_and_batches_change_no_total(
     expected: list[dict[str, object]] = []
 
     @seed(20261123)
-    @hypothesis_settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @hypothesis_settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(deliveries())
     def check(batches: list[list[UsageEvent]]) -> None:
         found = asyncio.run(_posted(_fresh(kind, home, source), batches))
