@@ -1,22 +1,15 @@
 """The door of this package: what the engine, the server and the console may import from billing (besides
 billing.usage, which owns the usage event)."""
 
-from billing.compared import MEANING, Check, Compared, State
-from billing.keys import (
-    DEFAULT_SCOPES,
-    KEY_REVOKED,
-    SCOPES,
-    Principal,
-    authenticate_key,
-    create_key,
-    list_keys,
-    principal_of_key,
-    revoke_key,
-    rotate_key,
-)
-from billing.limit_book import LimitBook
-from billing.limit_push import push_limits
-from billing.limit_rows import (
+from billing.books.reports import GroupBy, Usage, usage_in
+from billing.money import to_display, to_text
+from billing.periods import Period, Window, window_at, zone_named
+from billing.pools.hours import READY_GAP_MS_MAX, READY_INTERVALS_MAX
+from billing.prices.price_book import pinned_prices
+from billing.prices.rating import Counts, Line, Meter, counts_of, rate
+from billing.quotas.limit_book import LimitBook
+from billing.quotas.limit_push import push_limits
+from billing.quotas.limit_rows import (
     LIMITS_CHANGED,
     end_budget,
     end_policy,
@@ -26,14 +19,9 @@ from billing.limit_rows import (
     set_budget,
     set_policy,
 )
-from billing.limits import UNLIMITED, Dimension, Limits, Mode, Scope
-from billing.money import to_display, to_text
-from billing.periods import Period, Window, window_at, zone_named
-from billing.pool_time import READY_GAP_MS_MAX, READY_INTERVALS_MAX
-from billing.price_book import pinned_prices
-from billing.prices import Counts, Line, Meter, counts_of, rate
-from billing.quota import Quota
-from billing.quota_types import (
+from billing.quotas.limits import UNLIMITED, Dimension, Limits, Mode, Scope
+from billing.quotas.quota import Quota
+from billing.quotas.quota_types import (
     Admission,
     AdmissionState,
     Admitted,
@@ -48,11 +36,23 @@ from billing.quota_types import (
     Settled,
     Standing,
 )
-from billing.reconciliation import Reconciliation
-from billing.reports import GroupBy, Usage, usage_in
-from billing.shadow_counts import count_shadowed
+from billing.quotas.shadow_counts import count_shadowed
+from billing.reconciliation.board import Reconciliation
+from billing.reconciliation.compared import MEANING, Check, Compared, State
 from billing.tables import ApiKey, PoolTerms, Project, Tenant
-from billing.tenancy import (
+from billing.tenants.keys import (
+    DEFAULT_SCOPES,
+    KEY_REVOKED,
+    SCOPES,
+    Principal,
+    authenticate_key,
+    create_key,
+    list_keys,
+    principal_of_key,
+    revoke_key,
+    rotate_key,
+)
+from billing.tenants.tenancy import (
     ACCESS_CHANGED,
     CONTROL_CHANNEL,
     DEFAULT_PROJECT,
@@ -65,7 +65,7 @@ from billing.tenancy import (
     list_tenants,
     user_is_closed,
 )
-from billing.terms import TERMS_CHANGED, list_terms, set_terms
+from billing.tenants.terms import TERMS_CHANGED, list_terms, set_terms
 from billing.usage import PinnedPrices, UsageEvent, UsageOwner
 
 __all__ = [

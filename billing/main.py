@@ -4,7 +4,7 @@ import asyncio
 
 import click
 
-from billing import biller
+from billing.posting import biller
 from core import service
 from core.database import migrate
 from core.settings import Settings

@@ -4,13 +4,13 @@ from typing import Any
 
 import click
 
-from billing import alert_targets
-from billing.alerts import EMAIL, WALLET_SCOPE, WEBHOOK
+from billing.alerts import alert_targets
+from billing.alerts.alerts import EMAIL, WALLET_SCOPE, WEBHOOK
+from billing.alerts.messages import summary
 from billing.commands.running import iso_time, json_option, run_on_database, show, show_table, tenant_named
-from billing.messages import summary
 from billing.money import to_display
 from billing.tables import PLATFORM
-from billing.wallet_tables import AlertTarget, BudgetAlert, Outbox
+from billing.wallets.tables import AlertTarget, BudgetAlert, Outbox
 from core.author import current_author
 from core.database import Database
 from core.errors import StartupError

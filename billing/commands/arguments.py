@@ -4,9 +4,9 @@ import re
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-from billing.keys import list_keys
 from billing.money import from_text
-from billing.tenancy import find_project
+from billing.tenants.keys import list_keys
+from billing.tenants.tenancy import find_project
 from core.database import Database
 from core.errors import StartupError
 

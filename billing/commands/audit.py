@@ -9,9 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from billing.audit_log import LISTED_MAX, list_rows
-from billing.audit_tables import AuditLog
-from billing.audit_verify import PLATFORM_NAME, Kept, VerifiedLog, owners, verify_kept, verify_log
+from billing.books.verify import Verified, verify_books
 from billing.commands.running import (
     iso_time,
     json_option,
@@ -22,7 +20,9 @@ from billing.commands.running import (
 )
 from billing.money import to_display
 from billing.tables import PLATFORM
-from billing.verify import Verified, verify_books
+from billing.tenants.audit_log import LISTED_MAX, list_rows
+from billing.tenants.audit_tables import AuditLog
+from billing.tenants.audit_verify import PLATFORM_NAME, Kept, VerifiedLog, owners, verify_kept, verify_log
 from core.database import Database
 from core.errors import StartupError
 

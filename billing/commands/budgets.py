@@ -8,16 +8,16 @@ from zoneinfo import ZoneInfo
 import click
 from redis.exceptions import RedisError
 
-from billing import limit_rows
-from billing.budgets import EACH_MAX, Standing, check_budgets, standings
 from billing.commands.arguments import instant_of, nano_of, scope_id_of
 from billing.commands.running import iso_time, json_option, run_with_redis, show, show_table, tenant_named
-from billing.limit_tables import Budget
-from billing.limits import Mode, Scope
 from billing.money import to_display
 from billing.periods import LAST_MS, Period
-from billing.quota import Quota
-from billing.quota_types import MoneySum
+from billing.quotas import limit_rows
+from billing.quotas.limit_tables import Budget
+from billing.quotas.limits import Mode, Scope
+from billing.quotas.quota import Quota
+from billing.quotas.quota_types import MoneySum
+from billing.wallets.budgets import EACH_MAX, Standing, check_budgets, standings
 from core.author import current_author
 from core.clock import now_ms
 from core.database import Database

@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from billing import keys, tenancy
 from billing.commands.running import (
     iso_time,
     json_option,
@@ -15,8 +14,9 @@ from billing.commands.running import (
     show_table,
     tenant_named,
 )
-from billing.keys import key_state, successors
 from billing.tables import ApiKey
+from billing.tenants import keys, tenancy
+from billing.tenants.keys import key_state, successors
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError

@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from billing import limit_rows
 from billing.commands.arguments import scope_id_of
 from billing.commands.running import (
     iso_time,
@@ -15,11 +14,12 @@ from billing.commands.running import (
     show_table,
     tenant_named,
 )
-from billing.limit_tables import QuotaPolicy
-from billing.limits import Dimension, Limits, Mode, Scope, UnitLimit
-from billing.quota import Quota
-from billing.quota_types import LimitUse
-from billing.shadow_counts import shadow_refusals
+from billing.quotas import limit_rows
+from billing.quotas.limit_tables import QuotaPolicy
+from billing.quotas.limits import Dimension, Limits, Mode, Scope, UnitLimit
+from billing.quotas.quota import Quota
+from billing.quotas.quota_types import LimitUse
+from billing.quotas.shadow_counts import shadow_refusals
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError

@@ -5,9 +5,9 @@ from typing import Any
 import click
 
 from billing.commands.running import iso_time, json_option, run_on_database, run_with_redis, show, show_table
-from billing.noisy_findings import accept, dismiss, find_finding, in_force, list_findings
-from billing.noisy_tables import NoisyFinding
-from billing.tenancy import list_tenants
+from billing.noisy.findings import accept, dismiss, find_finding, in_force, list_findings
+from billing.noisy.tables import NoisyFinding
+from billing.tenants.tenancy import list_tenants
 from core.database import Database
 
 _finding = click.argument("finding")

@@ -4,7 +4,6 @@ from typing import Any
 
 import click
 
-from billing import plans, tenancy
 from billing.commands.running import (
     NUMBER_OR_NONE,
     iso_time,
@@ -16,10 +15,11 @@ from billing.commands.running import (
     show_table,
     tenant_named,
 )
-from billing.limit_rows import end_policy, list_policies, set_policy
-from billing.limit_tables import QuotaPolicy
-from billing.limits import Dimension, Mode, Scope
+from billing.quotas.limit_rows import end_policy, list_policies, set_policy
+from billing.quotas.limit_tables import QuotaPolicy
+from billing.quotas.limits import Dimension, Mode, Scope
 from billing.tables import PLATFORM, Plan, PoolTerms, Tenant
+from billing.tenants import plans, tenancy
 from core.database import Database
 from core.errors import StartupError
 from core.redis import Client

@@ -7,7 +7,9 @@ import click
 
 from billing.commands.months import month_window
 from billing.commands.running import iso_time, json_option, run_on_database, show, show_table, tenant_named
-from billing.gpu_commitments import (
+from billing.money import from_text, to_display
+from billing.periods import Window
+from billing.pools.commitments import (
     PAYMENTS,
     GpuTerms,
     commit_gpus,
@@ -15,15 +17,13 @@ from billing.gpu_commitments import (
     gpu_costs,
     set_gpu_cost,
 )
-from billing.money import from_text, to_display
-from billing.periods import Window
-from billing.pool_owners import assign_pool, owners_of, release_pool
-from billing.pool_tables import Commitment, GpuCost
-from billing.pool_time import HOUR_MS
-from billing.pool_time_reports import PoolUse, pool_usage, whole_hours
-from billing.price_book import ANY_MODEL, gpu_price, pinned_prices
+from billing.pools.hours import HOUR_MS
+from billing.pools.owners import assign_pool, owners_of, release_pool
+from billing.pools.reports import PoolUse, pool_usage, whole_hours
+from billing.pools.tables import Commitment, GpuCost
+from billing.prices.price_book import ANY_MODEL, gpu_price, pinned_prices
 from billing.tables import Tenant
-from billing.tenancy import find_project, list_tenants
+from billing.tenants.tenancy import find_project, list_tenants
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused, StartupError

@@ -8,14 +8,14 @@ import click
 from billing.commands.months import MONTHS_MAX, month_name, month_window, months_from
 from billing.commands.running import iso_time, json_option, run_on_database, show, show_table, tenant_named
 from billing.money import from_text, to_display
-from billing.period_close import Closing, ForPeriod, close_period
-from billing.period_commitments import commit, list_commitments_of
 from billing.periods import Window
-from billing.price_tables import PeriodCommitment
-from billing.price_tiers import TIERED
-from billing.prices import Meter
+from billing.prices.period_close import Closing, ForPeriod, close_period
+from billing.prices.period_commitments import commit, list_commitments_of
+from billing.prices.price_tables import PeriodCommitment
+from billing.prices.price_tiers import TIERED
+from billing.prices.rating import Meter
+from billing.prices.true_up import Committed
 from billing.tables import Tenant
-from billing.true_up import Committed
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError

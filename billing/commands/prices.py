@@ -21,13 +21,13 @@ from billing.commands.running import (
 )
 from billing.money import UNITS, round_half_even, to_display, to_text
 from billing.periods import Window
-from billing.price_book import NewVersion, add_version, last_version, list_books, pinned_prices
-from billing.price_files import FlatPrices, PriceFile, gpus_of, parse, tiers_of
-from billing.price_tiers import HOUR_SECONDS, TierKey
-from billing.price_versions import Contents, contents_of
+from billing.prices.price_book import NewVersion, add_version, last_version, list_books, pinned_prices
+from billing.prices.price_files import FlatPrices, PriceFile, gpus_of, parse, tiers_of
+from billing.prices.price_tiers import HOUR_SECONDS, TierKey
+from billing.prices.price_versions import Contents, contents_of
+from billing.prices.tiers import TierPrices
+from billing.prices.what_if import Compared, what_if
 from billing.tables import PLATFORM, PriceVersion
-from billing.tiers import TierPrices
-from billing.what_if import Compared, what_if
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError

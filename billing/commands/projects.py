@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from billing import cost_centers, tenancy
+from billing.books.ledger_tables import CostCenter
 from billing.commands.running import (
     iso_time,
     json_option,
@@ -15,8 +15,8 @@ from billing.commands.running import (
     show_table,
     tenant_named,
 )
-from billing.ledger_tables import CostCenter
 from billing.tables import Project
+from billing.tenants import cost_centers, tenancy
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError

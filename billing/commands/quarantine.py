@@ -5,9 +5,9 @@ from typing import Any, TypeVar
 
 import click
 
-from billing import quarantine
 from billing.commands.running import iso_time, json_option, run_on_database, show, show_table
-from billing.quota import Quota
+from billing.posting import quarantine
+from billing.quotas.quota import Quota
 from billing.tables import UsageQuarantine
 from core.database import Database
 from core.redis import connect

@@ -10,9 +10,9 @@ from rich.live import Live
 from rich.table import Table
 
 from billing.commands.running import json_option, run_on_database, show_table, tenant_named
-from billing.compared import MEANING, Check, Compared, State
 from billing.money import to_display
-from billing.reconciliation import EVERYTHING, Reconciliation
+from billing.reconciliation.board import EVERYTHING, Reconciliation
+from billing.reconciliation.compared import MEANING, Check, Compared, State
 from core.database import Database
 from core.redis import connect
 from core.settings import Settings

@@ -12,8 +12,8 @@ from redis.exceptions import RedisError
 from rich.console import Console
 from rich.table import Table
 
-from billing import tenancy
 from billing.tables import Tenant
+from billing.tenants import tenancy
 from core.database import Database, require_schema
 from core.errors import Refused, StartupError
 from core.redis import Client, connect

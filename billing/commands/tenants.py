@@ -4,7 +4,6 @@ from typing import Any
 
 import click
 
-from billing import tenancy
 from billing.commands.running import (
     NO_NUMBER,
     NUMBER_OR_NONE,
@@ -16,9 +15,10 @@ from billing.commands.running import (
     show_row,
     tenant_named,
 )
-from billing.limit_rows import announce
+from billing.quotas.limit_rows import announce
 from billing.tables import PoolTerms, Tenant
-from billing.terms import find_terms, set_terms
+from billing.tenants import tenancy
+from billing.tenants.terms import find_terms, set_terms
 from core.database import Database
 from core.redis import Client
 

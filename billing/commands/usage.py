@@ -12,8 +12,10 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from billing import rollups
-from billing.adjustments import Correction, correct
+from billing.books import rollups
+from billing.books.adjustments import Correction, correct
+from billing.books.focus import COLUMNS, account_of, charges, focus_row
+from billing.books.reports import GroupBy, Usage, usage_as_of, usage_in
 from billing.commands.arguments import instant_of
 from billing.commands.months import month_window
 from billing.commands.running import (
@@ -25,12 +27,10 @@ from billing.commands.running import (
     show_table,
     tenant_named,
 )
-from billing.focus import COLUMNS, account_of, charges, focus_row
 from billing.money import to_display, to_text
 from billing.periods import LAST_MS, Window
-from billing.prices import Meter
-from billing.reports import GroupBy, Usage, usage_as_of, usage_in
-from billing.tenancy import list_tenants
+from billing.prices.rating import Meter
+from billing.tenants.tenancy import list_tenants
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError

@@ -4,7 +4,6 @@ from typing import Any
 
 import click
 
-from billing import tenancy
 from billing.commands.running import (
     iso_time,
     json_option,
@@ -15,6 +14,7 @@ from billing.commands.running import (
     tenant_named,
 )
 from billing.tables import Account
+from billing.tenants import tenancy
 from core.database import Database
 from core.redis import Client
 from core.settings import Settings

@@ -5,7 +5,6 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from billing import wallets
 from billing.commands.arguments import instant_of, nano_of
 from billing.commands.running import (
     iso_time,
@@ -17,11 +16,12 @@ from billing.commands.running import (
     tenant_named,
 )
 from billing.money import to_display
-from billing.purse import GrantKind
 from billing.tables import Tenant
-from billing.wallet_statements import GrantLeft, Movement, grants_as_of, statement
-from billing.wallet_tables import WalletGrant
-from billing.wallet_watch import expire_all, tell_gateways
+from billing.wallets import wallets
+from billing.wallets.purse import GrantKind
+from billing.wallets.statements import GrantLeft, Movement, grants_as_of, statement
+from billing.wallets.tables import WalletGrant
+from billing.wallets.watch import expire_all, tell_gateways
 from core.author import current_author
 from core.clock import now_ms
 from core.database import Database

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from billing.biller import Biller
+from billing.posting.biller import Biller
 from core.database import Database
 from core.redis import connect
 from tests.helpers.home import settings_in

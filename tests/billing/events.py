@@ -2,7 +2,7 @@
 
 import msgspec
 
-from billing.prices import counts_of, rate
+from billing.prices.rating import counts_of, rate
 from billing.usage import PinnedPrices, UsageEvent, UsageOwner
 
 PRICES = PinnedPrices(

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from billing.outbox import Sender
+from billing.alerts.outbox import Sender
 from core.database import Database
 from tests.helpers.home import settings_in
 

@@ -5,15 +5,15 @@ import random
 
 import pytest
 
-from billing.adjustments import QUANTITY_MAX, Correction, correct
-from billing.biller import post
-from billing.ledger import HOUR_MS
-from billing.ledger_tables import RollupHour, UsageLine
+from billing.books.adjustments import QUANTITY_MAX, Correction, correct
+from billing.books.ledger import HOUR_MS
+from billing.books.ledger_tables import RollupHour, UsageLine
+from billing.books.reports import GroupBy, usage_as_of
+from billing.books.rollups import rebuild
 from billing.money import round_half_even
 from billing.periods import Window
-from billing.prices import Meter
-from billing.reports import GroupBy, usage_as_of
-from billing.rollups import rebuild
+from billing.posting.biller import post
+from billing.prices.rating import Meter
 from billing.usage import encode
 from core.clock import now_ms
 from core.database import Database

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 from sqlmodel import col, select
 
-from billing.audit_log import HIDDEN, differing, list_rows, record, row_hash
-from billing.audit_tables import AuditHead, AuditLog
 from billing.tables import PLATFORM
+from billing.tenants.audit_log import HIDDEN, differing, list_rows, record, row_hash
+from billing.tenants.audit_tables import AuditHead, AuditLog
 from core.author import Author, acting_as
 from core.database import Database
 

@@ -3,10 +3,10 @@
 import pytest
 from sqlalchemy import text
 
-from billing.audit_log import record
-from billing.audit_verify import Kept, VerifiedLog, owners, verify_kept, verify_log
-from billing.plans import create_plan
-from billing.tenancy import create_tenant
+from billing.tenants.audit_log import record
+from billing.tenants.audit_verify import Kept, VerifiedLog, owners, verify_kept, verify_log
+from billing.tenants.plans import create_plan
+from billing.tenants.tenancy import create_tenant
 from core.database import Database
 
 TENANT = "t1"

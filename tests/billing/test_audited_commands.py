@@ -16,9 +16,9 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from billing.biller import post
-from billing.noisy_tables import NoisyFinding
-from billing.tenancy import find_tenant
+from billing.noisy.tables import NoisyFinding
+from billing.posting.biller import post
+from billing.tenants.tenancy import find_tenant
 from billing.usage import encode
 from core.author import Author, acting_as
 from core.database import Database

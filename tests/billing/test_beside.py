@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from billing import biller
+from billing.posting import biller
 
 
 async def test_a_task_that_fails_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:

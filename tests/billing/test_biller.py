@@ -13,10 +13,10 @@ import pytest
 from redis.asyncio import Redis
 from sqlmodel import col, select
 
-from billing.biller import Biller, post
-from billing.ended import EndedStream
-from billing.posting import Quarantined
-from billing.quota import Admission, Quota, posted_key
+from billing.posting.assessing import Quarantined
+from billing.posting.biller import Biller, post
+from billing.posting.ended import EndedStream
+from billing.quotas.quota import Admission, Quota, posted_key
 from billing.tables import UsageQuarantine, UsageRow
 from billing.usage import ENDED_FIELD, ENDED_GROUP_RECORDER, UsageEvent, encode, ended_stream
 from core.database import Database

@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 from sqlmodel import col, select
 
-from billing.biller import post
-from billing.books import center_at
-from billing.ledger import HOUR_MS, Priced, post_usage
-from billing.ledger_rows import EntryRow, LineRow, RequestRow, RollupRow, TxnRow, UseRow
-from billing.ledger_tables import (
+from billing.books.ledger import HOUR_MS, Priced, post_usage
+from billing.books.ledger_rows import EntryRow, LineRow, RequestRow, RollupRow, TxnRow, UseRow
+from billing.books.ledger_tables import (
     CostCenter,
     LedgerEntry,
     LedgerHead,
@@ -23,12 +21,14 @@ from billing.ledger_tables import (
     RollupHour,
     UsageLine,
 )
-from billing.posting import assess
+from billing.books.verify import Verified, verify_books
+from billing.books.writing import center_at
+from billing.posting.assessing import assess
+from billing.posting.biller import post
 from billing.tables import UsageRow
-from billing.tenancy import create_project, create_tenant
+from billing.tenants.tenancy import create_project, create_tenant
 from billing.usage import UsageEvent, UsageOwner, encode
-from billing.verify import Verified, verify_books
-from billing.wallet_tables import WalletUse
+from billing.wallets.tables import WalletUse
 from core.database import Database
 from tests.billing.events import an_event
 

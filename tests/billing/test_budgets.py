@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, update
 from sqlmodel import col
 
-from billing.adjustments import Correction, correct
-from billing.biller import post
-from billing.budget_sums import Counted, TenantBudgets
-from billing.budgets import Spent, budget_faults, check_budgets, exhausted_at, spent, standings
-from billing.limit_tables import Budget
+from billing.books.adjustments import Correction, correct
 from billing.periods import FIRST_MS, LAST_MS, Period, Window, window_at
-from billing.prices import Meter
-from billing.purse import GrantKind
-from billing.tenancy import create_tenant, set_tenant
+from billing.posting.biller import post
+from billing.prices.rating import Meter
+from billing.quotas.limit_tables import Budget
+from billing.tenants.tenancy import create_tenant, set_tenant
 from billing.usage import UsageEvent, UsageOwner, encode
-from billing.wallet_proof import wallet_faults
-from billing.wallet_tables import (
+from billing.wallets.budget_sums import Counted, TenantBudgets
+from billing.wallets.budgets import Spent, budget_faults, check_budgets, exhausted_at, spent, standings
+from billing.wallets.proof import wallet_faults
+from billing.wallets.purse import GrantKind
+from billing.wallets.tables import (
     AlertTarget,
     BudgetAlert,
     BudgetSpent,
@@ -31,7 +31,7 @@ from billing.wallet_tables import (
     Wallet,
     WalletGrant,
 )
-from billing.wallets import NewGrant, expire, grant
+from billing.wallets.wallets import NewGrant, expire, grant
 from core.clock import now_ms
 from core.database import Database
 from tests.billing.events import an_event

@@ -13,14 +13,14 @@ import pytest
 from click.testing import CliRunner, Result
 from sqlalchemy import text
 
-from billing.biller import post
 from billing.commands.audit import audit_command
 from billing.commands.prices import prices_command
 from billing.commands.projects import cost_centers_command, projects_command
 from billing.commands.tenants import tenants_command
 from billing.commands.usage import usage_command
 from billing.main import db_command
-from billing.tenancy import find_tenant
+from billing.posting.biller import post
+from billing.tenants.tenancy import find_tenant
 from billing.usage import UsageEvent, UsageOwner, encode
 from core.database import Database
 from core.errors import StartupError

@@ -18,15 +18,15 @@ from redis.asyncio import Redis
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from billing.biller import Biller, post, post_in_parts
-from billing.compared import State
-from billing.ended import EndedStream
-from billing.posting import Quarantined
-from billing.quarantine import held_events
-from billing.quota import Quota, posted_key
-from billing.reconciliation import Reconciliation
+from billing.books.verify import verify_books
+from billing.posting.assessing import Quarantined
+from billing.posting.biller import Biller, post, post_in_parts
+from billing.posting.ended import EndedStream
+from billing.posting.quarantine import held_events
+from billing.quotas.quota import Quota, posted_key
+from billing.reconciliation.board import Reconciliation
+from billing.reconciliation.compared import State
 from billing.usage import ENDED_FIELD, ENDED_GROUP_BILLER, UsageEvent, encode, ended_stream
-from billing.verify import verify_books
 from chaos import postgres
 from core.database import Database
 from core.settings import Settings
@@ -224,7 +224,7 @@ async def test_a_batch_that_failed_is_read_again_at_once(
             raise failure
         return await posting(*arguments)
 
-    monkeypatch.setattr("billing.biller.post_in_parts", failing)
+    monkeypatch.setattr("billing.posting.biller.post_in_parts", failing)
     stop = asyncio.Event()
     await end(redis, [an_event("r1")], settings)
     biller = Biller(database, redis, settings, ["default"], claim_idle_ms=3_600_000)

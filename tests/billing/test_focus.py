@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billing.biller import post
-from billing.cost_centers import create_cost_center, move_project
-from billing.focus import COLUMNS, MANDATORY, account_of, charges, focus_row, unit_price
-from billing.ledger import HOUR_MS
+from billing.books.focus import COLUMNS, MANDATORY, account_of, charges, focus_row, unit_price
+from billing.books.ledger import HOUR_MS
 from billing.periods import Window
-from billing.pool_tables import Commitment, PoolOwner
-from billing.pool_time import Interval
-from billing.pool_time_posting import post_hours
-from billing.pool_time_store import store
-from billing.tenancy import create_tenant, find_project, find_tenant
+from billing.pools.hours import Interval
+from billing.pools.posting import post_hours
+from billing.pools.store import store
+from billing.pools.tables import Commitment, PoolOwner
+from billing.posting.biller import post
+from billing.tenants.cost_centers import create_cost_center, move_project
+from billing.tenants.tenancy import create_tenant, find_project, find_tenant
 from billing.usage import UsageOwner, encode
 from core.database import Database, insert_rows
 from tests.billing.events import PRICES, an_event, priced

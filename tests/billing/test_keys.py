@@ -7,9 +7,10 @@ import pytest
 from redis.asyncio import Redis
 from sqlmodel import col, select
 
-from billing.audit_log import list_rows
-from billing.audit_verify import verify_log
-from billing.keys import (
+from billing.tables import Account, ApiKey
+from billing.tenants.audit_log import list_rows
+from billing.tenants.audit_verify import verify_log
+from billing.tenants.keys import (
     KeyState,
     Principal,
     authenticate_key,
@@ -21,8 +22,7 @@ from billing.keys import (
     rotate_key,
     successors,
 )
-from billing.tables import Account, ApiKey
-from billing.tenancy import (
+from billing.tenants.tenancy import (
     CONTROL_CHANNEL,
     ControlNews,
     close_project,

@@ -9,9 +9,10 @@ import pytest
 from redis.asyncio import Redis
 from sqlalchemy.exc import OperationalError
 
-from billing import limit_book
-from billing.limit_book import KEPT_MS, LimitBook, read_rows
-from billing.limit_rows import (
+from billing.periods import Period, window_at
+from billing.quotas import limit_book
+from billing.quotas.limit_book import KEPT_MS, LimitBook, read_rows
+from billing.quotas.limit_rows import (
     ROWS_MAX,
     end_budget,
     end_policy,
@@ -21,8 +22,8 @@ from billing.limit_rows import (
     set_budget,
     set_policy,
 )
-from billing.limit_tables import Budget, QuotaPolicy
-from billing.limits import (
+from billing.quotas.limit_tables import Budget, QuotaPolicy
+from billing.quotas.limits import (
     LIMIT_NANO_MAX,
     UNITS_MAX,
     Dimension,
@@ -33,9 +34,8 @@ from billing.limits import (
     TenantRows,
     limits_of,
 )
-from billing.periods import Period, window_at
 from billing.tables import PLATFORM, Plan, Tenant
-from billing.tenancy import CONTROL_CHANNEL, ControlNews, create_tenant
+from billing.tenants.tenancy import CONTROL_CHANNEL, ControlNews, create_tenant
 from core.database import Database
 from core.errors import Refused
 from tests.helpers.wait import wait_until
@@ -293,7 +293,7 @@ async def test_a_tenant_has_so_many_limits_and_no_more(
 ) -> None:
     """Each admission looks at all of them. An edit is always possible."""
     assert ROWS_MAX >= 100
-    monkeypatch.setattr("billing.limit_rows.ROWS_MAX", 3)
+    monkeypatch.setattr("billing.quotas.limit_rows.ROWS_MAX", 3)
     tenant = (await create_tenant(sqlite, "acme")).tenant_id
     for user in "abc":
         await set_policy(sqlite, redis, tenant, scope="user", scope_id=user, dimension="concurrency", limit=1)

@@ -15,7 +15,7 @@ from billing.commands.keys import keys_command
 from billing.commands.limits import limits_command
 from billing.commands.tenants import tenants_command
 from billing.main import db_command
-from billing.quota_types import Admission, Admitted
+from billing.quotas.quota_types import Admission, Admitted
 from billing.usage import PinnedPrices
 from core.clock import now_ms
 from core.database import Database

@@ -16,8 +16,8 @@ from click.testing import CliRunner, Result
 
 from billing.commands.keys import keys_command
 from billing.commands.tenants import tenants_command
-from billing.keys import Principal, authenticate_key
 from billing.main import biller_command, db_command
+from billing.tenants.keys import Principal, authenticate_key
 from core.database import Database
 from core.errors import StartupError
 

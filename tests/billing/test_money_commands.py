@@ -17,11 +17,11 @@ from billing.commands.budgets import budgets_command
 from billing.commands.tenants import tenants_command
 from billing.commands.wallets import wallets_command
 from billing.periods import Period, window_at, zone_named
-from billing.tenancy import create_tenant
+from billing.tenants.tenancy import create_tenant
 from billing.usage import UsageEvent
-from billing.wallet_tables import AlertTarget
-from billing.wallet_watch import expire_all
-from billing.wallets import GrantKind, NewGrant, grant
+from billing.wallets.tables import AlertTarget
+from billing.wallets.wallets import GrantKind, NewGrant, grant
+from billing.wallets.watch import expire_all
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError

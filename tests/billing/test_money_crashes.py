@@ -8,13 +8,13 @@ import sys
 
 from redis.asyncio import Redis
 
-from billing.budgets import budget_faults
-from billing.limit_tables import Budget
-from billing.purse import GrantKind
+from billing.quotas.limit_tables import Budget
 from billing.tables import UsageRow
-from billing.tenancy import create_tenant
-from billing.wallet_tables import AlertTarget, BudgetAlert, Outbox
-from billing.wallets import NewGrant, grant, wallet_state
+from billing.tenants.tenancy import create_tenant
+from billing.wallets.budgets import budget_faults
+from billing.wallets.purse import GrantKind
+from billing.wallets.tables import AlertTarget, BudgetAlert, Outbox
+from billing.wallets.wallets import NewGrant, grant, wallet_state
 from core.clock import now_ms
 from core.database import Database
 from core.settings import Settings

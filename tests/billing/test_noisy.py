@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from billing.noisy import (
+from billing.noisy.deciding import (
     WAIT_EDGES_MS,
     Known,
     Noise,

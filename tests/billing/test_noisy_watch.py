@@ -6,16 +6,16 @@ import pytest
 from redis.asyncio import Redis
 from sqlmodel import col, select
 
-from billing.audit_log import list_rows
-from billing.biller import post
-from billing.noisy import Rules, State
-from billing.noisy_findings import accept, dismiss, find_finding, list_findings
-from billing.noisy_watch import POSTED_AFTER_MS, NoisyWatch, read_spans
+from billing.noisy.deciding import Rules, State
+from billing.noisy.findings import accept, dismiss, find_finding, list_findings
+from billing.noisy.watch import POSTED_AFTER_MS, NoisyWatch, read_spans
+from billing.posting.biller import post
 from billing.tables import PLATFORM, PoolTerms
-from billing.tenancy import create_tenant
-from billing.terms import list_terms, set_terms
+from billing.tenants.audit_log import list_rows
+from billing.tenants.tenancy import create_tenant
+from billing.tenants.terms import list_terms, set_terms
 from billing.usage import UsageEvent, UsageOwner, encode
-from billing.wallet_tables import AlertTarget, Outbox
+from billing.wallets.tables import AlertTarget, Outbox
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused

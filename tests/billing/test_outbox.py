@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from sqlalchemy import update
 from sqlmodel import col
 
-from billing import webhooks
-from billing.alert_targets import TARGETS_MAX, add_target, remove_target, retry, send_test
-from billing.messages import mail_text
-from billing.outbox import (
+from billing.alerts import webhooks
+from billing.alerts.alert_targets import TARGETS_MAX, add_target, remove_target, retry, send_test
+from billing.alerts.messages import mail_text
+from billing.alerts.outbox import (
     FIRST_RETRY_MS,
     GIVE_UP_MS,
     NO_MAIL_SERVER,
@@ -29,8 +29,8 @@ from billing.outbox import (
     next_attempt_ms,
 )
 from billing.periods import LAST_MS
-from billing.tenancy import create_tenant
-from billing.wallet_tables import AlertTarget, BudgetAlert, BudgetSpent, Outbox
+from billing.tenants.tenancy import create_tenant
+from billing.wallets.tables import AlertTarget, BudgetAlert, BudgetSpent, Outbox
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused

@@ -11,26 +11,26 @@ import msgspec
 import pytest
 from sqlmodel import col, select
 
-from billing.biller import post
-from billing.ledger_tables import LedgerEntry, LedgerTxn, RollupHour, UsageLine
+from billing.books.ledger_tables import LedgerEntry, LedgerTxn, RollupHour, UsageLine
+from billing.books.reports import GroupBy, usage_in
+from billing.books.rollups import rebuild
+from billing.books.verify import verify_books
 from billing.money import NANO
-from billing.period_close import Closing, close_period
-from billing.period_commitments import commit
 from billing.periods import Period, Window, window_at
-from billing.pool_tables import Commitment
-from billing.pool_time import HOUR_MS
-from billing.pool_time_posting import post_hours
-from billing.price_tables import Charge, PeriodClose
-from billing.price_versions import tier_row
-from billing.prices import Meter
-from billing.reports import GroupBy, usage_in
-from billing.rollups import rebuild
+from billing.pools.hours import HOUR_MS
+from billing.pools.posting import post_hours
+from billing.pools.tables import Commitment
+from billing.posting.biller import post
+from billing.prices.period_close import Closing, close_period
+from billing.prices.period_commitments import commit
+from billing.prices.price_tables import Charge, PeriodClose
+from billing.prices.price_versions import tier_row
+from billing.prices.rating import Meter
+from billing.prices.tiers import Tier, TierMode, TierPrices
+from billing.prices.true_up import Committed
 from billing.tables import Price, PriceBook, PriceVersion, Tenant
-from billing.tenancy import create_tenant
-from billing.tiers import Tier, TierMode, TierPrices
-from billing.true_up import Committed
+from billing.tenants.tenancy import create_tenant
 from billing.usage import PinnedPrices, UsageEvent, encode
-from billing.verify import verify_books
 from core.database import Database, insert_rows
 from core.errors import Refused
 from tests.billing.events import an_event

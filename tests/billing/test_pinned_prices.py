@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 from sqlmodel import col, select
 
-from billing.biller import post
-from billing.ledger_tables import UsageLine
-from billing.price_book import NewVersion, add_version, pinned_prices
-from billing.price_files import FlatPrices
-from billing.prices import Counts, Meter, rate
-from billing.quota import Admitted, Extension, Quota
+from billing.books.ledger_tables import UsageLine
+from billing.books.verify import verify_books
+from billing.posting.biller import post
+from billing.prices.price_book import NewVersion, add_version, pinned_prices
+from billing.prices.price_files import FlatPrices
+from billing.prices.rating import Counts, Meter, rate
+from billing.quotas.quota import Admitted, Extension, Quota
 from billing.tables import Price, UsageRow
-from billing.tenancy import create_tenant
+from billing.tenants.tenancy import create_tenant
 from billing.usage import PinnedPrices, encode
-from billing.verify import verify_books
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused

@@ -4,17 +4,17 @@ import msgspec
 import pytest
 from redis.asyncio import Redis
 
-from billing.audit_log import list_rows
-from billing.limit_book import read_rows
-from billing.limit_rows import set_policy
-from billing.limits import Facts, limits_of
-from billing.noisy_tables import NoisyFinding
-from billing.plans import Standing, assign_plan, create_plan, end_plan, find_plan, list_plans, moved
-from billing.price_book import NewVersion, add_version, pinned_prices
-from billing.price_files import FlatPrices
+from billing.noisy.tables import NoisyFinding
+from billing.prices.price_book import NewVersion, add_version, pinned_prices
+from billing.prices.price_files import FlatPrices
+from billing.quotas.limit_book import read_rows
+from billing.quotas.limit_rows import set_policy
+from billing.quotas.limits import Facts, limits_of
 from billing.tables import PLATFORM, Plan, PoolTerms
-from billing.tenancy import CONTROL_CHANNEL, ControlNews, create_tenant, find_tenant, set_tenant
-from billing.terms import find_terms, list_terms, set_terms, throttled
+from billing.tenants.audit_log import list_rows
+from billing.tenants.plans import Standing, assign_plan, create_plan, end_plan, find_plan, list_plans, moved
+from billing.tenants.tenancy import CONTROL_CHANNEL, ControlNews, create_tenant, find_tenant, set_tenant
+from billing.tenants.terms import find_terms, list_terms, set_terms, throttled
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from billing.commands.pools import pools_command
-from billing.pool_time import HOUR_MS, Interval
-from billing.pool_time_posting import SETTLE_MS, post_hours
-from billing.pool_time_store import store
-from billing.tenancy import create_tenant, find_tenant
+from billing.pools.hours import HOUR_MS, Interval
+from billing.pools.posting import SETTLE_MS, post_hours
+from billing.pools.store import store
+from billing.tenants.tenancy import create_tenant, find_tenant
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError

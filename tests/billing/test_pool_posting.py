@@ -9,25 +9,25 @@ import pytest
 from redis.asyncio import Redis
 from sqlmodel import col, select
 
-from billing.gpu_commitments import GpuTerms, commit_gpus, cost_at, gpu_costs, set_gpu_cost
-from billing.ledger_tables import LedgerEntry, UsageLine
+from billing.books.ledger_tables import LedgerEntry, UsageLine
+from billing.books.reports import GroupBy, usage_in
+from billing.books.rollups import rebuild
+from billing.books.verify import verify_books
 from billing.money import NANO
 from billing.periods import Window
-from billing.pool_owners import assign_pool, owners_of, release_pool
-from billing.pool_tables import PoolInterval, PoolOwner
-from billing.pool_time import HOUR_MS, Interval, ready_key
-from billing.pool_time_meter import PoolMeter
-from billing.pool_time_posting import SETTLE_MS, hours_due, post_hours
-from billing.pool_time_reports import PoolSeconds, pool_seconds, pool_usage
-from billing.pool_time_store import store, take
-from billing.price_book import NewVersion, add_version
-from billing.price_files import FlatPrices
-from billing.price_tiers import gpu_second_nano
-from billing.reports import GroupBy, usage_in
-from billing.rollups import rebuild
+from billing.pools.commitments import GpuTerms, commit_gpus, cost_at, gpu_costs, set_gpu_cost
+from billing.pools.hours import HOUR_MS, Interval, ready_key
+from billing.pools.meter import PoolMeter
+from billing.pools.owners import assign_pool, owners_of, release_pool
+from billing.pools.posting import SETTLE_MS, hours_due, post_hours
+from billing.pools.reports import PoolSeconds, pool_seconds, pool_usage
+from billing.pools.store import store, take
+from billing.pools.tables import PoolInterval, PoolOwner
+from billing.prices.price_book import NewVersion, add_version
+from billing.prices.price_files import FlatPrices
+from billing.prices.price_tiers import gpu_second_nano
 from billing.tables import Tenant
-from billing.tenancy import create_tenant
-from billing.verify import verify_books
+from billing.tenants.tenancy import create_tenant
 from core.clock import now_ms
 from core.database import Database, insert_rows
 from core.errors import Refused

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from billing.commitments import HourCharge, HourLine, UnpricedError, charge_hour, total_nano
 from billing.money import NANO
-from billing.pool_tables import Commitment
-from billing.pool_time import HOUR_MS, Interval, Owned, PoolHour, hours_of, parse
-from billing.pool_time_posting import differences
-from billing.price_tables import GpuPrice
-from billing.price_tiers import gpu_second_nano
-from billing.prices import Meter
+from billing.pools.hours import HOUR_MS, Interval, Owned, PoolHour, hours_of, parse
+from billing.pools.posting import differences
+from billing.pools.tables import Commitment
+from billing.prices.commitments import HourCharge, HourLine, UnpricedError, charge_hour, total_nano
+from billing.prices.price_tables import GpuPrice
+from billing.prices.price_tiers import gpu_second_nano
+from billing.prices.rating import Meter
 
 HOUR = 500_000 * HOUR_MS
 CENT = NANO // 100

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from billing.posting import Quarantined, assess, conflicts
+from billing.posting.assessing import Quarantined, assess, conflicts
 from billing.usage import UsageOwner, encode
 from tests.billing.events import PRICES, an_event
 

@@ -3,9 +3,9 @@
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from billing.price_book import pinned_prices
+from billing.prices.price_book import pinned_prices
 from billing.tables import PLATFORM, Price, PriceBook, PriceVersion
-from billing.tenancy import create_tenant
+from billing.tenants.tenancy import create_tenant
 from core.database import Database, insert_rows
 from core.errors import Refused
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from sqlmodel import select
 
-from billing.price_tables import PeriodClose
-from billing.tenancy import find_tenant
+from billing.prices.price_tables import PeriodClose
+from billing.tenants.tenancy import find_tenant
 from billing.usage import UsageEvent
 from core.database import Database
 from core.errors import StartupError

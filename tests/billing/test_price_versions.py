@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.money import NANO, to_text
-from billing.price_book import NewVersion, add_version, gpu_price, list_books, pinned_prices
-from billing.price_files import PRICE_NANO_MAX, FlatPrices, parse
-from billing.price_versions import contents_of
-from billing.prices import Meter
+from billing.prices.price_book import NewVersion, add_version, gpu_price, list_books, pinned_prices
+from billing.prices.price_files import PRICE_NANO_MAX, FlatPrices, parse
+from billing.prices.price_versions import contents_of
+from billing.prices.rating import Meter
+from billing.prices.tiers import Tier, TierMode, TierPrices
 from billing.tables import Tenant
-from billing.tenancy import create_tenant
-from billing.tiers import Tier, TierMode, TierPrices
+from billing.tenants.tenancy import create_tenant
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billing.prices import Counts, Meter, rate
+from billing.prices.rating import Counts, Meter, rate
 from billing.usage import PinnedPrices
 
 QUANTITIES = st.integers(min_value=0, max_value=10**9)

@@ -8,14 +8,14 @@ from redis.asyncio import Redis
 from sqlalchemy import text
 from sqlmodel import select
 
-from billing.audit_tables import AuditLog
-from billing.biller import post
-from billing.posting import Quarantined, assess
-from billing.price_book import NewVersion, add_version
-from billing.price_files import FlatPrices
-from billing.quarantine import accept, dismiss, held_events
-from billing.quota import Quota
-from billing.tenancy import create_tenant
+from billing.posting.assessing import Quarantined, assess
+from billing.posting.biller import post
+from billing.posting.quarantine import accept, dismiss, held_events
+from billing.prices.price_book import NewVersion, add_version
+from billing.prices.price_files import FlatPrices
+from billing.quotas.quota import Quota
+from billing.tenants.audit_tables import AuditLog
+from billing.tenants.tenancy import create_tenant
 from billing.usage import PinnedPrices, UsageEvent, encode
 from core.database import Database
 from core.errors import Refused
@@ -81,7 +81,7 @@ async def test_an_accept_that_died_before_its_note_is_made_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as dying:
-        dying.setattr("billing.quarantine._resolve", die)
+        dying.setattr("billing.posting.quarantine._resolve", die)
         with pytest.raises(KeyboardInterrupt):
             await accept(database, event, "x")
     assert await accept(database, event, "x") == "the books said so already"

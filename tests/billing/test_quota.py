@@ -7,7 +7,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import OutOfMemoryError
 
-from billing.quota import (
+from billing.quotas.quota import (
     CANCEL_MARK_MS,
     SETTLED_KEEP_MS,
     Admission,

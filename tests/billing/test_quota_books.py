@@ -7,22 +7,22 @@ import pytest
 from redis.asyncio import Redis
 from sqlalchemy.exc import OperationalError
 
-from billing import quota_money
-from billing.adjustments import Correction, correct
-from billing.biller import post
-from billing.limit_book import LimitBook
-from billing.limit_push import push_limits
-from billing.limit_rows import end_budget, override_budget, set_budget
-from billing.limit_seeds import spent
-from billing.limits import MoneyLimit, Scope
+from billing.books.adjustments import Correction, correct
 from billing.periods import Window
-from billing.prices import Meter
-from billing.purse import GrantKind
-from billing.quota import Quota
-from billing.quota_types import Admission, Admitted, Extension
-from billing.tenancy import create_tenant
+from billing.posting.biller import post
+from billing.prices.rating import Meter
+from billing.quotas import quota_money
+from billing.quotas.limit_book import LimitBook
+from billing.quotas.limit_push import push_limits
+from billing.quotas.limit_rows import end_budget, override_budget, set_budget
+from billing.quotas.limit_seeds import spent
+from billing.quotas.limits import MoneyLimit, Scope
+from billing.quotas.quota import Quota
+from billing.quotas.quota_types import Admission, Admitted, Extension
+from billing.tenants.tenancy import create_tenant
 from billing.usage import UsageEvent, UsageOwner, encode
-from billing.wallets import NewGrant, grant
+from billing.wallets.purse import GrantKind
+from billing.wallets.wallets import NewGrant, grant
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refusal

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from redis.crc import key_slot
 
-from billing import quota as quota_module
-from billing.limit_push import _LIMITS
-from billing.limits import Dimension, Limits, Scope
-from billing.quota import Quota
-from billing.quota_money import _SEED, MoneyCounts
-from billing.quota_types import Admitted, Canceller
+from billing.quotas import quota as quota_module
+from billing.quotas.limit_push import _LIMITS
+from billing.quotas.limits import Dimension, Limits, Scope
+from billing.quotas.quota import Quota
+from billing.quotas.quota_money import _SEED, MoneyCounts
+from billing.quotas.quota_types import Admitted, Canceller
 from core.redis import Client, Script, connect_url
 from core.settings import Settings
 from tests.billing.limited import Tenant, a_budget, a_rate, places

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from redis.asyncio import Redis
 
-from billing.limits import LIMIT_NANO_MAX
-from billing.prices import Counts, rate
+from billing.prices.rating import Counts, rate
+from billing.quotas.limits import LIMIT_NANO_MAX
 from billing.usage import PinnedPrices
 from core.settings import Settings
 from tests.billing.limited import NANO, Tenant, a_budget

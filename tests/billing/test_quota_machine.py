@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 from redis.asyncio import Redis
 
-from billing.limits import Dimension, Scope, UnitLimit
+from billing.quotas.limits import Dimension, Scope, UnitLimit
 from tests.billing.limited import a_rate, places
 from tests.billing.slot_machine import HOUR_MS, Slot
 from tests.helpers.home import settings_in

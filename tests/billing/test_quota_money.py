@@ -7,11 +7,11 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import OutOfMemoryError
 
-from billing.limits import Scope
 from billing.periods import Window
-from billing.quota import WAIT_MS_MAX, Quota
-from billing.quota_money import MoneyCounts
-from billing.quota_types import Admitted, Extension, Remaining
+from billing.quotas.limits import Scope
+from billing.quotas.quota import WAIT_MS_MAX, Quota
+from billing.quotas.quota_money import MoneyCounts
+from billing.quotas.quota_types import Admitted, Extension, Remaining
 from billing.usage import PinnedPrices
 from core.errors import Refusal
 from core.settings import Settings

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from redis.asyncio import Redis
 
-from billing.limits import Dimension, Scope
-from billing.quota import Quota
-from billing.quota_types import Remaining
+from billing.quotas.limits import Dimension, Scope
+from billing.quotas.quota import Quota
+from billing.quotas.quota_types import Remaining
 from core.errors import Refusal
 from core.settings import Settings
 from tests.billing.limited import NOW, Tenant, a_rate, places

@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner, Result
 from redis.asyncio import Redis
 
-from billing.biller import METRICS_PLACE, post
 from billing.commands.reconcile import reconcile_command
-from billing.quota import posted_key
-from billing.tenancy import create_tenant
+from billing.posting.biller import METRICS_PLACE, post
+from billing.quotas.quota import posted_key
+from billing.tenants.tenancy import create_tenant
 from billing.usage import encode
 from core.database import Database
 from tests.billing.events import an_event

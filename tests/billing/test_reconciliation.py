@@ -9,22 +9,22 @@ from redis.asyncio import Redis
 from sqlalchemy import text
 from sqlmodel import col, select
 
-from billing import reconciliation
-from billing.audit_log import record
-from billing.audit_tables import AuditLog
-from billing.biller import post
-from billing.compared import BookSums, Check, Compared, State, lines_and_revenue, receivable
-from billing.ended import EndedStream
-from billing.limits import Limits, MoneyLimit, Scope
 from billing.periods import Period, window_at, zone_named
-from billing.quota import Quota, posted_key
-from billing.quota_types import Admission
-from billing.reconciliation import Reconciliation, remember
-from billing.reconciliation_pools import HOUR_MS, store_engine_hours, unbilled_ratio
-from billing.reconciliation_slots import Streams
-from billing.reconciliation_tables import EngineHour, ReconItem
+from billing.posting.biller import post
+from billing.posting.ended import EndedStream
+from billing.quotas.limits import Limits, MoneyLimit, Scope
+from billing.quotas.quota import Quota, posted_key
+from billing.quotas.quota_types import Admission
+from billing.reconciliation import board as reconciliation
+from billing.reconciliation.board import Reconciliation, remember
+from billing.reconciliation.compared import BookSums, Check, Compared, State, lines_and_revenue, receivable
+from billing.reconciliation.pools import HOUR_MS, store_engine_hours, unbilled_ratio
+from billing.reconciliation.slots import Streams
+from billing.reconciliation.tables import EngineHour, ReconItem
 from billing.tables import PLATFORM
-from billing.tenancy import create_tenant
+from billing.tenants.audit_log import record
+from billing.tenants.audit_tables import AuditLog
+from billing.tenants.tenancy import create_tenant
 from billing.usage import ENDED_FIELD, EngineCounts, UsageEvent, encode, ended_stream, engine_hours
 from core.clock import now_ms
 from core.database import Database

@@ -1,9 +1,9 @@
 """R6: what a pool's heartbeats say is billed, idle or free."""
 
-from billing.compared import State
-from billing.pool_time import HOUR_MS
-from billing.pool_time_store import store
-from billing.reconciliation_pools import BOOKED_AFTER_MS, compare_pool_time, metered_pools
+from billing.pools.hours import HOUR_MS
+from billing.pools.store import store
+from billing.reconciliation.compared import State
+from billing.reconciliation.pools import BOOKED_AFTER_MS, compare_pool_time, metered_pools
 from core.database import Database
 from tests.billing.test_pool_posting import HOUR, a_tenant, after, an_interval, dedicate, post_hours
 

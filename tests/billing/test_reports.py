@@ -6,12 +6,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from billing import rollups
-from billing.biller import post
-from billing.ledger import HOUR_MS
-from billing.ledger_tables import RollupHour
+from billing.books import rollups
+from billing.books.ledger import HOUR_MS
+from billing.books.ledger_tables import RollupHour
+from billing.books.reports import GroupBy, usage_in
 from billing.periods import Window
-from billing.reports import GroupBy, usage_in
+from billing.posting.biller import post
 from billing.usage import UsageEvent, encode
 from core.database import Database
 from tests.billing.events import an_event

@@ -3,8 +3,8 @@
 import pytest
 from redis.asyncio import Redis
 
-from billing.audit_log import list_rows
-from billing.tenancy import (
+from billing.tenants.audit_log import list_rows
+from billing.tenants.tenancy import (
     close_project,
     close_tenant,
     close_user,

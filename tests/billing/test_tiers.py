@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.money import NANO
-from billing.price_files import gpus_of, parse, tiers_of
-from billing.prices import Meter
-from billing.tiers import QUANTITY_MAX, Tier, TierMode, TierPrices, check, cost_of
+from billing.prices.price_files import gpus_of, parse, tiers_of
+from billing.prices.rating import Meter
+from billing.prices.tiers import QUANTITY_MAX, Tier, TierMode, TierPrices, check, cost_of
 
 MILLION = 1_000_000
 STEPS = (Tier(10 * MILLION, 3 * NANO), Tier(100 * MILLION, 2 * NANO), Tier(None, NANO))

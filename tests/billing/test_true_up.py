@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.money import NANO, UNITS, round_half_even
-from billing.prices import Meter
-from billing.tiers import Tier, TierMode, TierPrices, cost_of
-from billing.true_up import LACKING, Committed, Key, Sums, TrueUp, VersionPrices, true_up
+from billing.prices.rating import Meter
+from billing.prices.tiers import Tier, TierMode, TierPrices, cost_of
+from billing.prices.true_up import LACKING, Committed, Key, Sums, TrueUp, VersionPrices, true_up
 
 MILLION = 1_000_000
 METERS = (Meter.INPUT, Meter.CACHED_INPUT, Meter.OUTPUT)

@@ -5,8 +5,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billing.ledger import entries_of
-from billing.purse import Grant, GrantKind, Purse, TopUp
+from billing.books.ledger import entries_of
+from billing.wallets.purse import Grant, GrantKind, Purse, TopUp
 
 
 class Day:

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billing.adjustments import Correction, correct
-from billing.biller import post
-from billing.ledger_tables import LedgerEntry, LedgerHead, LedgerTxn
-from billing.limits import LIMIT_NANO_MAX
-from billing.prices import Meter
-from billing.purse import Grant, GrantKind, Purse, TopUp
-from billing.tenancy import create_tenant
+from billing.books.adjustments import Correction, correct
+from billing.books.ledger_tables import LedgerEntry, LedgerHead, LedgerTxn
+from billing.posting.biller import post
+from billing.prices.rating import Meter
+from billing.quotas.limits import LIMIT_NANO_MAX
+from billing.tenants.tenancy import create_tenant
 from billing.usage import UsageEvent, encode
-from billing.wallet_proof import wallet_faults
-from billing.wallet_tables import WalletGrant, WalletUse
-from billing.wallets import (
+from billing.wallets.proof import wallet_faults
+from billing.wallets.purse import Grant, GrantKind, Purse, TopUp
+from billing.wallets.tables import WalletGrant, WalletUse
+from billing.wallets.wallets import (
     NewGrant,
     expire,
     grant,

@@ -14,14 +14,14 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, text
 from sqlmodel import SQLModel, select
 
-import billing.audit_tables
-import billing.ledger_tables
-import billing.limit_tables
-import billing.noisy_tables
-import billing.pool_tables
-import billing.price_tables
-import billing.reconciliation_tables
-import billing.wallet_tables
+import billing.books.ledger_tables
+import billing.noisy.tables
+import billing.pools.tables
+import billing.prices.price_tables
+import billing.quotas.limit_tables
+import billing.reconciliation.tables
+import billing.tenants.audit_tables
+import billing.wallets.tables
 import engine.tables
 import server.tables
 from billing.tables import PriceBook, Tenant
@@ -30,14 +30,14 @@ from core.database import Database, insert_ignore, insert_rows, migrate, require
 from core.errors import StartupError
 
 TABLES_OF_ALL_PACKAGES = (
-    billing.audit_tables,
-    billing.ledger_tables,
-    billing.limit_tables,
-    billing.noisy_tables,
-    billing.pool_tables,
-    billing.price_tables,
-    billing.reconciliation_tables,
-    billing.wallet_tables,
+    billing.tenants.audit_tables,
+    billing.books.ledger_tables,
+    billing.quotas.limit_tables,
+    billing.noisy.tables,
+    billing.pools.tables,
+    billing.prices.price_tables,
+    billing.reconciliation.tables,
+    billing.wallets.tables,
     engine.tables,
     server.tables,
 )

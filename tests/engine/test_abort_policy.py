@@ -2,9 +2,9 @@
 
 import pytest
 
-from billing.biller import post
+from billing.books.verify import verify_books
+from billing.posting.biller import post
 from billing.usage import encode
-from billing.verify import verify_books
 from core.database import Database
 from engine.api import EndReason, end_payload, input_decoder
 from tests.engine.builders import request_input

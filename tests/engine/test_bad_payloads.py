@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from billing import usage
 from billing.api import Admission, Quota
-from billing.posting import assess
+from billing.posting.assessing import assess
 from core.settings import Settings
 from engine import keys
 from engine.api import DamagedLogError, RequestInput, Sampling, input_decoder

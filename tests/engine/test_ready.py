@@ -6,7 +6,7 @@ import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from billing.pool_time import HOUR_MS, READY_GAP_MS_MAX, Interval, parse, ready_key
+from billing.pools.hours import HOUR_MS, READY_GAP_MS_MAX, Interval, parse, ready_key
 from engine import keys
 from engine.fleet import READY
 from engine.slot import gpu_type

@@ -5,9 +5,9 @@ import signal
 
 from sqlmodel import select
 
-from billing.pool_tables import PoolInterval
-from billing.pool_time import Interval, hours_of
-from billing.pool_time_store import interval_of, store, take
+from billing.pools.hours import Interval, hours_of
+from billing.pools.store import interval_of, store, take
+from billing.pools.tables import PoolInterval
 from core.database import Database
 from tests.engine.test_supervisor import START_SECONDS_MAX, Crew, supervised
 from tests.engine.test_supervisor import crew as crew  # the fixture

@@ -9,7 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from billing.api import UNLIMITED, Admission, Admitted, Dimension, Limits, Quota, Scope
-from billing.limits import UnitLimit
+from billing.quotas.limits import UnitLimit
 from core.clock import now_ms
 from core.errors import Refusal
 from core.settings import Settings

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from billing import tenancy
 from billing.api import revoke_key
+from billing.tenants import tenancy
 from tests.helpers.wait import wait_until
 from tests.server.site import Site
 

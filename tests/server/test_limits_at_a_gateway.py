@@ -10,9 +10,9 @@ import httpx
 import pytest
 from redis.asyncio import Redis
 
-from billing import wallets
 from billing.api import Extension, Quota, end_budget, pinned_prices, push_limits, set_budget, set_policy
-from billing.limit_rows import announce
+from billing.quotas.limit_rows import announce
+from billing.wallets import wallets
 from core.clock import now_ms
 from core.database import Database
 from core.settings import Settings

@@ -1,0 +1,64 @@
+"""E-mail: one message to one address over the installation's mail server."""
+
+import asyncio
+import re
+import smtplib
+import ssl
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from email.utils import format_datetime
+
+from billing.alerts.webhooks import NotDelivered
+from core.errors import bad_request
+from core.settings import Settings
+
+ADDRESS = re.compile(r"[^\s@<>,;:\"()\[\]\\]{1,64}@[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})+", re.ASCII)
+ADDRESS_CHARS_MAX = 254
+STEP_SECONDS_MAX = 10.0
+SECONDS_MAX = 60.0
+
+
+def checked_address(address: str) -> str:
+    """The address, if mail can go there. Raises Refused."""
+    if len(address) > ADDRESS_CHARS_MAX or not ADDRESS.fullmatch(address):
+        raise bad_request(f"{address[:80]!r} is no e-mail address")
+    return address
+
+
+async def send_mail(settings: Settings, address: str, subject: str, text: str, message_id: str) -> None:
+    """Hand a message to the mail server. Raises NotDelivered where it does not take it.
+
+    `message_id` is its Message-ID, the same for a repetition."""
+    message = EmailMessage()
+    sender = settings.smtp_from or f"parley@{settings.smtp_host}"
+    message["From"] = sender
+    message["To"] = address
+    message["Subject"] = subject
+    message["Date"] = format_datetime(datetime.now(UTC))
+    message["Message-ID"] = f"<{message_id}@{sender.rpartition('@')[2] or 'parley'}>"
+    message["Auto-Submitted"] = "auto-generated"
+    message.set_content(text)
+    try:
+        async with asyncio.timeout(SECONDS_MAX):
+            await asyncio.to_thread(_send, settings, message)
+    except TimeoutError as error:
+        raise NotDelivered(f"the mail server did not take it in {SECONDS_MAX:.0f} s") from error
+    except (smtplib.SMTPException, OSError) as error:
+        raise NotDelivered(f"mail server: {type(error).__name__}: {error}"[:200]) from error
+
+
+def _send(settings: Settings, message: EmailMessage) -> None:
+    assert settings.smtp_host is not None
+    context = ssl.create_default_context()
+    if settings.smtp_security == "tls":
+        server = smtplib.SMTP_SSL(
+            settings.smtp_host, settings.smtp_port, timeout=STEP_SECONDS_MAX, context=context
+        )
+    else:
+        server = smtplib.SMTP(settings.smtp_host, settings.smtp_port, timeout=STEP_SECONDS_MAX)
+    with server:
+        if settings.smtp_security == "starttls":
+            server.starttls(context=context)
+        if settings.smtp_user:
+            server.login(settings.smtp_user, settings.smtp_password or "")
+        server.send_message(message)

@@ -1,0 +1,181 @@
+"""Sends what is in the outbox, at least once: a message is claimed, sent, and marked.
+
+Any number of senders may run. One has a row until its claim ends: who dies between sending and marking leaves
+it to another, which sends it again under the same id.
+"""
+
+import asyncio
+import os
+import random
+import secrets
+from collections.abc import Sequence
+
+import httpx
+import msgspec
+from sqlalchemy import delete, update
+from sqlalchemy.exc import DBAPIError
+from sqlmodel import col, select
+
+from billing.alerts.alerts import EMAIL
+from billing.alerts.mail import send_mail
+from billing.alerts.messages import mail_text
+from billing.alerts.webhooks import NotDelivered, Webhook, send_webhook, webhook_client
+from billing.periods import Period
+from billing.wallets.tables import AlertTarget, BudgetAlert, BudgetSpent, Outbox
+from core.clock import now_ms
+from core.database import Database
+from core.settings import Settings
+from core.telemetry import logger, named
+
+log = logger(__name__)
+
+WAITING, SENT, FAILED = "waiting", "sent", "failed"
+AT_ONCE = 8
+CLAIM_MS = 180_000  # longer than any message takes
+POLL_SECONDS = 1.0
+FIRST_RETRY_MS = 10_000
+RETRY_MS_MAX = 6 * 3_600_000
+GIVE_UP_MS = 3 * 86_400_000
+MAIL_WAIT_MS = 60_000
+NO_MAIL_SERVER = "waiting for a mail server (PARLEY_SMTP_HOST)"
+TARGET_GONE = "the target was removed"
+KEEP_MS = 90 * 86_400_000
+SUMS_KEEP_MS = 400 * 86_400_000
+FORGET_MS = 3_600_000
+
+
+def next_attempt_ms(attempts: int, first_sent_ms: int, at_ms: int, chance: float) -> int | None:
+    """When to send again after `attempts` that failed: twice as long each time, jittered by `chance` (0 to
+    1); None: give up. Pure."""
+    longest = min(RETRY_MS_MAX, FIRST_RETRY_MS << min(attempts - 1, 20))
+    again = at_ms + longest // 2 + int(longest / 2 * chance)
+    return again if again <= first_sent_ms + GIVE_UP_MS else None
+
+
+class Sender:
+    """One process's sender."""
+
+    def __init__(self, db: Database, settings: Settings, claim_ms: int = CLAIM_MS) -> None:
+        self._db = db
+        self._settings = settings
+        self._claim_ms = claim_ms
+        self._name = f"{settings.node}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._forgot_ms = 0
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Send what is due until `stop` is set. What is under way is finished."""
+        while not stop.is_set():
+            try:
+                if await self.send_due() < AT_ONCE:
+                    await self._forget()
+                    await _wait(stop, POLL_SECONDS)
+            except (DBAPIError, OSError) as error:
+                log.warning("outbox interrupted", error=type(error).__name__)
+                await _wait(stop, POLL_SECONDS)
+
+    async def send_due(self) -> int:
+        """Send what is due now, AT_ONCE messages at most; how many there were."""
+        rows = await self._claim(now_ms())
+        if rows:
+            async with webhook_client() as client:
+                await asyncio.gather(*(self._handle(client, row) for row in rows))
+        return len(rows)
+
+    async def _claim(self, at_ms: int) -> Sequence[Outbox]:
+        """Rows that are due, and now this sender's. SQLite's lock is only taken where there are some."""
+        due = (
+            col(Outbox.state) == WAITING,
+            col(Outbox.next_attempt_ms) <= at_ms,
+            col(Outbox.claimed_until_ms) <= at_ms,
+        )
+        statement = select(Outbox).where(*due).order_by(col(Outbox.next_attempt_ms)).limit(AT_ONCE)
+        async with self._db.session() as session:
+            if (await session.exec(statement.limit(1))).first() is None:
+                return []
+        async with self._db.transaction() as session:
+            rows = (await session.exec(statement.with_for_update(skip_locked=True))).all()
+            for row in rows:
+                row.claimed_by, row.claimed_until_ms = self._name, at_ms + self._claim_ms
+                if row.first_sent_ms is None:
+                    row.first_sent_ms = at_ms
+                session.add(row)
+        return rows
+
+    async def _handle(self, client: httpx.AsyncClient, row: Outbox) -> None:
+        async with self._db.session() as session:
+            target = await session.get(AlertTarget, (row.tenant_id, row.target_id))
+        try:
+            if target is None or target.ended_ms is not None:
+                await self._mark(row, state=FAILED, last_error=TARGET_GONE)
+            elif target.kind == EMAIL and not self._settings.smtp_host:
+                later = now_ms() + MAIL_WAIT_MS
+                await self._mark(row, next_attempt_ms=later, first_sent_ms=None, last_error=NO_MAIL_SERVER)
+            else:
+                await self._send(client, row, target)
+                await self._mark(row, state=SENT, attempts=row.attempts + 1, last_error="")
+        except NotDelivered as error:
+            await self._again(row, str(error))
+        except (DBAPIError, OSError):
+            raise
+        except Exception as error:  # noqa: BLE001  (one message must not stop the others, or posting)
+            log.error("alert cannot be sent", tenant=row.tenant_id, message=row.id, error=named(error))
+            await self._again(row, f"{type(error).__name__}")
+
+    async def _send(self, client: httpx.AsyncClient, row: Outbox, target: AlertTarget) -> None:
+        if target.kind == EMAIL:
+            subject, text = mail_text(row.payload)
+            await send_mail(self._settings, target.address, subject, text, row.id)
+            return
+        webhook = Webhook(target.address, target.secret, self._settings.alert_private_targets)
+        body = msgspec.json.encode(row.payload)
+        await send_webhook(client, webhook, row.id, body, now_ms() // 1000)
+
+    async def _again(self, row: Outbox, why: str) -> None:
+        at_ms, attempts = now_ms(), row.attempts + 1
+        assert row.first_sent_ms is not None
+        later = next_attempt_ms(attempts, row.first_sent_ms, at_ms, random.random())
+        log.warning("alert not delivered", tenant=row.tenant_id, message=row.id, attempts=attempts, why=why)
+        facts = {"state": FAILED} if later is None else {"next_attempt_ms": later}
+        await self._mark(row, attempts=attempts, last_error=why, **facts)
+
+    async def _mark(self, row: Outbox, **facts: object) -> None:
+        """Store what became of a message, if it is still this sender's."""
+        ended = now_ms() if facts.get("state") in (SENT, FAILED) else None
+        statement = (
+            update(Outbox)
+            .where(
+                col(Outbox.tenant_id) == row.tenant_id,
+                col(Outbox.id) == row.id,
+                col(Outbox.claimed_by) == self._name,
+                col(Outbox.state) == WAITING,
+            )
+            .values(claimed_by="", claimed_until_ms=0, ended_ms=ended, **facts)
+        )
+        async with self._db.transaction() as session:
+            await (await session.connection()).execute(statement)
+
+    async def _forget(self) -> None:
+        """Now and then, what was sent or given up long ago, and sums and alerts of windows long past."""
+        at_ms = now_ms()
+        if at_ms - self._forgot_ms < FORGET_MS:
+            return
+        self._forgot_ms = at_ms
+        ended = col(Outbox.state).in_((SENT, FAILED)), col(Outbox.next_attempt_ms) < at_ms - KEEP_MS
+        past = col(BudgetSpent.window_end_ms) < at_ms - SUMS_KEEP_MS
+        told = (
+            col(BudgetAlert.created_ms) < at_ms - SUMS_KEEP_MS,
+            col(BudgetAlert.period).in_((Period.DAY.value, Period.WEEK.value, Period.MONTH.value)),
+        )
+        async with self._db.transaction() as session:
+            connection = await session.connection()
+            await connection.execute(delete(Outbox).where(*ended))
+            await connection.execute(delete(BudgetSpent).where(past))
+            await connection.execute(delete(BudgetAlert).where(*told))
+
+
+async def _wait(stop: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await stop.wait()
+    except TimeoutError:
+        pass

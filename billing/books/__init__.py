@@ -1,0 +1,1 @@
+"""What was used and is owed: lines, the ledger with its hash chain, rollups, reports, corrections."""

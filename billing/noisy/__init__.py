@@ -1,0 +1,1 @@
+"""Noisy neighbours: found, throttled, and proposed to move."""

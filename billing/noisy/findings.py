@@ -1,0 +1,254 @@
+"""Findings of noisy neighbours as they are kept: opened, brought up to date, closed, and decided on.
+
+A throttle is part of a finding (billing/tenants/terms.py counts it in); each one that begins or ends is in
+the audit log of its tenant.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlmodel import col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.alerts.alerts import message
+from billing.noisy.deciding import Known, Noise, Rules, State, own_pool, throttle_slots
+from billing.noisy.tables import NoisyFinding
+from billing.tables import PLATFORM
+from billing.tenants.audit_log import record
+from billing.tenants.tenancy import tell
+from billing.tenants.terms import TERMS_CHANGED
+from billing.wallets.tables import AlertTarget
+from core.author import Author
+from core.clock import now_ms
+from core.database import Database, insert_rows
+from core.errors import bad_request
+from core.ids import uuid7
+from core.redis import Client
+
+WATCH = Author("noisy neighbours", "process")
+LISTED_MAX = 1_000
+
+
+@dataclass(frozen=True)
+class Past:
+    """What is known of a tenant in a pool; `finding` is the open one."""
+
+    known: Known = field(default_factory=Known)
+    finding: NoisyFinding | None = None
+
+
+def in_force(finding: NoisyFinding) -> bool:
+    """Whether its throttle holds."""
+    return finding.throttled_ms is not None and finding.lifted_ms is None
+
+
+async def find_past(db: Database, rules: Rules, now: int) -> Mapping[tuple[str, str], Past]:
+    """By tenant and pool, what still matters of the findings so far."""
+    since = now - max(rules.relapse_ms, rules.dismissed_ms)
+    statement = select(NoisyFinding).where(
+        col(NoisyFinding.closed_ms).is_(None) | (col(NoisyFinding.closed_ms) >= since)
+    )
+    by_place: dict[tuple[str, str], list[NoisyFinding]] = {}
+    async with db.session() as session:
+        for finding in (await session.exec(statement.order_by(col(NoisyFinding.opened_ms)))).all():
+            by_place.setdefault((finding.tenant_id, finding.pool), []).append(finding)
+    return {place: past_of(findings, rules, now) for place, findings in by_place.items()}
+
+
+def past_of(findings: Sequence[NoisyFinding], rules: Rules, now: int) -> Past:
+    """What a tenant's findings in a pool, oldest first, say together. Pure."""
+    still = next((finding for finding in findings if finding.closed_ms is None), None)
+    dismissed = [finding.closed_ms for finding in findings if finding.state == State.DISMISSED]
+    calm = [
+        finding
+        for finding in findings
+        if finding.state == State.CALM and now - (finding.closed_ms or 0) < rules.relapse_ms
+    ]
+    throttle = still if still is not None and in_force(still) else None
+    known = Known(
+        open_since_ms=still.opened_ms if still else None,
+        baseline_wait_ms=still.baseline_wait_ms if still else None,
+        throttled_since_ms=throttle.throttled_ms if throttle else None,
+        slots_max=throttle.slots_max if throttle else None,
+        relapses=len(calm),
+        dismissed_ms=dismissed[-1] if dismissed else None,
+    )
+    return Past(known, still)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something was seen, and what bounds a throttle there."""
+
+    pool: str
+    reserve_tokens: int
+    worker_slots: int
+
+
+async def open_finding(db: Database, place: Place, noise: Noise, throttle: bool, now: int) -> NoisyFinding:
+    """Write what was seen, with the throttle (in force where `throttle`) and the proposal of a pool of its
+    own. Raises IntegrityError where another one is open."""
+    finding = NoisyFinding(
+        tenant_id=noise.tenant,
+        id=uuid7(now),
+        pool=place.pool,
+        opened_ms=now,
+        throttled_ms=now if throttle else None,
+        slots_max=throttle_slots(noise, place.reserve_tokens),
+        **_seen(noise, place, now),
+    )
+    async with db.transaction() as session:
+        session.add(finding)
+        await session.flush()
+        await _alert(session, finding, "noisy.throttled" if throttle else "noisy.found", now)
+        if throttle:
+            await _record(session, finding, "tenant.throttle", WATCH)
+    return finding
+
+
+async def update_finding(db: Database, finding: NoisyFinding, place: Place, noise: Noise, now: int) -> None:
+    """Bring the numbers up to date: of the shares and waits the newest, of the proposal the greatest."""
+    async with db.transaction() as session:
+        row = await _open_row(session, finding)
+        if row is None:
+            return
+        facts = _seen(noise, place, now)
+        old, new = row.proposal, facts.pop("proposal")
+        facts.pop("baseline_wait_ms")
+        for name, value in facts.items():
+            setattr(row, name, value)
+        row.proposal = old if old.get("slots", 0) >= new["slots"] else new
+        session.add(row)
+
+
+async def close_finding(db: Database, finding: NoisyFinding, now: int, reason: str) -> None:
+    """The tenant is calm: its throttle is lifted."""
+    async with db.transaction() as session:
+        row = await _open_row(session, finding)
+        if row is not None:
+            row.state, row.closed_ms, row.updated_ms, row.reason = State.CALM.value, now, now, reason
+            await _lift(session, row, now, WATCH)
+
+
+async def lift_throttle(db: Database, finding: NoisyFinding, now: int) -> None:
+    """The finding stays open, the tenant is held back no more."""
+    async with db.transaction() as session:
+        row = await _open_row(session, finding)
+        if row is not None:
+            row.updated_ms = now
+            await _lift(session, row, now, WATCH)
+
+
+async def list_findings(db: Database, with_closed: bool = False) -> Sequence[NoisyFinding]:
+    """Those that are open, or the newest of all. For operators."""
+    statement = select(NoisyFinding).order_by(col(NoisyFinding.opened_ms).desc())
+    if not with_closed:
+        statement = statement.where(col(NoisyFinding.closed_ms).is_(None))
+    async with db.session() as session:
+        return (await session.exec(statement.limit(LISTED_MAX))).all()
+
+
+async def find_finding(db: Database, finding_id: str) -> NoisyFinding:
+    """By its id. For operators. Raises Refused where there is none."""
+    async with db.session() as session:
+        found = (await session.exec(select(NoisyFinding).where(col(NoisyFinding.id) == finding_id))).first()
+    if found is None:
+        raise bad_request(f"there is no finding {finding_id!r}: see `parley noisy list --all`")
+    return found
+
+
+async def accept(db: Database, redis: Client, finding_id: str, reason: str) -> NoisyFinding:
+    """Hold the tenant back until it is calm, whatever the setting says of throttles."""
+    now = now_ms()
+    async with db.transaction() as session:
+        row = await _to_decide(session, await find_finding(db, finding_id))
+        before = row.model_dump(include={"state", "reason", "throttled_ms", "lifted_ms", "slots_max"})
+        row.state, row.reason, row.updated_ms = State.ACCEPTED.value, reason, now
+        if not in_force(row):
+            row.throttled_ms, row.lifted_ms = now, None
+            await _alert(session, row, "noisy.throttled", now)
+        session.add(row)
+        await record(session, row.tenant_id, "noisy.accept", row.id, before, _said(row))
+    await tell(redis, row.tenant_id, TERMS_CHANGED)
+    return row
+
+
+async def dismiss(db: Database, redis: Client, finding_id: str, reason: str) -> NoisyFinding:
+    """Decide that it is no noise: a throttle is lifted, and nothing is found of this tenant in this pool for
+    a day."""
+    now = now_ms()
+    async with db.transaction() as session:
+        row = await _to_decide(session, await find_finding(db, finding_id))
+        before = row.model_dump(include={"state", "reason", "throttled_ms", "lifted_ms", "slots_max"})
+        row.state, row.closed_ms, row.updated_ms, row.reason = State.DISMISSED.value, now, now, reason
+        await _lift(session, row, now, None)
+        await record(session, row.tenant_id, "noisy.dismiss", row.id, before, _said(row))
+    await tell(redis, row.tenant_id, TERMS_CHANGED)
+    return row
+
+
+async def _to_decide(session: AsyncSession, finding: NoisyFinding) -> NoisyFinding:
+    row = await _open_row(session, finding)
+    if row is None:
+        raise bad_request("this finding is closed: there is nothing to decide")
+    return row
+
+
+async def _open_row(session: AsyncSession, finding: NoisyFinding) -> NoisyFinding | None:
+    """The row as it is now, held until the transaction ends; None where it was closed meanwhile."""
+    row = await session.get(NoisyFinding, (finding.tenant_id, finding.id), with_for_update=True)
+    return row if row is not None and row.closed_ms is None else None
+
+
+async def _lift(session: AsyncSession, row: NoisyFinding, now: int, author: Author | None) -> None:
+    """`author`: whose doing is recorded here; None: the caller records it."""
+    held = in_force(row)
+    if held:
+        row.lifted_ms = now
+        await _alert(session, row, "noisy.lifted", now)
+    session.add(row)
+    await session.flush()
+    if held and author is not None:
+        await _record(session, row, "tenant.lift_throttle", author)
+
+
+async def _record(session: AsyncSession, row: NoisyFinding, action: str, author: Author) -> None:
+    await record(
+        session, row.tenant_id, action, row.tenant_id, None, {"finding": row.id, **_said(row)}, author
+    )
+
+
+async def _alert(session: AsyncSession, row: NoisyFinding, kind: str, now: int) -> None:
+    """Tell the platform's targets of what was found; the tenant's own of what it is held back by."""
+    owners = [PLATFORM] if kind == "noisy.found" else [PLATFORM, row.tenant_id]
+    targets = select(AlertTarget).where(
+        col(AlertTarget.tenant_id).in_(owners), col(AlertTarget.ended_ms).is_(None)
+    )
+    facts = {"type": kind, "finding": row.id, "pool": row.pool, "slots_max": row.slots_max}
+    for target in (await session.exec(targets)).all():
+        own = {} if target.tenant_id else {"noisy_tenant": row.tenant_id, "proposal": row.proposal}
+        sent = message(target, f"{kind}:{row.id}:{now}", {**facts, **own}, now)
+        await insert_rows(session, [sent])
+
+
+def _said(row: NoisyFinding) -> dict[str, Any]:
+    return row.model_dump(include={"pool", "state", "reason", "throttled_ms", "lifted_ms", "slots_max"})
+
+
+def _seen(noise: Noise, place: Place, now: int) -> dict[str, Any]:
+    return {
+        "updated_ms": now,
+        "share_permille": round(1_000 * noise.share),
+        "fair_permille": round(1_000 * noise.fair),
+        "used_tokens": noise.used.tokens,
+        "others_wait_ms": noise.others_wait_ms or 0,
+        "baseline_wait_ms": noise.baseline_wait_ms or 0,
+        "proposal": {
+            **own_pool(noise, place.worker_slots),
+            "slots_used": round(noise.slots, 2),
+            "tokens_in_flight": round(noise.tokens_in_flight),
+            "pool_slots_used": round(noise.pool_slots, 2),
+            "others_requests": noise.others_requests,
+        },
+    }

@@ -1,0 +1,1 @@
+"""Dedicated pools: owners, ready GPU-seconds from heartbeats, commitments, what GPUs cost."""

@@ -1,0 +1,1 @@
+"""From the streams of ended requests to the books: the biller, and the events that it holds."""

@@ -1,0 +1,216 @@
+"""What becomes of the events on an `ended` stream: rows to post, or quarantine with the reason. Pure.
+
+Everything that would make a row unstorable is found here, so that one bad event never holds up the others.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, cast
+
+import msgspec
+
+from billing.books.ledger_rows import RequestRow
+from billing.prices.rating import Line, counts_of, rate
+from billing.tables import UsageQuarantine
+from billing.usage import UsageEvent, decode
+
+INTEGER_MAX = 1 << 53  # what Redis scripts count exactly, and far below BIGINT
+SMALL_INTEGER_MAX = 1 << 31
+METADATA_DEPTH_MAX = 32
+
+Key = tuple[str, str]  # tenant, request
+
+
+class Quarantined(StrEnum):
+    """Why an event was not posted."""
+
+    UNDECODABLE = "undecodable"
+    UNSTORABLE = "unstorable"
+    UNPRICED = "unpriced"
+    COST_MISMATCH = "cost_mismatch"
+    CONFLICTING = "conflicting"
+
+
+@dataclass(frozen=True)
+class Assessed:
+    """An event that can be posted: as it came, as the row it becomes, and what it is priced at."""
+
+    data: bytes
+    row: RequestRow
+    lines: Sequence[Line]
+
+    @property
+    def key(self) -> Key:
+        """The row's primary key."""
+        return self.row.tenant_id, self.row.request_id
+
+
+@dataclass
+class Batch:
+    """A batch of events, assessed. `settlements`: every readable event, with the cost that counts.
+    `line_seqs`: of the requests that are posted, the last line of what was used, by key."""
+
+    good: list[Assessed] = field(default_factory=list[Assessed])
+    held: list[UsageQuarantine] = field(default_factory=list[UsageQuarantine])
+    settlements: list[UsageEvent] = field(default_factory=list[UsageEvent])
+    line_seqs: dict[Key, int] = field(default_factory=dict[Key, int])
+
+
+def assess(pool: str, deliveries: Iterable[bytes], now_ms: int) -> Batch:
+    """Decode, re-rate with the pinned prices, and sort into what to post and what to hold."""
+    batch = Batch()
+    first: dict[Key, Assessed] = {}
+    for data in deliveries:
+        found = _assess_one(pool, data, now_ms, batch)
+        if found is None:
+            continue
+        earlier = first.setdefault(found.key, found)
+        if earlier is found:
+            batch.good.append(found)
+        elif earlier.data != data:
+            batch.held.append(_conflicting(pool, found, now_ms))
+    return batch
+
+
+def conflicts(
+    pool: str, good: Iterable[Assessed], posted_sha256: Mapping[Key, str], now_ms: int
+) -> list[UsageQuarantine]:
+    """Of the events whose request was posted before (its event's hash given), those that differ from it."""
+    return [
+        _conflicting(pool, each, now_ms)
+        for each in good
+        if posted_sha256.get(each.key, each.row.event_sha256) != each.row.event_sha256
+    ]
+
+
+def unstorable(pool: str, data: bytes, why: str, now_ms: int) -> UsageQuarantine:
+    """The row of an event that the database does not take although nothing was found wrong with it."""
+    try:
+        event = decode(data)
+    except (msgspec.MsgspecError, RecursionError):
+        event = None
+    return _held(pool, data, now_ms, Quarantined.UNSTORABLE, why, event)
+
+
+def _assess_one(pool: str, data: bytes, now_ms: int, batch: Batch) -> Assessed | None:
+    try:
+        event = decode(data)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        batch.held.append(_held(pool, data, now_ms, Quarantined.UNDECODABLE, str(error)))
+        return None
+    problem = _unstorable(event)
+    if problem:
+        batch.held.append(_held(pool, data, now_ms, Quarantined.UNSTORABLE, problem, event))
+        return None
+    if not event.prices.book and counts_of(event).requests:
+        detail = f"nobody knows the prices of {event.model}"
+        batch.held.append(_held(pool, data, now_ms, Quarantined.UNPRICED, detail, event))
+        batch.settlements.append(msgspec.structs.replace(event, cost_nano=0))
+        return None
+    lines, cost_nano = rate(counts_of(event), event.prices)
+    if cost_nano != event.cost_nano:
+        detail = f"the event says {event.cost_nano} nano, its prices say {cost_nano}"
+        batch.held.append(_held(pool, data, now_ms, Quarantined.COST_MISMATCH, detail, event))
+        batch.settlements.append(msgspec.structs.replace(event, cost_nano=0))
+        return None
+    batch.settlements.append(event)
+    return Assessed(data, _row(event, data, now_ms), lines)
+
+
+def _unstorable(event: UsageEvent) -> str:
+    """What in the event no row can hold, empty where all is well."""
+    for struct in (event, event.owner, event.prices):
+        for name in struct.__struct_fields__:
+            value = getattr(struct, name)
+            if isinstance(value, int) and not 0 <= value < INTEGER_MAX:
+                return f"{name} is out of range"
+            if isinstance(value, str) and "\x00" in value:
+                return f"{name} holds a zero byte"
+    if max(event.claims, event.prices.version) >= SMALL_INTEGER_MAX:
+        return "claims or the price version is out of range"
+    return ""
+
+
+def _row(event: UsageEvent, data: bytes, now_ms: int) -> RequestRow:
+    return RequestRow(
+        tenant_id=event.tenant,
+        request_id=event.request,
+        pool=event.pool,
+        model=event.model,
+        fingerprint=event.fingerprint,
+        project_id=event.owner.project,
+        key_id=event.owner.key,
+        user_id=event.owner.user,
+        conversation_id=event.owner.conversation,
+        accepted_ms=event.accepted_ms,
+        claimed_ms=event.claimed_ms,
+        first_token_ms=event.first_token_ms,
+        ended_ms=event.ended_ms,
+        reason=event.reason,
+        code=event.code,
+        input_uncached=event.input_uncached,
+        input_cached=event.input_cached,
+        output_text=event.output_text,
+        output_reasoning=event.output_reasoning,
+        price_book_id=event.prices.book,
+        price_version=event.prices.version,
+        currency=event.prices.currency,
+        cost_nano=event.cost_nano,
+        claims=event.claims,
+        recomputed_tokens=event.recomputed_tokens,
+        request_metadata=_metadata(event.owner.metadata),
+        event_sha256=hashlib.sha256(data).hexdigest(),
+        posted_ms=now_ms,
+    )
+
+
+def _metadata(data: bytes) -> dict[str, Any]:
+    """The client's labels. They decide nothing, so what cannot be read, or kept, is left out, not held up."""
+    try:
+        found = msgspec.json.decode(data, type=dict[str, Any])
+    except (msgspec.MsgspecError, RecursionError):
+        return {}
+    return found if _depth(found) <= METADATA_DEPTH_MAX else {}
+
+
+def _depth(value: object) -> int:
+    """How deep lists and objects lie in one another, counted to just above METADATA_DEPTH_MAX."""
+    level: list[object] = [value]
+    for depth in range(METADATA_DEPTH_MAX + 1):
+        inner: list[object] = []
+        for each in level:
+            if isinstance(each, dict):
+                inner += cast(dict[str, object], each).values()
+            elif isinstance(each, list):
+                inner += cast(list[object], each)
+        if not inner:
+            return depth
+        level = inner
+    return METADATA_DEPTH_MAX + 1
+
+
+def _conflicting(pool: str, found: Assessed, now_ms: int) -> UsageQuarantine:
+    detail = "another event of this request was posted"
+    return _held(pool, found.data, now_ms, Quarantined.CONFLICTING, detail, decode(found.data))
+
+
+def _held(
+    pool: str, data: bytes, now_ms: int, reason: Quarantined, detail: str, event: UsageEvent | None = None
+) -> UsageQuarantine:
+    return UsageQuarantine(
+        event_sha256=hashlib.sha256(data).hexdigest(),
+        tenant_id=_storable(event.tenant) if event else "",
+        request_id=_storable(event.request) if event else "",
+        pool=pool,
+        reason=reason.value,
+        detail=_storable(detail),
+        event=data,
+        created_ms=now_ms,
+    )
+
+
+def _storable(text: str) -> str:
+    """Postgres holds no zero byte in a text."""
+    return text.replace("\x00", "")

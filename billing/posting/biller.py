@@ -1,0 +1,303 @@
+"""The biller: from `ended` streams to posted usage, each request once.
+
+Per batch: one SQL transaction, then the tenants' slots are settled, then the entries are acknowledged.
+Each step is idempotent: a death between any two is repaired by delivering the batch again.
+"""
+
+import asyncio
+import os
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from operator import attrgetter
+
+from redis.exceptions import RedisError, ResponseError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
+from sqlmodel import col, func, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing import instruments
+from billing.alerts.outbox import Sender
+from billing.books.ledger import LineKind
+from billing.books.ledger_tables import UsageLine
+from billing.books.writing import book_usage
+from billing.noisy.watch import NoisyWatch
+from billing.pools.meter import PoolMeter
+from billing.posting.assessing import Assessed, Batch, Key, assess, conflicts, unstorable
+from billing.posting.ended import CLAIM_IDLE_MS, Delivery, EndedStream
+from billing.quotas.quota import Quota
+from billing.reconciliation import board as reconciliation
+from billing.tables import UsageRow
+from billing.usage import UsageEvent
+from billing.wallets.watch import watch_wallets
+from core.clock import now_ms
+from core.database import Database, insert_ignore, require_schema
+from core.failpoints import Point, reached
+from core.metrics import serving_metrics
+from core.pools import known_pools
+from core.redis import Client, connect, is_unwell
+from core.settings import Settings
+from core.telemetry import logger, named
+
+log = logger(__name__)
+
+RETRY_SECONDS = 1.0
+CLAIM_SECONDS = 2.0
+TRIM_SECONDS = 1.0
+FORGET_SECONDS = 600.0
+LOOK_SECONDS = 1.0
+BESIDE_RETRY_SECONDS = 10.0
+METRICS_PLACE = 100  # a supervisor and its workers have the ports before
+
+
+class Biller:
+    """One consumer over the streams of all pools: `pools`, and every other of the installation. Any number of
+    billers may run."""
+
+    def __init__(
+        self,
+        db: Database,
+        redis: Client,
+        settings: Settings,
+        pools: Sequence[str],
+        claim_idle_ms: int = CLAIM_IDLE_MS,
+    ) -> None:
+        self._db = db
+        self._quota = Quota(redis, settings, db)
+        self._redis = redis
+        self._settings = settings
+        self._pools = set(pools)
+        self._consumer = f"{settings.node}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._claim_idle_ms = claim_idle_ms
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve every pool, those that come up meanwhile too, until `stop` is set; a batch under way is
+        finished."""
+        served = set[str]()
+        async with asyncio.TaskGroup() as group:
+            while not stop.is_set():
+                for pool in sorted((self._pools | await self._known()) - served):
+                    served.add(pool)
+                    stream = EndedStream(self._redis, pool, self._consumer, self._claim_idle_ms)
+                    group.create_task(self._serve(stream, stop))
+                await _wait(stop, LOOK_SECONDS)
+
+    async def _known(self) -> set[str]:
+        try:
+            return await known_pools(self._redis, self._settings)
+        except (RedisError, OSError):
+            return set()  # the streams say so
+
+    async def _serve(self, stream: EndedStream, stop: asyncio.Event) -> None:
+        """A failure leaves its batch pending: it is read again once Redis and SQL answer."""
+        while not stop.is_set():
+            try:
+                await stream.ensure_groups()
+                await self._follow(stream, stop)
+            except (RedisError, SQLAlchemyError, OSError) as error:
+                log.warning("billing interrupted", pool=stream.pool, error=named(error))
+                await _wait(stop, RETRY_SECONDS)
+
+    async def _follow(self, stream: EndedStream, stop: asyncio.Event) -> None:
+        while batch := await stream.own_pending():  # of the batch that failed before
+            await self._handle(stream, batch)
+        claims, trims, forgets = _Every(CLAIM_SECONDS), _Every(TRIM_SECONDS), _Every(FORGET_SECONDS)
+        while not stop.is_set():
+            if claims.due():
+                while batch := await stream.claim():
+                    await self._handle(stream, batch)
+            await self._handle(stream, await stream.read())
+            if trims.due():
+                await stream.trim()
+            if forgets.due():
+                await stream.forget_dead_consumers()
+
+    async def _handle(self, stream: EndedStream, deliveries: Sequence[Delivery]) -> None:
+        if not deliveries:
+            return
+        reached(Point.BILLER_AFTER_READ)
+        for batch, posted in await post_in_parts(self._db, stream.pool, [each.data for each in deliveries]):
+            reached(Point.BILLER_AFTER_COMMIT)
+            for event in batch.settlements:
+                await self._settle(event, batch.line_seqs.get((event.tenant, event.request)))
+            _report(stream.pool, batch, posted)
+        reached(Point.BILLER_AFTER_SETTLE)
+        await stream.acknowledge(deliveries)
+        reached(Point.BILLER_AFTER_ACKNOWLEDGE)
+
+    async def _settle(self, event: UsageEvent, line_seq: int | None) -> None:
+        """A slot whose keys are broken holds up nobody: reconciliation shows what it lacks."""
+        try:
+            await self._quota.settle(event, line_seq)
+        except (ResponseError, ValueError) as error:
+            if isinstance(error, ResponseError) and is_unwell(error):
+                raise
+            log.error("not settled", tenant=event.tenant, request=event.request, error=named(error))
+
+
+async def post_in_parts(
+    db: Database, pool: str, deliveries: Sequence[bytes]
+) -> list[tuple[Batch, list[Assessed]]]:
+    """Write a batch in one transaction. Where the database refuses the data itself, in halves, down to the
+    event that it does not take, which is held."""
+    try:
+        return [await post(db, pool, deliveries)]
+    except DBAPIError as error:
+        if not refuses_the_data(error):
+            raise
+        if len(deliveries) == 1:
+            now = now_ms()
+            batch = Batch(held=[unstorable(pool, deliveries[0], f"SQL: {named(error)}", now)])
+            async with db.transaction() as session:
+                await insert_ignore(session, batch.held)
+            return [(batch, [])]
+    half = len(deliveries) // 2
+    first = await post_in_parts(db, pool, deliveries[:half])
+    return first + await post_in_parts(db, pool, deliveries[half:])
+
+
+def refuses_the_data(error: DBAPIError) -> bool:
+    """Whether the same rows would be refused again, however well the database is. Pure."""
+    cause = getattr(error.orig, "__cause__", None)
+    state = str(getattr(error.orig, "sqlstate", "") or "")
+    return (
+        isinstance(error, IntegrityError | DataError)
+        or state[:2] in ("22", "23")  # data exceptions and integrity constraints, by the SQL standard
+        or type(cause).__name__ == "DataError"
+    )
+
+
+async def post(db: Database, pool: str, deliveries: Sequence[bytes]) -> tuple[Batch, list[Assessed]]:
+    """Write a batch in one transaction; what it held, and the part that was not posted before."""
+    now = now_ms()
+    batch = assess(pool, deliveries, now)
+    async with db.transaction() as session:
+        # In one order, so that two billers with the same events wait for one another, never in a circle.
+        rows = sorted((each.row for each in batch.good), key=lambda row: (row.tenant_id, row.request_id))
+        inserted: set[Key] = {(row[0], row[1]) for row in await insert_ignore(session, rows, UsageRow)}
+        repeated = [each for each in batch.good if each.key not in inserted]
+        batch.held += conflicts(pool, repeated, await _posted_sha256(session, repeated), now)
+        await insert_ignore(session, sorted(batch.held, key=attrgetter("event_sha256")))
+        posted = [each for each in batch.good if each.key in inserted]
+        batch.line_seqs = await _line_seqs(session, [each.key for each in repeated])
+        if posted:
+            batch.line_seqs |= await book_usage(session, [(each.row, each.lines) for each in posted], now)
+        reached(Point.BILLER_BEFORE_COMMIT)
+    return batch, posted
+
+
+async def _line_seqs(session: AsyncSession, keys: Sequence[Key]) -> dict[Key, int]:
+    """The last line of what each of these requests used, without corrections."""
+    found: dict[Key, int] = {}
+    for tenant_id, request_ids in _by_tenant(keys).items():
+        statement = (
+            select(UsageLine.request_id, func.max(col(UsageLine.seq)))
+            .where(col(UsageLine.tenant_id) == tenant_id, col(UsageLine.request_id).in_(request_ids))
+            .where(col(UsageLine.kind) == LineKind.USAGE.value)
+            .group_by(col(UsageLine.request_id))
+        )
+        for request_id, seq in (await session.exec(statement)).all():
+            found[tenant_id, request_id] = int(seq)
+    return found
+
+
+def _by_tenant(keys: Sequence[Key]) -> dict[str, list[str]]:
+    requests: dict[str, list[str]] = {}
+    for tenant_id, request_id in keys:
+        requests.setdefault(tenant_id, []).append(request_id)
+    return requests
+
+
+async def _posted_sha256(session: AsyncSession, repeated: Sequence[Assessed]) -> dict[Key, str]:
+    """The hashes of the events that these requests were posted from."""
+    found: dict[Key, str] = {}
+    for tenant_id, request_ids in _by_tenant([each.key for each in repeated]).items():
+        statement = select(UsageRow.request_id, UsageRow.event_sha256).where(
+            col(UsageRow.tenant_id) == tenant_id, col(UsageRow.request_id).in_(request_ids)
+        )
+        for request_id, event_sha256 in (await session.exec(statement)).all():
+            found[tenant_id, request_id] = event_sha256
+    return found
+
+
+def _report(pool: str, batch: Batch, posted: Sequence[Assessed]) -> None:
+    repeated = len(batch.good) - len(posted)
+    instruments.events_posted.add(len(posted))
+    instruments.events_repeated.add(repeated)
+    for each in posted:
+        instruments.posting_lag.record(max(0, each.row.posted_ms - each.row.ended_ms))
+    for held in batch.held:
+        instruments.events_quarantined.add(1, {"reason": held.reason})
+        log.error(
+            "usage event quarantined",
+            pool=pool,
+            reason=held.reason,
+            detail=held.detail,
+            tenant=held.tenant_id,
+            request=held.request_id,
+        )
+    cost_nano = sum(each.row.cost_nano for each in posted)
+    log.info(
+        "usage posted",
+        pool=pool,
+        events=len(posted),
+        repeated=repeated,
+        quarantined=len(batch.held),
+        cost_nano=cost_nano,
+    )
+
+
+class _Every:
+    """Due at once, and again `seconds` after it was last found due."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._next = 0.0
+
+    def due(self) -> bool:
+        now = time.monotonic()
+        if now < self._next:
+            return False
+        self._next = now + self._seconds
+        return True
+
+
+async def _wait(stop: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await stop.wait()
+    except TimeoutError:
+        pass
+
+
+async def _beside(run: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
+    """What runs beside billing never ends it: where it fails, it says so and begins anew after a while."""
+    while not stop.is_set():
+        try:
+            return await run()
+        except Exception as error:
+            log.error("a task beside billing failed", error=type(error).__name__, exc_info=error)
+            await _wait(stop, BESIDE_RETRY_SECONDS)
+
+
+async def main(settings: Settings, stop: asyncio.Event) -> None:
+    """The process `parley biller`. Raises StartupError where the database is not migrated."""
+    db, redis = Database(settings.database_endpoint), connect(settings)
+    try:
+        await require_schema(db)
+        pools = [name.strip() for name in settings.pool.split(",") if name.strip()]
+        log.info("biller ready", pools=pools)
+        with serving_metrics(settings, METRICS_PLACE, lambda: ""):
+            async with asyncio.TaskGroup() as group:
+                for run in (
+                    lambda: reconciliation.watch(db, redis, settings, stop),
+                    lambda: NoisyWatch(db, redis, settings).run(stop),
+                    lambda: Sender(db, settings).run(stop),
+                    lambda: watch_wallets(db, redis, stop),
+                    lambda: PoolMeter(db, redis, settings).run(stop),
+                ):
+                    group.create_task(_beside(run, stop))
+                group.create_task(Biller(db, redis, settings, pools).run(stop))
+    finally:
+        await redis.aclose()
+        await db.close()

@@ -1,0 +1,135 @@
+"""Usage events that were held back: a person lets one count or not, and the reason is kept."""
+
+from collections.abc import Sequence
+
+import msgspec
+from sqlmodel import col, select
+
+from billing.books.adjustments import Correction, correct
+from billing.books.ledger_tables import UsageLine
+from billing.posting.assessing import INTEGER_MAX, Quarantined
+from billing.posting.biller import post
+from billing.prices.price_book import pinned_prices
+from billing.prices.rating import Meter, counts_of, rate
+from billing.quotas.quota import Quota
+from billing.tables import UsageQuarantine, UsageRow
+from billing.tenants.audit_log import record
+from billing.usage import UsageEvent, decode, encode
+from core.clock import now_ms
+from core.database import Database
+from core.errors import Refused, bad_request
+
+LISTED_MAX = 1_000
+
+
+async def held_events(db: Database, resolved: bool = False) -> Sequence[UsageQuarantine]:
+    """What waits for a decision, oldest first; or what was decided, newest first. For operators."""
+    statement = select(UsageQuarantine)
+    if resolved:
+        statement = statement.where(col(UsageQuarantine.resolved_ms).is_not(None))
+        statement = statement.order_by(col(UsageQuarantine.resolved_ms).desc())
+    else:
+        statement = statement.where(col(UsageQuarantine.resolved_ms).is_(None))
+        statement = statement.order_by(col(UsageQuarantine.created_ms))
+    async with db.session() as session:
+        return (await session.exec(statement.limit(LISTED_MAX))).all()
+
+
+async def accept(db: Database, event_sha256: str, reason: str, quota: Quota | None = None) -> str:
+    """Let a held event count, by its own prices; what was done. Again: nothing more is booked.
+
+    A request that was not billed is billed now; for one that was, the difference is booked as a correction.
+    One that came without prices gets those of its time, else today's. Raises Refused where the event cannot
+    be read, priced or counted. `quota`: where the tenant's slot is told of it."""
+    held = await _held(db, event_sha256)
+    event = _readable(held)
+    async with db.session() as session:
+        billed = await session.get(UsageRow, (event.tenant, event.request))
+    if billed is None:
+        priced = await _priced(db, event)
+        batch, posted = await post(db, held.pool, [encode(priced)])
+        if not posted:
+            raise bad_request(
+                f"the event cannot be billed: {batch.held[0].detail if batch.held else 'billed meanwhile'}"
+            )
+        if quota is not None:
+            await quota.settle(priced, batch.line_seqs[event.tenant, event.request])
+        done = "billed"
+    else:
+        quantities = {
+            Meter.INPUT: event.input_uncached,
+            Meter.CACHED_INPUT: event.input_cached,
+            Meter.OUTPUT: event.output_text,
+            Meter.REASONING: event.output_reasoning,
+        }
+        cause = f"event {event_sha256[:16]}"
+        lines = await correct(
+            db, event.tenant, Correction(event.request, await _known(db, event, quantities), cause)
+        )
+        if quota is not None:
+            await quota.reseed(event.tenant)
+        done = f"corrected by {len(lines)} lines" if lines else "the books said so already"
+    await _resolve(db, held, "quarantine.accept", f"accepted ({done}): {reason}")
+    return done
+
+
+async def dismiss(db: Database, event_sha256: str, reason: str, quota: Quota | None = None) -> None:
+    """Decide that a held event does not count. Raises Refused where there is no such event to decide on.
+    `quota`: where the tenant's slot is told, if the request is billed by no other event."""
+    held = await _held(db, event_sha256)
+    if quota is not None and held.reason in (Quarantined.COST_MISMATCH, Quarantined.UNPRICED):
+        event = _readable(held)
+        await quota.settle(msgspec.structs.replace(event, cost_nano=0), line_seq=0)
+    await _resolve(db, held, "quarantine.dismiss", f"dismissed: {reason}")
+
+
+async def _priced(db: Database, event: UsageEvent) -> UsageEvent:
+    """The event with the cost that its prices give, or those of its model where it has none."""
+    prices = event.prices
+    if not prices.book:
+        try:
+            prices = await pinned_prices(db, event.tenant, event.model, event.accepted_ms)
+        except Refused:
+            prices = await pinned_prices(db, event.tenant, event.model)
+    try:
+        _, cost_nano = rate(counts_of(event), prices)
+    except ValueError as error:
+        raise bad_request(f"the event cannot be counted ({error}): dismiss it") from error
+    if cost_nano >= INTEGER_MAX:
+        raise bad_request("the event costs more than the books can hold: dismiss it")
+    return msgspec.structs.replace(event, prices=prices, cost_nano=cost_nano)
+
+
+async def _known(db: Database, event: UsageEvent, quantities: dict[Meter, int]) -> dict[Meter, int]:
+    """Without the meters at zero that the request has no line of: there is nothing to correct."""
+    statement = select(UsageLine.meter).where(
+        col(UsageLine.tenant_id) == event.tenant, col(UsageLine.request_id) == event.request
+    )
+    async with db.session() as session:
+        meters = set((await session.exec(statement)).all())
+    return {meter: quantity for meter, quantity in quantities.items() if quantity or meter.value in meters}
+
+
+async def _held(db: Database, event_sha256: str) -> UsageQuarantine:
+    async with db.session() as session:
+        held = await session.get(UsageQuarantine, event_sha256)
+    if held is None:
+        raise bad_request(f"there is no held event {event_sha256!r}")
+    if held.resolved_ms is not None:
+        raise bad_request(f"this event was decided on already: {held.resolution}")
+    return held
+
+
+def _readable(held: UsageQuarantine) -> UsageEvent:
+    try:
+        return decode(held.event)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise bad_request(f"the event cannot be read ({error}): dismiss it") from error
+
+
+async def _resolve(db: Database, held: UsageQuarantine, action: str, resolution: str) -> None:
+    async with db.transaction() as session:
+        held.resolved_ms, held.resolution = now_ms(), resolution
+        await session.merge(held)
+        after = {"request": held.request_id, "reason": held.reason, "resolution": resolution}
+        await record(session, held.tenant_id, action, held.event_sha256, None, after)

@@ -1,0 +1,219 @@
+"""Closes a tenant's months: books what tiers, minimums and commitments make of them, once.
+
+Usage of a closed month that comes later is trued up when the next one is closed, as lines of that one that
+name the month they are for. Months are closed in their order; every instant belongs to one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sqlmodel import col, func, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.books.ledger import LineKind, TxnKind, entries_of, post
+from billing.books.ledger_rows import LineRow
+from billing.books.ledger_tables import LedgerHead, UsageLine
+from billing.books.writing import lock_heads, write
+from billing.periods import Window
+from billing.prices.period_commitments import commitments_in
+from billing.prices.period_sums import TRUE_UP, late_periods, sums_in, versions_in
+from billing.prices.price_tables import Charge, PeriodClose
+from billing.prices.price_versions import version_prices
+from billing.prices.rating import Meter
+from billing.prices.true_up import Key, Sums, TrueUp, true_up
+from billing.tables import Tenant
+from billing.tenants.audit_log import record
+from core.clock import now_ms
+from core.database import Database, insert_rows
+from core.errors import bad_request
+
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True)
+class ForPeriod:
+    """A true-up and the period that it is for, which is not the closed one where usage came late."""
+
+    period: Window
+    true_up: TrueUp
+
+
+@dataclass
+class Closing:
+    """A closed month, or with `closed_ms` None what closing it would book."""
+
+    month: str
+    period: Window
+    results: list[ForPeriod] = field(default_factory=list[ForPeriod])
+    closed_ms: int | None = None
+    booked_now: bool = False
+
+    @property
+    def amount_nano(self) -> int:
+        """All that is booked with it."""
+        return sum(each.true_up.difference_nano for each in self.results)
+
+
+async def close_period(
+    db: Database, tenant: Tenant, month: str, window: Window, dry_run: bool = False
+) -> Closing:
+    """Close a month, `window` in the tenant's zone. One that is closed stays as it is and is shown. A dry run
+    changes nothing and shows a month that is not over as it is so far.
+
+    Raises Refused for a month that is not over, or not the next."""
+    now = now_ms()
+    if dry_run:
+        async with db.snapshot() as session:
+            return await _closing(session, tenant.tenant_id, month, window)
+    if window.end_ms > now:
+        raise bad_request(f"{month} is not over in the tenant's time zone: see it so far with --dry-run")
+    async with db.transaction() as session:
+        head = (await lock_heads(session, [tenant.tenant_id]))[tenant.tenant_id]
+        closing = await _closing(session, tenant.tenant_id, month, window)
+        if closing.closed_ms is None:
+            closing.closed_ms, closing.booked_now = now, True
+            await _book(session, head, closing, now)
+        return closing
+
+
+async def _closing(session: AsyncSession, tenant_id: str, month: str, window: Window) -> Closing:
+    closes = await _closes(session, tenant_id)
+    closed = next((each for each in closes if each.month == month), None)
+    if closed is not None:
+        return await _as_booked(session, closed)
+    closing = Closing(month, await _next_period(session, tenant_id, closes, month, window))
+    late = await late_periods(session, tenant_id, closes, closes[-1].line_seq if closes else 0)
+    for period in (*(Window(each.start_ms, each.end_ms) for each in late), closing.period):
+        _, results = await true_ups_in(session, tenant_id, period)
+        closing.results += [ForPeriod(period, each) for each in results]
+    return closing
+
+
+async def true_ups_in(
+    session: AsyncSession, tenant_id: str, period: Window
+) -> tuple[dict[Key, Sums], list[TrueUp]]:
+    """What the lines of a period say, and what is to be made of it.
+
+    Raises Refused for what no book can hold."""
+    versions = await version_prices(session, await versions_in(session, tenant_id, period))
+    commitments = await commitments_in(session, tenant_id, period)
+    by_model = any(each.tiers for each in versions.values()) or any(each.meter for each in commitments)
+    sums = await sums_in(session, tenant_id, period, by_model)
+    try:
+        return sums, true_up(sums, versions if by_model else {}, commitments)
+    except ValueError as error:
+        raise bad_request(f"the month cannot be closed: {error}") from error
+
+
+async def _next_period(
+    session: AsyncSession, tenant_id: str, closes: Sequence[PeriodClose], month: str, window: Window
+) -> Window:
+    """From the end of the last closed month on (its zone may have been another) to the end of this one."""
+    if closes:
+        start = closes[-1].end_ms
+        if window.end_ms <= start:
+            last = closes[-1].month
+            raise bad_request(f"{month} lies before the months that were closed: the last is {last}")
+    else:
+        first = select(func.min(UsageLine.ended_ms)).where(col(UsageLine.tenant_id) == tenant_id)
+        start = min(window.start_ms, (await session.exec(first)).one() or window.start_ms)
+    if window.start_ms - start > DAY_MS:
+        raise bad_request(
+            "an earlier month is open: months are closed one after the other, the first one first"
+        )
+    return Window(start, window.end_ms)
+
+
+async def _book(session: AsyncSession, head: LedgerHead, closing: Closing, now: int) -> None:
+    charges, lines = _rows(closing, head, now)
+    await insert_rows(session, charges)
+    if lines:
+        charged: dict[tuple[str, str, str], int] = {}
+        for line in lines:
+            charged[line.meter, "", ""] = charged.get((line.meter, "", ""), 0) + line.amount_nano
+        name = f"true_up:{closing.period.start_ms}"
+        posting = post(head, TxnKind.TRUE_UP, name, lines, entries_of(charged), now)
+        await write(session, [posting], charges)
+        head = posting.head
+    session.add(
+        PeriodClose(
+            tenant_id=head.tenant_id,
+            start_ms=closing.period.start_ms,
+            end_ms=closing.period.end_ms,
+            month=closing.month,
+            line_seq=head.line_seq,
+            amount_nano=closing.amount_nano,
+            closed_ms=now,
+        )
+    )
+    await session.flush()
+    says = {"amount_nano": closing.amount_nano}
+    await record(session, head.tenant_id, "period.close", closing.month, None, says)
+
+
+def _rows(closing: Closing, head: LedgerHead, now: int) -> tuple[list[Charge], list[LineRow]]:
+    """A charge for each period and model, with its lines. They end with the month that is closed. Pure."""
+    charges: dict[str, Charge] = {}
+    numbers: dict[str, int] = {}
+    lines: list[LineRow] = []
+    for each in closing.results:
+        key, amount = each.true_up.key, each.true_up.difference_nano
+        if not amount:
+            continue
+        id = f"true_up:{closing.period.start_ms}:{each.period.start_ms}:{key.model}"
+        charges[id] = _charge(id, head.tenant_id, each, now)
+        numbers[id] = numbers.get(id, 0) + 1
+        lines.append(
+            LineRow(
+                tenant_id=head.tenant_id,
+                seq=head.line_seq + len(lines) + 1,
+                request_id=id,
+                number=numbers[id],
+                kind=LineKind.TRUE_UP.value,
+                meter=key.meter.value,
+                quantity=0,
+                price_nano=0,
+                amount_nano=amount,
+                price_book_id=key.book,
+                price_version=key.version,
+                cost_center_id="",
+                adjusts_seq=None,
+                ended_ms=closing.period.end_ms - 1,
+                posted_ms=now,
+            )
+        )
+    return list(charges.values()), lines
+
+
+def _charge(id: str, tenant_id: str, each: ForPeriod, now: int) -> Charge:
+    return Charge(
+        tenant_id=tenant_id,
+        id=id,
+        kind=TRUE_UP,
+        model=each.true_up.key.model,
+        start_ms=each.period.start_ms,
+        end_ms=each.period.end_ms,
+        created_ms=now,
+    )
+
+
+async def _closes(session: AsyncSession, tenant_id: str) -> Sequence[PeriodClose]:
+    statement = select(PeriodClose).where(col(PeriodClose.tenant_id) == tenant_id)
+    return (await session.exec(statement.order_by(col(PeriodClose.start_ms)))).all()
+
+
+async def _as_booked(session: AsyncSession, close: PeriodClose) -> Closing:
+    """What closing it booked."""
+    named = f"true_up:{close.start_ms}:"
+    statement = (
+        select(UsageLine, Charge)
+        .where(col(UsageLine.tenant_id) == close.tenant_id, col(Charge.tenant_id) == close.tenant_id)
+        .where(col(UsageLine.request_id) == col(Charge.id), col(Charge.id).startswith(named, autoescape=True))
+        .order_by(col(UsageLine.seq))
+    )
+    closing = Closing(close.month, Window(close.start_ms, close.end_ms), closed_ms=close.closed_ms)
+    for line, charge in (await session.exec(statement)).all():
+        key = Key(charge.model, Meter(line.meter), line.price_book_id, line.price_version)
+        each = TrueUp(key, 0, 0, line.amount_nano, "booked")
+        closing.results.append(ForPeriod(Window(charge.start_ms, charge.end_ms), each))
+    return closing

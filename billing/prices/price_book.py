@@ -1,0 +1,232 @@
+"""Price books: which prices a request is admitted under, and how a book gets a new version.
+
+A version is never changed: what was billed under it stays explained. A change of prices is a new version,
+in force from its time on.
+"""
+
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import col, func, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.prices.price_files import FlatPrices
+from billing.prices.price_tables import GpuPrice
+from billing.prices.price_tiers import TierKey
+from billing.prices.price_versions import contents_of, tier_row
+from billing.prices.tiers import TierPrices
+from billing.tables import PLATFORM, Price, PriceBook, PriceVersion, Tenant
+from billing.tenants.audit_log import record
+from billing.usage import PinnedPrices
+from core.clock import now_ms
+from core.database import Database
+from core.errors import Refusal, Refused, bad_request
+
+ANY_MODEL = "*"
+PARENTS_MAX = 3
+
+
+@dataclass(frozen=True)
+class NewVersion:
+    """A version of a book to be. `valid_from_ms` None: from now on. `gpus`: nano-USD for
+    1,000,000 GPU-seconds."""
+
+    book: str
+    prices: Mapping[str, FlatPrices]
+    name: str = ""
+    currency: str = "usd"
+    tenant_id: str = PLATFORM
+    parent: str | None = None
+    valid_from_ms: int | None = None
+    tiers: Mapping[TierKey, TierPrices] = field(default_factory=dict[TierKey, TierPrices])
+    gpus: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+async def pinned_prices(db: Database, tenant_id: str, model: str, at_ms: int | None = None) -> PinnedPrices:
+    """The prices of `model` for this tenant at a time, by default now: its book's, else those of its parent.
+
+    Raises Refused `unknown_model` where there are none: nothing is served without a price."""
+    at = now_ms() if at_ms is None else at_ms
+    async with db.session() as session:
+        async for book in _books_of(session, tenant_id):
+            price = await _price(session, book, model, at)
+            if price is not None:
+                return pinned(book, price)
+    raise Refused(Refusal("unknown_model", f"there is no price for the model {model!r}"))
+
+
+async def gpu_price(session: AsyncSession, tenant_id: str, gpu_type: str, at_ms: int) -> GpuPrice | None:
+    """What a GPU of this type costs the tenant in a dedicated pool at a time; None: nobody said."""
+    async for book in _books_of(session, tenant_id):
+        statement = (
+            select(GpuPrice)
+            .where(col(GpuPrice.book_id) == book.id, col(GpuPrice.tenant_id) == book.tenant_id)
+            .where(col(GpuPrice.version) == _version_at(book, at_ms))
+            .where(col(GpuPrice.gpu_type).in_((gpu_type, ANY_MODEL)))
+            .order_by(col(GpuPrice.gpu_type) == ANY_MODEL)
+            .limit(1)
+        )
+        price = (await session.exec(statement)).first()
+        if price is not None:
+            return price
+    return None
+
+
+async def _books_of(session: AsyncSession, tenant_id: str) -> AsyncGenerator[PriceBook]:
+    """The tenant's book, then its parents."""
+    tenant = await session.get(Tenant, tenant_id)
+    book_id = tenant.price_book_id if tenant else None
+    for _ in range(1 + PARENTS_MAX):
+        book = await session.get(PriceBook, book_id) if book_id else None
+        if book is None or book.tenant_id not in (PLATFORM, tenant_id):
+            return
+        yield book
+        book_id = book.parent_id
+
+
+def pinned(book: PriceBook, price: Price) -> PinnedPrices:
+    """A row of a version as requests carry it."""
+    return PinnedPrices(
+        book=price.book_id,
+        version=price.version,
+        input_nano=price.input_nano,
+        cached_input_nano=price.cached_input_nano,
+        output_nano=price.output_nano,
+        request_nano=price.request_nano,
+        currency=book.currency,
+    )
+
+
+async def _price(session: AsyncSession, book: PriceBook, model: str, at_ms: int) -> Price | None:
+    """The model's row, else the one for any model, of the version in force."""
+    statement = (
+        select(Price)
+        .where(col(Price.book_id) == book.id, col(Price.tenant_id) == book.tenant_id)
+        .where(col(Price.version) == _version_at(book, at_ms), col(Price.model).in_((model, ANY_MODEL)))
+        .order_by(col(Price.model) == ANY_MODEL)
+        .limit(1)
+    )
+    return (await session.exec(statement)).first()
+
+
+def _version_at(book: PriceBook, at_ms: int) -> Any:
+    """The number of the version that is in force."""
+    return (
+        select(func.max(PriceVersion.version))
+        .where(col(PriceVersion.book_id) == book.id, col(PriceVersion.tenant_id) == book.tenant_id)
+        .where(col(PriceVersion.valid_from_ms) <= at_ms)
+        .scalar_subquery()
+    )
+
+
+async def add_version(db: Database, new: NewVersion) -> tuple[PriceVersion, bool]:
+    """Add a version to a book, and the book where it is new. False: the last version says the same already.
+
+    Raises Refused where it would change the past, the book's owner, currency or parents."""
+    try:
+        async with db.transaction() as session:
+            return await _add_version(session, new)
+    except IntegrityError as error:
+        raise bad_request(
+            "there is no such parent book, or another import came between: look again"
+        ) from error
+
+
+async def _add_version(session: AsyncSession, new: NewVersion) -> tuple[PriceVersion, bool]:
+    now = now_ms()
+    book = await _book_for(session, new, now)
+    last = await last_version(session, book.id)
+    valid_from = now if new.valid_from_ms is None else new.valid_from_ms
+    said = last is not None and new.valid_from_ms in (None, last.valid_from_ms)
+    contents = (dict(new.prices), dict(new.tiers), dict(new.gpus))
+    if last is not None and said and await contents_of(session, last) == contents:
+        return last, False
+    if valid_from < now:
+        raise bad_request(
+            "valid_from has passed: what was admitted keeps its prices, so a version begins now or later"
+        )
+    if last is not None and valid_from <= last.valid_from_ms:
+        raise bad_request(
+            f"version {last.version} of {book.id!r} begins later: a version cannot come before another"
+        )
+    number = last.version + 1 if last else 1
+    version = PriceVersion(
+        book_id=book.id,
+        version=number,
+        tenant_id=book.tenant_id,
+        valid_from_ms=valid_from,
+        created_ms=now,
+    )
+    session.add(version)
+    await session.flush()
+    await _add_contents(session, version, new)
+    says = {"valid_from_ms": valid_from, "models": sorted(new.prices), "gpus": sorted(new.gpus)}
+    await record(session, book.tenant_id, "price.import", f"{book.id}/{number}", None, says)
+    return version, True
+
+
+async def _add_contents(session: AsyncSession, version: PriceVersion, new: NewVersion) -> None:
+    """Its prices, tiers and prices of GPUs."""
+    of: dict[str, Any] = version.model_dump(include={"book_id", "version", "tenant_id"})
+    for model, prices in new.prices.items():
+        session.add(Price(**of, model=model, **msgspec.structs.asdict(prices)))
+    await session.flush()
+    for key, tiers in new.tiers.items():
+        session.add(tier_row(version, key, tiers))
+    for gpu_type, second_nano in new.gpus.items():
+        session.add(GpuPrice(**of, gpu_type=gpu_type, second_nano=second_nano))
+    await session.flush()
+
+
+async def _book_for(session: AsyncSession, new: NewVersion, now: int) -> PriceBook:
+    """The book, made where there is none."""
+    book = await session.get(PriceBook, new.book)
+    if book is None:
+        await _check_parents(session, new)
+        book = PriceBook(
+            id=new.book,
+            tenant_id=new.tenant_id,
+            parent_id=new.parent,
+            name=new.name or new.book,
+            currency=new.currency,
+            created_ms=now,
+        )
+        session.add(book)
+        await session.flush()
+    if (book.tenant_id, book.currency, book.parent_id) != (new.tenant_id, new.currency, new.parent):
+        raise bad_request(
+            f"the book {book.id!r} has another owner, currency or parent, which cannot be changed"
+        )
+    return book
+
+
+async def _check_parents(session: AsyncSession, new: NewVersion) -> None:
+    parent, depth = new.parent, 0
+    while parent is not None:
+        depth += 1
+        book = await session.get(PriceBook, parent)
+        if book is None or book.tenant_id not in (PLATFORM, new.tenant_id):
+            raise bad_request(f"there is no price book {parent!r} to be a parent")
+        if book.currency != new.currency:
+            raise bad_request(f"the parent {parent!r} is in {book.currency}, not in {new.currency}")
+        if depth > PARENTS_MAX:
+            raise bad_request(f"a book has at most {PARENTS_MAX} parents above it")
+        parent = book.parent_id
+
+
+async def last_version(session: AsyncSession, book_id: str) -> PriceVersion | None:
+    """A book's newest version, in force or not yet."""
+    statement = select(PriceVersion).where(col(PriceVersion.book_id) == book_id)
+    return (await session.exec(statement.order_by(col(PriceVersion.version).desc()).limit(1))).first()
+
+
+async def list_books(db: Database) -> list[tuple[PriceBook, list[PriceVersion]]]:
+    """All books with their versions, oldest first. For operators."""
+    async with db.session() as session:
+        books = (await session.exec(select(PriceBook).order_by(col(PriceBook.id)))).all()
+        order = (col(PriceVersion.book_id), col(PriceVersion.version))
+        versions = (await session.exec(select(PriceVersion).order_by(*order))).all()
+    return [(book, [each for each in versions if each.book_id == book.id]) for book in books]

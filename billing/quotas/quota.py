@@ -1,0 +1,352 @@
+"""Quotas and the directory of a tenant's requests, in Redis under `{t:TENANT}`. One Lua call each.
+
+Decides nothing itself: the scripts do. Every call is idempotent per request id. A script names further keys
+by what it reads, all of them with the tenant's tag (docs/architecture.md, "Quotas").
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import quote
+
+import msgspec
+from sqlalchemy.exc import DBAPIError
+
+from billing.quotas.limits import TOKENS_MAX, Limits, MoneyLimit
+from billing.quotas.quota_answers import (
+    packed,
+    refusal_of,
+    refusal_of_key,
+    standing_of,
+)
+from billing.quotas.quota_money import MoneyCounts
+from billing.quotas.quota_types import (
+    Admission,
+    AdmissionState,
+    Admitted,
+    Canceller,
+    Directory,
+    Extension,
+    Hold,
+    LimitUse,
+    MoneySum,
+    PostedSums,
+    Settled,
+    Standing,
+)
+from billing.quotas.quota_use import use_of
+from billing.usage import PinnedPrices, UsageEvent
+from core.clock import now_ms
+from core.database import Database
+from core.errors import Refusal
+from core.redis import Client, Script
+from core.settings import Settings
+from core.telemetry import Seldom, logger
+
+log = logger(__name__)
+away = Seldom(log)
+
+UNLIMITED_TOKENS = 1 << 30
+CONCURRENCY_GRACE_MS = 60_000
+SETTLED_KEEP_MS = 15 * 60_000
+CANCEL_MARK_MS = 60_000
+STALE_MS = 60_000
+STALE_MAX = 10_000
+WAIT_STEP_MS = 100
+WAIT_MS_MAX = 2_000
+SEED_TRIES = 5
+SEED_SECONDS_MAX = 5.0
+OVERLOADED_MS = 1_000
+AMOUNT_MAX = 1 << 53  # what a Lua number counts exactly
+OPEN_TENANTS = "parley:tenants:open"
+OPEN_TENANTS_SECONDS = 60.0
+OPEN_TENANTS_MS = 26 * 3_600_000  # longer than any deadline
+
+_FOLDER = Path(__file__).parent / "lua"
+
+
+def _script(name: str, *prelude: str) -> Script:
+    parts = [_FOLDER / "prelude" / f"{part}.lua" for part in prelude]
+    return Script(_FOLDER / f"{name}.lua", parts)
+
+
+_ADMIT = _script("admit", "base", "rates", "money")
+_EXTEND = _script("extend", "base", "rates", "money")
+_SETTLE = _script("settle", "base", "rates", "money", "close")
+_RELEASE = _script("release", "base", "rates", "money", "close")
+_CANCEL = Script(_FOLDER / "cancel.lua")
+_REBIND = Script(_FOLDER / "rebind.lua")
+
+
+class Quota:
+    """The tenant slot. Stateless: any process may hold one. `db`: where budgets are read from the books."""
+
+    def __init__(self, redis: Client, settings: Settings, db: Database | None = None) -> None:
+        self._redis = redis
+        self._settings = settings
+        self._db = db
+        self._money = MoneyCounts(redis)
+        self._said_open: dict[str, float] = {}
+
+    async def admit(self, a: Admission) -> Admitted | Refusal:
+        """Bind the request to pool, fingerprint and prices, or return its first binding. Where money is short
+        less than a chunk is granted at first, down to one token.
+
+        Refused where a limit is reached (`rate_limited`, `budget_exceeded`, `insufficient_quota`), or where
+        nobody knows what was spent of a hard one (`overloaded`)."""
+        if not (0 <= a.input_tokens < TOKENS_MAX and 0 <= a.chunk_tokens < TOKENS_MAX):
+            return Refusal("bad_request", f"a request has fewer than {TOKENS_MAX} tokens")
+        await self._say_open(a.tenant)
+        attempt = secrets.token_hex(8)
+        for _ in range(SEED_TRIES):
+            answer = await self._try(a, attempt)
+            if not isinstance(answer, list):
+                return answer
+            unknown = [a.limits.money[number - 1] for number in answer]
+            if not await self._seeded(a.tenant, unknown):
+                if any(limit.hard and not limit.shadow for limit in unknown):
+                    break
+                # What only counts holds nobody up: it is read again with a later request.
+                rest = tuple(limit for limit in a.limits.money if limit not in unknown)
+                a = replace(a, limits=replace(a.limits, money=rest))
+        return Refusal("overloaded", "what was spent cannot be known now", retry=True, after_ms=OVERLOADED_MS)
+
+    async def _try(self, a: Admission, attempt: str) -> Admitted | Refusal | list[int]:
+        """The answer, or the numbers of the money limits of which Redis knows nothing."""
+        tag = _tag(a.tenant)
+        of_limits = [tag + key for key in a.limits.keys]
+        keys = [_rq(a.tenant, a.id), _mark(a.tenant, a.id), _open(a.tenant), _live(a.tenant), *of_limits]
+        prices = msgspec.msgpack.encode(a.prices)
+        who = (a.id, a.body_hash, _owner(a))
+        binding = (a.pool, a.fingerprint, prices, a.project, a.owner_key, a.user, a.model)
+        amounts = (a.input_tokens, a.chunk_tokens, UNLIMITED_TOKENS, a.deadline_ms, CONCURRENCY_GRACE_MS)
+        limits = packed(a.limits, a.prices)
+        reply = await _ADMIT(self._redis, keys, [a.now_ms, attempt, *who, *binding, *amounts, limits])
+        match reply:
+            case [b"conflict"]:
+                return Refusal("id_conflict", "this id was used for another request")
+            case [b"seed", unknown]:
+                return cast(list[int], unknown)
+            case [b"refused", answer]:
+                return refusal_of(a.limits, answer, a.now_ms or now_ms())
+            case _:
+                return _admitted(a, reply)
+
+    async def _seeded(self, tenant: str, limits: Sequence[MoneyLimit]) -> bool:
+        if self._db is None:
+            return False
+        try:
+            async with asyncio.timeout(SEED_SECONDS_MAX):
+                await self._money.seed(self._db, tenant, limits)
+        except (DBAPIError, OSError) as error:  # TimeoutError is one
+            away.warning("budgets not read from the books", error=type(error).__name__)
+            return False
+        return True
+
+    async def _say_open(self, tenant: str) -> None:
+        """Now and then, so that the sweep knows the tenant even after Redis lost its memory."""
+        now = time.monotonic()
+        if now - self._said_open.get(tenant, -OPEN_TENANTS_SECONDS) >= OPEN_TENANTS_SECONDS:
+            client: Any = self._redis
+            await client.zadd(OPEN_TENANTS, {tenant: now_ms()})
+            self._said_open[tenant] = now
+
+    async def extend(self, tenant: str, id: str, to_tokens: int, now_ms: int = 0) -> Extension:
+        """Ask that `to_tokens` output tokens in all may be appended. Asking again changes nothing.
+
+        Fewer may be granted where money runs short; only where none is left is more refused."""
+        arguments = [min(to_tokens, TOKENS_MAX), now_ms, WAIT_STEP_MS, WAIT_MS_MAX]
+        reply = await _EXTEND(self._redis, [_rq(tenant, id)], arguments)
+        match reply:
+            case [b"granted", n]:
+                return Extension(n)
+            case [b"wait", n, after_ms]:
+                return Extension(n, wait_ms=after_ms)
+            case [b"refused", n, key, limit, left, spent, held, ends_ms]:
+                refusal = refusal_of_key(key.decode(), (limit, left, spent, held), ends_ms)
+                return Extension(n, refusal=refusal)
+            case [b"unknown", _]:
+                # Redis lost the admission, and with it whose money it is. The answer goes on.
+                return Extension(to_tokens)
+            case _:
+                raise AssertionError(f"extend answered {reply!r}")
+
+    async def settle(self, event: UsageEvent, line_seq: int | None = None, now_ms: int = 0) -> Settled:
+        """Close the request with what it used. Only the first call counts.
+
+        `line_seq`: the last of its lines in the books, where it is in them; 0: it is decided that it will not
+        be. Raises ValueError for amounts that nothing can have used."""
+        tokens_in = event.input_uncached + event.input_cached
+        tokens_out = event.output_text + event.output_reasoning
+        if not all(0 <= amount < AMOUNT_MAX for amount in (event.cost_nano, tokens_in, tokens_out)):
+            raise ValueError("an amount is out of range")
+        tenant, owner = event.tenant, event.owner
+        keys = [_rq(tenant, event.request), posted_key(tenant), _tag(tenant) + "windows"]
+        seq = "" if line_seq is None else line_seq
+        facts = [quote(id, safe="") for id in (owner.project, owner.key, owner.user, event.model)]
+        amounts = (event.cost_nano, tokens_in, tokens_out, SETTLED_KEEP_MS, now_ms)
+        reply = await _SETTLE(self._redis, keys, [event.request, *amounts, seq, event.accepted_ms, *facts])
+        if reply == b"recount":
+            # Whether its line was counted already nobody can tell any more: the books can.
+            if self._db is not None:
+                await self._money.reseed(self._db, tenant)
+            return "unknown"
+        return cast(Settled, reply.decode())
+
+    async def release(self, tenant: str, id: str, now_ms: int = 0) -> bool:
+        """Undo an admission that the queue refused; True where there was an open one."""
+        keys = [_rq(tenant, id), _open(tenant), _live(tenant)]
+        return bool(await _RELEASE(self._redis, keys, [id, SETTLED_KEEP_MS, now_ms]))
+
+    async def rebind(self, tenant: str, id: str, pool: str, hop: int) -> str | None:
+        """The request's `hop`th move brought it to `pool`: bind it there, unless a later one has bound it
+        already. The pool that it is bound to; None where the directory does not know it."""
+        return (await _REBIND(self._redis, [_rq(tenant, id)], [pool, hop])).decode() or None
+
+    async def directory(self, tenant: str, id: str) -> Directory | None:
+        """What is known of a request, None for an id that this tenant never had admitted or long ago."""
+        client: Any = self._redis
+        record: Mapping[bytes, bytes] = await client.hgetall(_rq(tenant, id))
+        if not record or record[b"state"] == b"released":
+            return None
+        return _directory(tenant, id, record)
+
+    async def mark_cancel(self, tenant: str, id: str, canceller: Canceller) -> Directory | None:
+        """For a cancel: the record of a known request; None after marking an unknown id for 60 s.
+
+        The mark cancels only a request that is the canceller's."""
+        keys = [_rq(tenant, id), _mark(tenant, id)]
+        reply: list[bytes] = await _CANCEL(self._redis, keys, [CANCEL_MARK_MS, canceller.member])
+        fields = dict(zip(reply[::2], reply[1::2], strict=True))
+        return _directory(tenant, id, fields) if fields else None
+
+    async def use(self, tenant: str, limits: Limits, now_ms: int = 0) -> Sequence[LimitUse]:
+        """How much of each of these limits is used. Changes nothing."""
+        return await use_of(self._redis, _tag(tenant), limits, now_ms or int(time.time() * 1000))
+
+    async def reseed(self, tenant: str) -> None:
+        """What is posted of every budget becomes what the books say now; holds stay. After a correction.
+
+        Raises AssertionError where this one has no database."""
+        assert self._db is not None, "the books are needed"
+        await self._money.reseed(self._db, tenant)
+
+    async def budget_sums(self, tenant: str) -> Sequence[MoneySum]:
+        """Every count of money of the tenant that Redis has."""
+        return await self._money.sums(tenant)
+
+    async def posted(self, tenant: str) -> PostedSums | None:
+        """What the tenant's settled requests came to; None: Redis has seen none since it was empty."""
+        client: Any = self._redis
+        names = ("cost_nano", "input", "output", "requests")
+        found: list[bytes | None] = await client.hmget(posted_key(tenant), *names)
+        return PostedSums(*(int(value or 0) for value in found)) if found[-1] is not None else None
+
+    async def open_tenants(self) -> set[str]:
+        """The tenants that may have open requests: those that had one admitted in the last day or so."""
+        client: Any = self._redis
+        await client.zremrangebyscore(OPEN_TENANTS, "-inf", now_ms() - OPEN_TENANTS_MS)
+        return {member.decode() for member in await client.zrange(OPEN_TENANTS, 0, -1)}
+
+    async def holds(self, tenant: str, admitted_before_ms: int | None = None) -> Sequence[Hold]:
+        """The tenant's open requests, or those that were admitted before a time; oldest first, some thousands
+        at most."""
+        client: Any = self._redis
+        most = "+inf" if admitted_before_ms is None else f"({admitted_before_ms}"
+        ids = await client.zrange(_live(tenant), "-inf", most, byscore=True, offset=0, num=STALE_MAX)
+        pipeline = client.pipeline(transaction=False)
+        for id in ids:
+            pipeline.hmget(_rq(tenant, id.decode()), "state", "pool", "admitted", "deadline", "hold")
+        found = await pipeline.execute() if ids else []
+        return [
+            Hold(id.decode(), pool.decode(), int(admitted), int(deadline), int(hold))
+            for id, (state, pool, admitted, deadline, hold) in zip(ids, found, strict=True)
+            if state == b"open"
+        ]
+
+    async def stale(self, tenant: str, older_than_ms: int = STALE_MS) -> Sequence[tuple[str, str]]:
+        """Requests that have been open for longer: (id, pool). The sweep asks their pools, and releases those
+        that no pool knows."""
+        return [(hold.id, hold.pool) for hold in await self.holds(tenant, now_ms() - older_than_ms)]
+
+    async def open_requests(self, tenant: str) -> int:
+        """How many requests of the tenant are admitted and not settled."""
+        client: Any = self._redis
+        return int(await client.zcard(_open(tenant)))
+
+
+def posted_key(tenant: str) -> str:
+    """The hash of a tenant's settled sums: cost_nano, input, output, requests."""
+    return f"{{t:{tenant}}}posted"
+
+
+def _tag(tenant: str) -> str:
+    return f"{{t:{tenant}}}"
+
+
+def _rq(tenant: str, id: str) -> str:
+    return f"{{t:{tenant}}}rq:{id}"
+
+
+def _mark(tenant: str, id: str) -> str:
+    return f"{{t:{tenant}}}cancel:{id}"
+
+
+def _open(tenant: str) -> str:
+    return f"{{t:{tenant}}}conc"
+
+
+def _live(tenant: str) -> str:
+    return f"{{t:{tenant}}}live"
+
+
+def _admitted(a: Admission, reply: Any) -> Admitted:
+    _, dup, pool, fingerprint, packed_prices, cancelled, granted, state, left, shadowed = reply
+    prices = _prices(packed_prices)
+    return Admitted(
+        dup=bool(dup),
+        pool=pool.decode(),
+        fingerprint=fingerprint.decode(),
+        price_version=prices.version,
+        prices=prices,
+        cancelled=bool(cancelled),
+        granted=granted,
+        state=AdmissionState(state.decode()),
+        standing=standing_of(a.limits, left) if left else Standing(),
+        shadowed=[refusal_of(a.limits, answer, a.now_ms or now_ms()) for answer in shadowed],
+    )
+
+
+def _owner(a: Admission) -> bytes:
+    return msgspec.msgpack.encode((a.project, a.owner_key, a.user))
+
+
+def _prices(packed: bytes) -> PinnedPrices:
+    return msgspec.msgpack.decode(packed, type=PinnedPrices)
+
+
+def _directory(tenant: str, id: str, record: Mapping[bytes, bytes]) -> Directory:
+    cost = record.get(b"cost")
+    return Directory(
+        tenant=tenant,
+        id=id,
+        body_hash=record[b"hash"].decode(),
+        pool=record[b"pool"].decode(),
+        fingerprint=record[b"fp"].decode(),
+        prices=_prices(record[b"prices"]),
+        project=record[b"project"].decode(),
+        key=record[b"key"].decode(),
+        user=record[b"user"].decode(),
+        model=record[b"model"].decode(),
+        input_tokens=int(record[b"input"]),
+        granted=int(record[b"granted"]),
+        deadline_ms=int(record[b"deadline"]),
+        admitted_ms=int(record[b"admitted"]),
+        cancelled=record[b"cancelled"] != b"0",
+        state=AdmissionState(record[b"state"].decode()),
+        cost_nano=None if cost is None else int(cost),
+    )

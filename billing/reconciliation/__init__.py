@@ -1,0 +1,1 @@
+"""The books and counters that must agree, compared."""

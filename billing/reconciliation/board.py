@@ -1,0 +1,256 @@
+"""Compares the books that must agree, remembers since when they do not, and says so.
+
+The comparisons are pure (compared.py) or beside what they read (books.py, slots.py, pools.py). Chaos runs
+judge by the same functions.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+from redis.exceptions import RedisError, WatchError
+from sqlalchemy import delete
+from sqlalchemy.exc import SQLAlchemyError
+from sqlmodel import col, select
+
+from billing import instruments
+from billing.quotas.quota import Quota, posted_key
+from billing.reconciliation.books import BOOK_CHECKS, compare_audit, compare_books, compare_derived
+from billing.reconciliation.compared import Check, Compared, State
+from billing.reconciliation.pools import (
+    compare_engines,
+    compare_pool_time,
+    metered_pools,
+    store_engine_hours,
+)
+from billing.reconciliation.slots import (
+    Streams,
+    compare_budgets,
+    compare_holds,
+    look_at_streams,
+    posted_sums,
+    slot_fields,
+    slot_sums,
+)
+from billing.reconciliation.tables import EngineHour, ReconItem
+from billing.tables import PLATFORM
+from billing.tenants.audit_log import record
+from billing.tenants.tenancy import list_tenants
+from core.clock import now_ms
+from core.database import Database
+from core.errors import bad_request
+from core.pools import known_pools
+from core.redis import Client
+from core.settings import Settings
+from core.telemetry import logger, named
+
+log = logger(__name__)
+
+EVERY_SECONDS = 60.0
+LEASE_MS = 50_000
+LOOKS_MAX = 5
+LOOK_SECONDS = 0.1
+KEPT_MS = 90 * 24 * 3_600_000
+OF_A_TENANT = frozenset({*BOOK_CHECKS, Check.R4, Check.R8})
+EVERYTHING = frozenset(Check)
+
+
+class Reconciliation:
+    """Everything that is compared, over one database and one Redis. Reads only, but for what it remembers."""
+
+    def __init__(self, db: Database, redis: Client, settings: Settings) -> None:
+        self._db = db
+        self._redis = redis
+        self._settings = settings
+        self._quota = Quota(redis, settings, db)
+
+    async def run(
+        self, checks: Collection[Check] = EVERYTHING, tenant_id: str | None = None, whole: bool = False
+    ) -> list[Compared]:
+        """The comparisons of one tenant, or of all and of the pools, with since when each differs.
+
+        `whole`: read the books from their first row, not from where they were last found whole."""
+        tenants = [tenant_id] if tenant_id else [each.tenant_id for each in await list_tenants(self._db)]
+        compared: list[Compared] = []
+        if OF_A_TENANT & set(checks):
+            for each in tenants:
+                compared += await self._of_tenant(each, checks, whole)
+        if tenant_id is None:
+            if Check.R7 in checks:
+                compared.append(await compare_audit(self._db, PLATFORM, now_ms(), whole))
+            for pool in sorted(await self._pools() | await metered_pools(self._db)):
+                compared += await self._of_pool(pool, checks)
+        return await remember(self._db, compared, checks, tenant_id, now_ms())
+
+    async def repair(self, tenant_id: str) -> list[Compared]:
+        """Make what Redis has posted of a tenant what the books say, after it lost data; R4 then.
+
+        Raises Refused while anything of it is under way: what is not in the books yet would be lost."""
+        refused = bad_request("usage is on its way into the books: try again in a moment")
+        client: Any = self._redis
+        async with client.pipeline(transaction=True) as pipeline:
+            await pipeline.watch(posted_key(tenant_id))
+            before = await self._streams()
+            compared, sums = await compare_books(self._db, tenant_id, now_ms(), whole=True)
+            if any(each.difference for each in compared):
+                raise bad_request("the books themselves are wrong: see R1, R2 and R7")
+            after = await self._streams()
+            if after.unread or after.last_ids != before.last_ids:
+                raise refused
+            pipeline.multi()
+            fields = {each.field: each.wanted for each in slot_fields(sums)}
+            pipeline.hset(posted_key(tenant_id), mapping=fields)
+            try:
+                await pipeline.execute()
+            except WatchError as error:
+                raise refused from error
+        await self._quota.reseed(tenant_id)
+        async with self._db.transaction() as session:
+            await record(session, tenant_id, "reconciliation.repair", tenant_id, None, fields)
+        return await self.run({Check.R4}, tenant_id)
+
+    async def _of_pool(self, pool: str, checks: Collection[Check]) -> list[Compared]:
+        compared: list[Compared] = []
+        if Check.R5 in checks:
+            await store_engine_hours(self._db, self._redis, pool, now_ms())
+            compared += await compare_engines(self._db, pool, now_ms())
+        if Check.R6 in checks:
+            compared += await compare_pool_time(self._db, pool, now_ms())
+        return compared
+
+    async def _of_tenant(self, tenant_id: str, checks: Collection[Check], whole: bool) -> list[Compared]:
+        books = await self._settled_books(tenant_id, whole)
+        if Check.R8 in checks:
+            streams = await self._streams()
+            drained = not streams.unread
+            holds = await compare_holds(self._db, self._redis, self._quota, tenant_id, now_ms(), drained)
+            books.append(holds)
+        return [each for each in books if each.check in checks]
+
+    async def _settled_books(self, tenant_id: str, whole: bool) -> list[Compared]:
+        """The books and, beside them, the slot: looked at again while they differ and something moves."""
+        compared, found = await self._books_and_slot(tenant_id, whole)
+        for _ in range(LOOKS_MAX - 1):
+            if all(each.state is not State.WAITING for each in found):
+                break
+            await asyncio.sleep(LOOK_SECONDS)
+            _, found = await self._books_and_slot(tenant_id, whole=False)
+        return [*compared, *found, await compare_audit(self._db, tenant_id, now_ms(), whole)]
+
+    async def _books_and_slot(self, tenant_id: str, whole: bool) -> tuple[list[Compared], list[Compared]]:
+        """What only the books say, and what is compared with them: that waits while anything is under way."""
+        now = now_ms()
+        before, slot_before = await self._streams(), await slot_sums(self._redis, tenant_id)
+        compared, sums = await compare_books(self._db, tenant_id, now, whole)
+        budgets = await compare_budgets(self._db, self._quota, tenant_id, now)
+        compared += await compare_derived(self._db, tenant_id, whole)
+        slot, after = await slot_sums(self._redis, tenant_id), await self._streams()
+        moved = slot != slot_before or after.last_ids != before.last_ids
+        now = now_ms()
+        waiting = after.waiting(now) or before.waiting(now) or ("requests end now" if moved else "")
+        found = [*posted_sums(tenant_id, sums, slot), *budgets]
+        return compared, [replace(each, waiting=waiting if each.difference else "") for each in found]
+
+    async def _streams(self) -> Streams:
+        return await look_at_streams(self._redis, await self._pools())
+
+    async def _pools(self) -> set[str]:
+        return {self._settings.pool, *await known_pools(self._redis, self._settings)}
+
+
+async def remember(
+    db: Database, compared: Sequence[Compared], checks: Collection[Check], tenant_id: str | None, now: int
+) -> list[Compared]:
+    """Keep what differs, resolve what no longer does, and say how long each has differed. What waits stays as
+    it was. Of all tenants, or of one."""
+    async with db.transaction() as session:
+        statement = select(ReconItem).where(col(ReconItem.resolved_ms).is_(None))
+        statement = statement.where(col(ReconItem.check_id).in_(sorted(checks)))
+        if tenant_id is not None:
+            statement = statement.where(col(ReconItem.tenant_id) == tenant_id)
+        items: dict[tuple[str, str, str], ReconItem] = {}
+        for item in await session.exec(statement.order_by(col(ReconItem.first_seen_ms))):
+            key = (item.tenant_id, item.check_id, item.subject)
+            if key in items:  # seen first by two at once: the older one counts
+                item.resolved_ms = now
+            items.setdefault(key, item)
+        aged: list[Compared] = []
+        for each in compared:
+            item = items.pop((each.tenant_id, each.check.value, each.subject), None)
+            if each.state is State.DIFFERS:
+                session.add(item := _seen(item, each, now))
+            elif item is not None and each.state is State.EQUAL:
+                item.resolved_ms = now
+                session.add(item)
+            aged.append(each.aged(now - item.first_seen_ms) if item and not item.resolved_ms else each)
+        for item in items.values():  # what was compared then is not there any more
+            item.resolved_ms = now
+            session.add(item)
+    return aged
+
+
+async def forget_old(db: Database, now: int) -> None:
+    """Delete what was resolved, and what engines counted, longer ago than KEPT_MS."""
+    async with db.transaction() as session:
+        connection = await session.connection()
+        await connection.execute(delete(ReconItem).where(col(ReconItem.resolved_ms) < now - KEPT_MS))
+        await connection.execute(delete(EngineHour).where(col(EngineHour.hour_ms) < now - KEPT_MS))
+
+
+def _seen(item: ReconItem | None, compared: Compared, now: int) -> ReconItem:
+    item = item or ReconItem(
+        tenant_id=compared.tenant_id,
+        check_id=compared.check.value,
+        subject=compared.subject,
+        first_seen_ms=now,
+        last_seen_ms=now,
+        expected=0,
+        actual=0,
+        difference=0,
+    )
+    item.last_seen_ms, item.detail = now, compared.detail
+    item.expected, item.actual, item.difference = compared.expected, compared.actual, compared.difference
+    return item
+
+
+async def watch(db: Database, redis: Client, settings: Settings, stop: asyncio.Event) -> None:
+    """Compare once a minute until `stop`, one process of the installation at a time; show it as metrics."""
+    reconciliation = Reconciliation(db, redis, settings)
+    name = secrets.token_hex(8)
+    while not stop.is_set():
+        try:
+            client: Any = redis
+            if await client.set(f"{settings.installation}:reconciling", name, nx=True, px=LEASE_MS):
+                report(await reconciliation.run())
+                await forget_old(db, now_ms())
+        except (RedisError, SQLAlchemyError, OSError) as error:
+            log.warning("reconciliation interrupted", error=named(error))
+        try:
+            async with asyncio.timeout(EVERY_SECONDS):
+                await stop.wait()
+        except TimeoutError:
+            pass
+
+
+def report(compared: Sequence[Compared]) -> None:
+    """Metrics by check, and a line in the log for each difference."""
+    differing = {check.value: 0 for check in Check}
+    differences = dict(differing)
+    for each in compared:
+        if each.state is State.DIFFERS:
+            differing[each.check.value] += 1
+            differences[each.check.value] += abs(each.difference)
+    instruments.show_differences(differing, differences)
+    for each in compared:
+        if each.state is State.DIFFERS:
+            log.error(
+                "books differ",
+                check=each.check.value,
+                tenant=each.tenant_id or PLATFORM,
+                subject=each.subject,
+                expected=each.expected,
+                actual=each.actual,
+                age_ms=each.age_ms,
+            )

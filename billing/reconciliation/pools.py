@@ -1,0 +1,116 @@
+"""R5 and R6 of one pool: what its engines counted, against what became of it; its GPU time, against what it
+was billed as. Stores the engines' counts, which workers keep in Redis (billing.usage.EngineCounts)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlmodel import col, select
+
+from billing.periods import Window
+from billing.pools.reports import pool_seconds
+from billing.pools.tables import PoolInterval
+from billing.reconciliation.compared import Check, Compared
+from billing.reconciliation.tables import EngineHour
+from billing.tables import PLATFORM
+from billing.usage import EngineCounts, engine_hours
+from core.database import Database
+from core.redis import Client
+
+HOUR_MS = 3_600_000
+KEPT_MS = 2 * HOUR_MS  # in Redis; a worker writes the hour that is and the one before
+LOOKED_AT_MS = 24 * HOUR_MS
+BOOKED_AFTER_MS = 5 * 60_000
+COUNTS = EngineCounts.__struct_fields__
+
+
+async def store_engine_hours(db: Database, redis: Client, pool: str, now_ms: int) -> int:
+    """Bring what workers say into SQL, and forget in Redis what is old and stored; how many rows."""
+    client: Any = redis
+    key = engine_hours(pool)
+    fields: dict[bytes, bytes] = await client.hgetall(key)
+    rows = [row for name, value in fields.items() if (row := _row(pool, name.decode(), value, now_ms))]
+    if rows:
+        await _upsert(db, rows)
+    old = [f"{row['worker']}:{row['hour_ms']}" for row in rows if row["hour_ms"] < now_ms - KEPT_MS]
+    if old:
+        await client.hdel(key, *old)
+    return len(rows)
+
+
+async def _upsert(db: Database, rows: Sequence[dict[str, Any]]) -> None:
+    insert: Any = sqlite.insert if db.dialect == "sqlite" else postgresql.insert
+    statement = insert(EngineHour)
+    statement = statement.on_conflict_do_update(
+        index_elements=["tenant_id", "pool", "worker", "hour_ms"],
+        set_={name: statement.excluded[name] for name in (*COUNTS, "updated_ms")},
+    )
+    async with db.transaction() as session:
+        ordered = sorted(rows, key=lambda row: (row["worker"], row["hour_ms"]))
+        await (await session.connection()).execute(statement, ordered)
+
+
+def _row(pool: str, field: str, value: bytes, now_ms: int) -> dict[str, Any] | None:
+    """A field as a row of engine_hour; None where it is none."""
+    worker, _, hour = field.rpartition(":")
+    try:
+        counts, hour_ms = msgspec.msgpack.decode(value, type=EngineCounts), int(hour)
+    except (msgspec.MsgspecError, ValueError):
+        return None
+    facts = {name: getattr(counts, name) for name in COUNTS}
+    names = {"tenant_id": PLATFORM, "pool": pool, "worker": worker, "hour_ms": hour_ms}
+    return {**names, **facts, "updated_ms": max(now_ms, hour_ms)}
+
+
+async def compare_engines(db: Database, pool: str, now_ms: int) -> list[Compared]:
+    """R5 for each worker and hour of the last day."""
+    statement = (
+        select(EngineHour)
+        .where(col(EngineHour.tenant_id) == PLATFORM, col(EngineHour.pool) == pool)
+        .where(col(EngineHour.hour_ms) >= now_ms - LOOKED_AT_MS)
+        .order_by(col(EngineHour.hour_ms), col(EngineHour.worker))
+    )
+    async with db.session() as session:
+        found = (await session.exec(statement)).all()
+    return [compared for row in found for compared in engine_hour(row)]
+
+
+async def compare_pool_time(db: Database, pool: str, now_ms: int) -> list[Compared]:
+    """R6 of the last day, up to the last hour that is in the books: metered, and billed, idle or free."""
+    end_ms = (now_ms - BOOKED_AFTER_MS) // HOUR_MS * HOUR_MS
+    found = await pool_seconds(db, pool, Window(end_ms - LOOKED_AT_MS, end_ms))
+    detail = f"billed {found.billed}, idle {found.idle}, free {found.free}"
+    became = found.billed + found.idle + found.free
+    return [Compared(Check.R6, PLATFORM, pool, "GPU-seconds", found.ready, became, detail)]
+
+
+async def metered_pools(db: Database) -> set[str]:
+    """The pools whose GPU time was ever metered."""
+    async with db.session() as session:
+        return set((await session.exec(select(PoolInterval.pool).distinct())).all())
+
+
+def engine_hour(row: EngineHour) -> list[Compared]:
+    """R5 of one worker's hour: prompts and sampled tokens. What an engine counted of a generation that was
+    aborted, and never handed over, is no difference. Pure."""
+    seen = row.output_taken + row.output_dropped + row.output_test
+    prompts = row.prompt_new + row.prompt_again + row.prompt_test
+    name = f"{row.pool} {row.worker} {row.hour_ms // HOUR_MS}"
+    unbilled = row.engine_output - row.output_taken
+    share = f"unbilled {100 * unbilled / row.engine_output:.1f} %" if row.engine_output else ""
+    return [
+        _of_engine(f"{name} output", row.engine_output, seen, row.output_unseen_max, share),
+        _of_engine(f"{name} prompt", row.engine_prompt, prompts, row.prompt_unseen_max, ""),
+    ]
+
+
+def _of_engine(subject: str, engine: int, seen: int, unseen_max: int, detail: str) -> Compared:
+    aborted = min(max(0, engine - seen), unseen_max)
+    return Compared(Check.R5, PLATFORM, subject, "tokens", engine, seen + aborted, detail)
+
+
+def unbilled_ratio(rows: Sequence[EngineHour]) -> float | None:
+    """The part of what engines sampled that is in no log, None where they sampled nothing. Pure."""
+    sampled = sum(row.engine_output for row in rows)
+    return (sampled - sum(row.output_taken for row in rows)) / sampled if sampled else None

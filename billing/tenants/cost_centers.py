@@ -1,0 +1,88 @@
+"""Cost centers: who pays inside a tenant. A project belongs to one from a moment on; what was charged before
+stays where it was."""
+
+from collections.abc import Sequence
+
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import col, select
+
+from billing.books.ledger_tables import CostCenter, ProjectCostCenter
+from billing.tenants.audit_log import record
+from core.clock import now_ms
+from core.database import Database
+from core.errors import bad_request
+from core.ids import uuid7
+
+CODE_MAX = 64
+
+
+async def create_cost_center(db: Database, tenant_id: str, code: str, name: str = "") -> CostCenter:
+    """A new cost center. `code` is the tenant's own name for it. Raises Refused where it is taken or none."""
+    if not code.isprintable() or code != code.strip() or not 0 < len(code) <= CODE_MAX:
+        raise bad_request(f"{code!r} is no cost center code: 1 to {CODE_MAX} printable characters")
+    if not name.isprintable() or len(name) > 200:
+        raise bad_request("the name of a cost center has at most 200 printable characters")
+    now = now_ms()
+    center = CostCenter(tenant_id=tenant_id, id=uuid7(now), code=code, name=name, created_ms=now)
+    try:
+        async with db.transaction() as session:
+            session.add(center)
+            await session.flush()
+            await record(session, tenant_id, "cost_center.create", center.id, None, center)
+    except IntegrityError as error:
+        raise bad_request(f"there is a cost center {code!r} already, or no such tenant") from error
+    return center
+
+
+async def list_cost_centers(db: Database, tenant_id: str) -> Sequence[CostCenter]:
+    """A tenant's cost centers by code."""
+    statement = select(CostCenter).where(col(CostCenter.tenant_id) == tenant_id)
+    async with db.session() as session:
+        return (await session.exec(statement.order_by(col(CostCenter.code)))).all()
+
+
+async def find_cost_center(db: Database, tenant_id: str, code_or_id: str) -> CostCenter | None:
+    """A tenant's cost center by its code or its id."""
+    statement = select(CostCenter).where(
+        col(CostCenter.tenant_id) == tenant_id,
+        (col(CostCenter.code) == code_or_id) | (col(CostCenter.id) == code_or_id),
+    )
+    async with db.session() as session:
+        return (await session.exec(statement)).first()
+
+
+async def move_project(
+    db: Database, tenant_id: str, project_id: str, cost_center_id: str, from_ms: int | None = None
+) -> ProjectCostCenter:
+    """From a moment on, by default now, the project is charged to this cost center.
+
+    Raises Refused where the moment has passed, or another move is set for it or later."""
+    now = now_ms()
+    start = now if from_ms is None else from_ms
+    if start < now:
+        raise bad_request("the time has passed: what was charged stays where it was")
+    row = ProjectCostCenter(
+        tenant_id=tenant_id, project_id=project_id, valid_from_ms=start, cost_center_id=cost_center_id
+    )
+    later = select(ProjectCostCenter).where(
+        col(ProjectCostCenter.tenant_id) == tenant_id,
+        col(ProjectCostCenter.project_id) == project_id,
+        col(ProjectCostCenter.valid_from_ms) >= start,
+    )
+    try:
+        async with db.transaction() as session:
+            if (await session.exec(later)).first() is not None:
+                raise bad_request("another move of this project is set for this time or later")
+            session.add(row)
+            await session.flush()
+            await record(session, tenant_id, "project.move", project_id, None, row)
+    except IntegrityError as error:
+        raise bad_request("there is no such project or cost center, or another move came between") from error
+    return row
+
+
+async def moves_of(db: Database, tenant_id: str) -> Sequence[ProjectCostCenter]:
+    """All moves of a tenant's projects, oldest first."""
+    statement = select(ProjectCostCenter).where(col(ProjectCostCenter.tenant_id) == tenant_id)
+    async with db.session() as session:
+        return (await session.exec(statement.order_by(col(ProjectCostCenter.valid_from_ms)))).all()

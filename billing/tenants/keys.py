@@ -1,0 +1,285 @@
+"""API keys: making, listing, rotating and revoking them, and who a secret belongs to.
+
+A secret is `pk_<prefix>_<rest>`. The prefix finds the row and is shown; of the rest only the SHA-256 is kept.
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import bindparam
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import col, func, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.tables import Account, ApiKey, Project, Tenant
+from billing.tenants.audit_log import record
+from billing.tenants.tenancy import PRIORITIES, check_name, check_priority, lock_tenant, name_user, tell
+from core.clock import now_ms
+from core.database import Database
+from core.errors import bad_request
+from core.ids import uuid7
+from core.redis import Client
+from core.settings import Settings
+
+SCOPES = frozenset({"chat", "requests:read", "requests:cancel"})
+DEFAULT_SCOPES = ("chat",)
+KEYS_MAX: int = Settings.model_fields["keys_per_tenant_max"].default
+KEY_REVOKED = "key_revoked"
+SECRET = re.compile(r"pk_([0-9a-f]{12})_([0-9a-f]{48})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Who calls. `fixed_user`: the key is bound to `user`; else it is a service key, which names users.
+
+    `access_ends_ms` is Unix ms, None: without end; `succeeds` is the key that this one was rotated from."""
+
+    tenant: str
+    project: str
+    key: str
+    user: str
+    scopes: frozenset[str]
+    priority_max: str
+    access_ends_ms: int | None
+    fixed_user: bool
+    succeeds: str | None = None
+
+
+class KeyState(StrEnum):
+    """Whether a key works, as `parley keys list` shows it. ROTATED: it has a successor, and works for now."""
+
+    ACTIVE = "active"
+    ROTATED = "rotated"
+    EXPIRED = "expired"
+    REVOKED = "revoked"
+
+
+async def create_key(
+    db: Database,
+    tenant_id: str,
+    project_id: str,
+    *,
+    name: str = "",
+    scopes: Sequence[str] = DEFAULT_SCOPES,
+    user: str = "",
+    priority_max: str = PRIORITIES[0],
+    expires_ms: int | None = None,
+    keys_max: int = KEYS_MAX,
+) -> tuple[ApiKey, str]:
+    """A new key and its secret, which is nowhere else: show it once. `user` binds the key to one user.
+
+    Raises Refused where a fact is none, the tenant, project or user is closed, or the tenant has `keys_max`
+    keys that work."""
+    unknown = set(scopes) - SCOPES
+    if unknown or not scopes:
+        named = repr(sorted(unknown)[0]) if unknown else "(none)"
+        raise bad_request(f"unknown scope {named}: choose from {', '.join(sorted(SCOPES))}")
+    check_priority(priority_max)
+    if name:
+        check_name("key", name)
+    now = now_ms()
+    if expires_ms is not None and expires_ms <= now:
+        raise bad_request("the key would have expired already: give a later time")
+    draft, secret = _draft(
+        now,
+        tenant_id=tenant_id,
+        project_id=project_id,
+        name=name,
+        user_id=user,
+        scopes=sorted(set(scopes)),
+        priority_max=priority_max,
+        expires_ms=expires_ms,
+    )
+    try:
+        async with db.transaction() as session:
+            await _check_room(session, tenant_id, now, keys_max)
+            await _check_open(session, tenant_id, project_id)
+            if user:
+                await name_user(session, tenant_id, user, now)
+            session.add(draft)
+            await session.flush()
+            await record(session, tenant_id, "key.create", draft.id, None, draft)
+    except IntegrityError as error:
+        raise bad_request("there is no such project") from error
+    return draft, secret
+
+
+async def list_keys(db: Database, tenant_id: str) -> Sequence[ApiKey]:
+    """A tenant's keys, oldest first, revoked ones too."""
+    statement = select(ApiKey).where(col(ApiKey.tenant_id) == tenant_id).order_by(col(ApiKey.id))
+    async with db.session() as session:
+        return (await session.exec(statement)).all()
+
+
+def successors(keys: Sequence[ApiKey]) -> dict[str, ApiKey]:
+    """Of a tenant's keys, by the id of a rotated one the key that followed it. Pure."""
+    return {key.rotated_from: key for key in keys if key.rotated_from is not None}
+
+
+def key_state(key: ApiKey, followed: Mapping[str, ApiKey], now: int) -> KeyState:
+    """What `followed`, see `successors`, and the time make of a key. Pure."""
+    if key.revoked_ms is not None:
+        return KeyState.REVOKED
+    if key.expires_ms is not None and key.expires_ms <= now:
+        return KeyState.EXPIRED
+    return KeyState.ROTATED if key.id in followed else KeyState.ACTIVE
+
+
+async def rotate_key(
+    db: Database, tenant_id: str, key_id: str, overlap_seconds: int, redis: Client | None = None
+) -> tuple[ApiKey, str]:
+    """A successor with the same rights and its secret; the old key works for `overlap_seconds` more.
+
+    Raises Refused where the key does not work any more or has a successor already: a chain has no branches.
+    `redis`: where gateways hear of it at once; else they find out when they next look."""
+    now = now_ms()
+    async with db.transaction() as session:
+        await lock_tenant(session, tenant_id)
+        old = await _key(session, tenant_id, key_id)
+        if old is None or old.revoked_ms is not None:
+            raise bad_request(f"there is no such key to rotate: {key_id!r} is unknown or revoked")
+        if old.expires_ms is not None and old.expires_ms <= now:
+            raise bad_request(f"pk_{old.prefix} has expired: create a new key")
+        follower = select(ApiKey).where(
+            col(ApiKey.tenant_id) == tenant_id, col(ApiKey.rotated_from) == old.id
+        )
+        if (next_key := (await session.exec(follower)).first()) is not None:
+            raise bad_request(f"pk_{old.prefix} was rotated already: its successor is pk_{next_key.prefix}")
+        await _check_open(session, tenant_id, old.project_id)
+        rights = old.model_dump(
+            include={"tenant_id", "project_id", "name", "user_id", "scopes", "priority_max", "expires_ms"}
+        )
+        new, secret = _draft(now, rotated_from=old.id, **rights)
+        limit = now + overlap_seconds * 1000
+        old.expires_ms = limit if old.expires_ms is None else min(limit, old.expires_ms)
+        session.add_all([old, new])
+        await session.flush()
+        await record(session, tenant_id, "key.rotate", old.id, None, {**new.model_dump(), "until": limit})
+    if redis is not None:
+        await tell(redis, tenant_id)
+    return new, secret
+
+
+async def revoke_key(db: Database, redis: Client, tenant_id: str, key_id: str) -> ApiKey | None:
+    """End a key at once: first the row, then the news for open connections. None: there is no such key."""
+    async with db.transaction() as session:
+        key = await _key(session, tenant_id, key_id)
+        if key is None:
+            return None
+        before = key.model_dump()
+        key.revoked_ms = now_ms() if key.revoked_ms is None else key.revoked_ms
+        session.add(key)
+        await record(session, tenant_id, "key.revoke", key.id, before, key)
+    await tell(redis, tenant_id, KEY_REVOKED, key.id)
+    return key
+
+
+async def authenticate_key(db: Database, secret: str) -> Principal | None:
+    """Who a secret belongs to; None where it is none, wrong, expired or revoked, or its tenant, project or
+    user is closed."""
+    match = SECRET.fullmatch(secret)
+    if match is None:
+        return None
+    # The one query that cannot filter by tenant: it finds the tenant.
+    found = await _grant(db, _BY_PREFIX, {"prefix": match[1]})
+    if found is None or not hmac.compare_digest(found.secret_sha256, _digest(match[2])):
+        return None
+    return _principal(found)
+
+
+async def principal_of_key(db: Database, tenant_id: str, key_id: str) -> Principal | None:
+    """Who a key that signed somebody in stands for now; None where it is expired, revoked or closed."""
+    found = await _grant(db, _BY_ID, {"tenant": tenant_id, "id": key_id})
+    return _principal(found) if found is not None else None
+
+
+# Built once and run on a plain connection: every connection and HTTP call asks this, and a unit of work for
+# three objects that nobody changes would cost three times the query.
+_GRANT = (
+    select(
+        ApiKey,
+        col(Tenant.priority_max).label("tenant_priority_max"),
+        col(Tenant.closed_ms).label("tenant_closed_ms"),
+        col(Project.closed_ms).label("project_closed_ms"),
+    )
+    .add_columns(col(Account.closed_ms).label("user_closed_ms"))
+    .join(Tenant, col(Tenant.tenant_id) == col(ApiKey.tenant_id))
+    .join(
+        Project,
+        (col(Project.tenant_id) == col(ApiKey.tenant_id)) & (col(Project.id) == col(ApiKey.project_id)),
+    )
+    .outerjoin(
+        Account,
+        (col(Account.tenant_id) == col(ApiKey.tenant_id)) & (col(Account.id) == col(ApiKey.user_id)),
+    )
+)
+_BY_PREFIX = _GRANT.where(col(ApiKey.prefix) == bindparam("prefix"))
+_BY_ID = _GRANT.where((col(ApiKey.tenant_id) == bindparam("tenant")) & (col(ApiKey.id) == bindparam("id")))
+
+
+async def _grant(db: Database, statement: Any, facts: dict[str, str]) -> Any | None:
+    """A row with the key's columns and the tenant's, project's and user's facts."""
+    async with db.engine.connect() as connection:
+        return (await connection.execute(statement, facts)).first()
+
+
+def _principal(found: Any) -> Principal | None:
+    expired = found.expires_ms is not None and found.expires_ms <= now_ms()
+    ends = (found.revoked_ms, found.tenant_closed_ms, found.project_closed_ms, found.user_closed_ms)
+    if expired or any(end is not None for end in ends):
+        return None
+    return Principal(
+        tenant=found.tenant_id,
+        project=found.project_id,
+        key=found.id,
+        user=found.user_id,
+        scopes=frozenset(found.scopes),
+        priority_max=max(found.priority_max, found.tenant_priority_max, key=PRIORITIES.index),
+        access_ends_ms=found.expires_ms,
+        fixed_user=bool(found.user_id),
+        succeeds=found.rotated_from,
+    )
+
+
+async def _key(session: AsyncSession, tenant_id: str, key_id: str) -> ApiKey | None:
+    """By its id or its prefix."""
+    statement = select(ApiKey).where(
+        col(ApiKey.tenant_id) == tenant_id,
+        (col(ApiKey.id) == key_id) | (col(ApiKey.prefix) == key_id.removeprefix("pk_")),
+    )
+    return (await session.exec(statement)).first()
+
+
+async def _check_room(session: AsyncSession, tenant_id: str, now: int, keys_max: int) -> None:
+    """Raises Refused where the tenant is closed or has as many keys as it may; holds its row."""
+    await lock_tenant(session, tenant_id)
+    working = select(func.count(col(ApiKey.id))).where(
+        col(ApiKey.tenant_id) == tenant_id,
+        col(ApiKey.revoked_ms).is_(None),
+        col(ApiKey.expires_ms).is_(None) | (col(ApiKey.expires_ms) > now),
+    )
+    if (await session.exec(working)).one() >= keys_max:
+        raise bad_request(f"the tenant has {keys_max} keys (PARLEY_KEYS_PER_TENANT_MAX): revoke one first")
+
+
+async def _check_open(session: AsyncSession, tenant_id: str, project_id: str) -> None:
+    project = await session.get(Project, (tenant_id, project_id))
+    if project is not None and project.closed_ms is not None:
+        raise bad_request(f"the project {project.name!r} is closed")
+
+
+def _draft(now: int, **facts: Any) -> tuple[ApiKey, str]:
+    """A row to be and its secret."""
+    prefix, rest = secrets.token_hex(6), secrets.token_hex(24)
+    row = ApiKey(id=uuid7(now), prefix=prefix, secret_sha256=_digest(rest), created_ms=now, **facts)
+    return row, f"pk_{prefix}_{rest}"
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

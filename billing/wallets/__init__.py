@@ -1,0 +1,1 @@
+"""Prepaid money and budgets: grants and what they paid, sums of budgets' windows."""

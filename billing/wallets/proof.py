@@ -1,0 +1,95 @@
+"""What is wrong with a tenant's wallet, compared with its books. Reads only; for reconciliation."""
+
+from sqlalchemy import case, func, select
+from sqlalchemy.orm import aliased
+from sqlmodel import col
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.books.ledger import LineKind, TxnKind
+from billing.books.ledger_tables import LedgerEntry, LedgerTxn, UsageLine
+from billing.wallets.purse import WALLET, WALLET_END, account_of
+from billing.wallets.tables import Wallet, WalletGrant, WalletUse
+from core.database import Database
+
+SPENT = (TxnKind.USAGE.value, TxnKind.ADJUST.value)
+
+
+async def wallet_faults(db: Database, tenant_id: str, whole: bool = True) -> list[str]:
+    """What differs between a wallet, the ledger's accounts and the lines, all of one state of the books;
+    empty where all is right, or where there is no wallet. Not `whole`: the grants only, which takes less."""
+    async with db.snapshot() as session:
+        wallet = await session.get(Wallet, tenant_id)
+        if wallet is None:
+            return []
+        faults = await _grant_faults(session, tenant_id)
+        posted_nano = await _posted(session, wallet) if whole else wallet.posted_nano
+    if posted_nano != wallet.posted_nano:
+        faults.append(f"the wallet says {wallet.posted_nano} nano were posted, the lines {posted_nano}")
+    return faults
+
+
+async def _grant_faults(session: AsyncSession, tenant_id: str) -> list[str]:
+    connection = await session.connection()
+    of_grants = select(
+        col(WalletGrant.id), col(WalletGrant.kind), col(WalletGrant.left_nano), col(WalletGrant.amount_nano)
+    )
+    grants = (await connection.execute(of_grants.where(col(WalletGrant.tenant_id) == tenant_id))).all()
+    of_uses = select(col(WalletUse.grant_id), func.sum(col(WalletUse.amount_nano))).where(
+        col(WalletUse.tenant_id) == tenant_id
+    )
+    rows = (await connection.execute(of_uses.group_by(col(WalletUse.grant_id)))).all()
+    used = {grant_id: int(amount) for grant_id, amount in rows}
+    accounts = await _accounts(session, tenant_id)
+    faults: list[str] = []
+    for grant_id, kind, left_nano, amount_nano in grants:
+        balance, spent = accounts.pop(account_of(kind, grant_id), (0, 0))
+        if -balance != left_nano:
+            faults.append(f"grant {grant_id}: {left_nano} nano are left, the ledger says {-balance}")
+        if spent != used.get(grant_id, 0):
+            faults.append(f"grant {grant_id}: its uses say {used.get(grant_id, 0)} nano, the ledger {spent}")
+        if not 0 <= left_nano <= amount_nano:
+            faults.append(f"grant {grant_id}: {left_nano} of {amount_nano} nano are left")
+    faults += [f"account {account} is of no grant" for account in sorted(accounts)]
+    return faults
+
+
+async def _accounts(session: AsyncSession, tenant_id: str) -> dict[str, tuple[int, int]]:
+    """Of each grant's account, (balance, what usage and its corrections debited)."""
+    amount = col(LedgerEntry.amount_nano)
+    spent = case((col(LedgerTxn.kind).in_(SPENT), amount), else_=0)
+    statement = (
+        select(col(LedgerEntry.account), func.sum(amount), func.sum(spent))
+        .join(
+            LedgerTxn,
+            (col(LedgerTxn.tenant_id) == col(LedgerEntry.tenant_id))
+            & (col(LedgerTxn.seq) == col(LedgerEntry.txn_seq)),
+        )
+        .where(
+            col(LedgerEntry.tenant_id) == tenant_id,
+            col(LedgerEntry.account) >= WALLET,
+            col(LedgerEntry.account) < WALLET_END,
+        )
+        .group_by(col(LedgerEntry.account))
+    )
+    found = (await (await session.connection()).execute(statement)).all()
+    return {account: (int(balance), int(debited)) for account, balance, debited in found}
+
+
+async def _posted(session: AsyncSession, wallet: Wallet) -> int:
+    """What requests cost whose first line came after the wallet was opened."""
+    first = aliased(UsageLine)
+    statement = (
+        select(func.coalesce(func.sum(col(UsageLine.amount_nano)), 0))
+        .join(
+            first,
+            (col(first.tenant_id) == col(UsageLine.tenant_id))
+            & (col(first.request_id) == col(UsageLine.request_id))
+            & (col(first.number) == 0),
+        )
+        .where(
+            col(UsageLine.tenant_id) == wallet.tenant_id,
+            col(UsageLine.kind).in_((LineKind.USAGE.value, LineKind.ADJUST.value)),
+            col(first.seq) > wallet.opened_line_seq,
+        )
+    )
+    return int((await (await session.connection()).execute(statement)).scalar_one())

@@ -1,0 +1,277 @@
+"""Prepaid tenants' money: grants are put in, spent by posting, and what is unused of them ends at their time.
+
+Everything is a transaction of the tenant's books. A grant debits where its money comes from and credits its
+account `wallet:<kind>:<id>`; what expires debits that account and credits `breakage`.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlmodel import col, func, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.alerts.alerts import tell, wallet_reached
+from billing.books.ledger import TxnKind, post
+from billing.books.ledger_tables import LedgerHead
+from billing.books.writing import lock_heads, write
+from billing.periods import LAST_MS
+from billing.quotas.limits import LIMIT_NANO_MAX
+from billing.tables import Tenant
+from billing.tenants.audit_log import record
+from billing.wallets.purse import GrantKind, account_of
+from billing.wallets.purse_rows import load_purses
+from billing.wallets.tables import Wallet, WalletGrant
+from core.clock import now_ms
+from core.database import Database
+from core.errors import bad_request
+from core.ids import uuid7
+
+SOURCES = {GrantKind.PAID: "stripe_clearing", GrantKind.PROMO: "promo_expense"}
+PRIORITIES = {GrantKind.PAID: 50, GrantKind.PROMO: 10}
+BREAKAGE = "breakage"
+LOW_PERCENTS = (20, 5)
+LOW_MAX = 20
+PRIORITY_MAX = 100
+OPEN_MAX = 1_000
+NOTE_CHARS_MAX = 500
+KEY = re.compile(r"[\x21-\x7e]{1,200}")
+EXPIRED_AT_ONCE = 100
+
+
+@dataclass(frozen=True)
+class NewGrant:
+    """A grant to be. `idempotency_key`: the caller's own name for it; `priority` None: that of its kind (the
+    lowest is spent first); `expires_ms` None: never."""
+
+    kind: GrantKind
+    amount_nano: int
+    idempotency_key: str
+    priority: int | None = None
+    expires_ms: int | None = None
+    author: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class WalletState:
+    """A prepaid tenant's money as of one state of its books, whose last line is `line_seq`.
+
+    `posted_nano`: what its requests cost since the wallet was opened. `limit_nano`: that, and what is left
+    of the grants that have not expired; so limit - posted can be spent. `next_expiry_ms`: when the limit
+    falls next."""
+
+    limit_nano: int
+    posted_nano: int
+    line_seq: int
+    next_expiry_ms: int | None
+
+
+async def wallet_state(db: Database, tenant_id: str, at_ms: int) -> WalletState | None:
+    """The tenant's money at a time (Unix ms, not in the past), all of one snapshot; None: it is postpaid."""
+    spendable = (
+        col(WalletGrant.tenant_id) == tenant_id,
+        col(WalletGrant.left_nano) > 0,
+        col(WalletGrant.expires_ms).is_(None) | (col(WalletGrant.expires_ms) > at_ms),
+    )
+    left = select(func.coalesce(func.sum(WalletGrant.left_nano), 0)).where(*spendable).scalar_subquery()
+    expiry = select(func.min(WalletGrant.expires_ms)).where(*spendable).scalar_subquery()
+    last = select(col(LedgerHead.line_seq)).where(col(LedgerHead.tenant_id) == tenant_id).scalar_subquery()
+    statement = select(col(Wallet.posted_nano), left, last, expiry).where(col(Wallet.tenant_id) == tenant_id)
+    async with db.engine.connect() as connection:
+        found = (await connection.execute(statement)).first()
+    if found is None:
+        return None
+    posted, left_nano, line_seq, next_expiry_ms = found
+    return WalletState(posted + int(left_nano), posted, line_seq or 0, next_expiry_ms)
+
+
+async def list_wallets(db: Database, at_ms: int) -> list[tuple[Tenant, WalletState]]:
+    """The prepaid tenants with their money, by name. For operators."""
+    statement = select(Tenant).join(Wallet, col(Wallet.tenant_id) == col(Tenant.tenant_id))
+    async with db.session() as session:
+        tenants = (await session.exec(statement.order_by(col(Tenant.name)))).all()
+    states = [(tenant, await wallet_state(db, tenant.tenant_id, at_ms)) for tenant in tenants]
+    return [(tenant, state) for tenant, state in states if state is not None]
+
+
+async def set_low_percents(db: Database, tenant_id: str, percents: Sequence[int]) -> bool:
+    """At which per cents of the last top-up the wallet alerts; False: there is no wallet."""
+    if len(percents) > LOW_MAX or not all(1 <= each <= 100 for each in percents):
+        raise bad_request(f"a wallet alerts at {LOW_MAX} per cents at most, each from 1 to 100")
+    async with db.transaction() as session:
+        wallet = await session.get(Wallet, tenant_id, with_for_update=True)
+        if wallet is None:
+            return False
+        before = wallet.model_dump()
+        wallet.low_percents = sorted(set(percents), reverse=True)
+        session.add(wallet)
+        await session.flush()
+        await record(session, tenant_id, "wallet.alert", tenant_id, before, wallet)
+    return True
+
+
+async def grant(db: Database, tenant_id: str, new: NewGrant) -> tuple[WalletGrant, bool]:
+    """Put money into a tenant's wallet, which the first grant opens; False: this grant was made before.
+
+    Raises Refused where it cannot be, or where its key was that of another grant."""
+    now = now_ms()
+    _check(new)
+    async with db.transaction() as session:
+        if await session.get(Tenant, tenant_id) is None:
+            raise bad_request("there is no such tenant")
+        head = (await lock_heads(session, [tenant_id]))[tenant_id]
+        known = await _with_key(session, tenant_id, new.idempotency_key)
+        if known is not None:
+            if _facts(known) != _wanted(new):
+                raise bad_request(f"the key {new.idempotency_key!r} was that of another grant")
+            return known, False
+        await _check_room(session, tenant_id, new, now)
+        row = await _add(session, head, new, now)
+        await record(session, tenant_id, "wallet.grant", row.id, None, row)
+    return row, True
+
+
+async def _add(session: AsyncSession, head: LedgerHead, new: NewGrant, now: int) -> WalletGrant:
+    row = WalletGrant(
+        tenant_id=head.tenant_id,
+        id=uuid7(now),
+        kind=new.kind.value,
+        priority=PRIORITIES[new.kind] if new.priority is None else new.priority,
+        amount_nano=new.amount_nano,
+        left_nano=new.amount_nano,
+        expires_ms=new.expires_ms,
+        idempotency_key=new.idempotency_key,
+        author=new.author,
+        note=new.note,
+        created_ms=now,
+    )
+    wallet = await session.get(Wallet, head.tenant_id) or Wallet(
+        tenant_id=head.tenant_id,
+        opened_line_seq=head.line_seq,
+        low_percents=list(LOW_PERCENTS),
+        created_ms=now,
+    )
+    if new.kind is GrantKind.PAID or not wallet.top_up_nano:
+        wallet.top_up_grant_id, wallet.top_up_nano = row.id, row.amount_nano
+    session.add(wallet)
+    await session.flush()
+    session.add(row)
+    await session.flush()
+    entries = [
+        (SOURCES[new.kind], new.amount_nano, "", ""),
+        (account_of(row.kind, row.id), -new.amount_nano, "", ""),
+    ]
+    posting = post(head, TxnKind.GRANT, f"grant:{new.idempotency_key}", [], entries, now)
+    await write(session, [posting], [])
+    return row
+
+
+async def expire(db: Database, tenant_id: str, at_ms: int) -> list[tuple[WalletGrant, int]]:
+    """Book what is unused of a tenant's grants whose time is over as breakage; these grants, and how much.
+
+    Again: nothing more is booked. At most EXPIRED_AT_ONCE grants."""
+    async with db.transaction() as session:
+        head = (await lock_heads(session, [tenant_id]))[tenant_id]
+        grants = await _expired(session, tenant_id, at_ms)
+        ended: list[tuple[WalletGrant, int]] = []
+        for row in grants:
+            unused = row.left_nano
+            entries = [(account_of(row.kind, row.id), unused, "", ""), (BREAKAGE, -unused, "", "")]
+            # What a correction gives back later expires in its turn: the seq makes the name its own.
+            name = f"expire:{row.id}:{head.txn_seq + 1}"
+            posting = post(head, TxnKind.EXPIRE, name, [], entries, at_ms)
+            row.left_nano = 0
+            session.add(row)
+            await session.flush()
+            await write(session, [posting], [])
+            head = posting.head
+            ended.append((row, unused))
+        if ended:
+            purses = await load_purses(session, [tenant_id], at_ms)
+            await tell(session, wallet_reached(purses[tenant_id]), at_ms)
+    return ended
+
+
+async def tenants_with_expired(db: Database, at_ms: int) -> Sequence[str]:
+    """Tenants with a grant whose time is over and whose rest is not booked. For the biller."""
+    statement = select(col(WalletGrant.tenant_id)).where(
+        col(WalletGrant.left_nano) > 0, col(WalletGrant.expires_ms) <= at_ms
+    )
+    async with db.engine.connect() as connection:
+        return sorted((await connection.execute(statement.distinct())).scalars())
+
+
+async def list_grants(db: Database, tenant_id: str) -> Sequence[WalletGrant]:
+    """All grants of a tenant, in the order in which they are spent; what is spent or expired last."""
+    statement = select(WalletGrant).where(col(WalletGrant.tenant_id) == tenant_id)
+    async with db.session() as session:
+        found = (await session.exec(statement)).all()
+    forever = 1 << 62
+    return sorted(
+        found,
+        key=lambda row: (
+            row.left_nano == 0,
+            row.priority,
+            row.expires_ms or forever,
+            row.created_ms,
+            row.id,
+        ),
+    )
+
+
+async def _with_key(session: AsyncSession, tenant_id: str, key: str) -> WalletGrant | None:
+    statement = select(WalletGrant).where(
+        col(WalletGrant.tenant_id) == tenant_id, col(WalletGrant.idempotency_key) == key
+    )
+    return (await session.exec(statement)).first()
+
+
+async def _expired(session: AsyncSession, tenant_id: str, at_ms: int) -> Sequence[WalletGrant]:
+    statement = (
+        select(WalletGrant)
+        .where(
+            col(WalletGrant.tenant_id) == tenant_id,
+            col(WalletGrant.left_nano) > 0,
+            col(WalletGrant.expires_ms) <= at_ms,
+        )
+        .order_by(col(WalletGrant.expires_ms), col(WalletGrant.id))
+        .limit(EXPIRED_AT_ONCE)
+    )
+    return (await session.exec(statement)).all()
+
+
+def _check(new: NewGrant) -> None:
+    if not 0 < new.amount_nano <= LIMIT_NANO_MAX:
+        raise bad_request("a grant is above 0 and at most 4,000,000 USD")
+    if new.priority is not None and not 0 <= new.priority <= PRIORITY_MAX:
+        raise bad_request(f"a priority is from 0 to {PRIORITY_MAX}; the lowest is spent first")
+    if not KEY.fullmatch(new.idempotency_key):
+        raise bad_request("an idempotency key has 1 to 200 visible ASCII characters")
+    if max(len(new.note), len(new.author)) > NOTE_CHARS_MAX:
+        raise bad_request(f"a note or an author has at most {NOTE_CHARS_MAX} characters")
+
+
+async def _check_room(session: AsyncSession, tenant_id: str, new: NewGrant, now: int) -> None:
+    """What may follow from a grant that is new."""
+    if new.expires_ms is not None and not now < new.expires_ms < LAST_MS:
+        raise bad_request("a grant expires in the future")
+    statement = select(func.count(), func.coalesce(func.sum(WalletGrant.left_nano), 0)).where(
+        col(WalletGrant.tenant_id) == tenant_id, col(WalletGrant.left_nano) > 0
+    )
+    number, left_nano = (await session.exec(statement)).one()
+    if number >= OPEN_MAX:
+        raise bad_request(f"{OPEN_MAX} grants are open already: let some be spent first")
+    wallet = await session.get(Wallet, tenant_id)
+    posted_nano = wallet.posted_nano if wallet else 0
+    if posted_nano + int(left_nano) + new.amount_nano > LIMIT_NANO_MAX:
+        raise bad_request("what a wallet has spent and has left is at most 4,000,000 USD")
+
+
+def _facts(row: WalletGrant) -> tuple[object, ...]:
+    return (row.kind, row.amount_nano, row.priority, row.expires_ms)
+
+
+def _wanted(new: NewGrant) -> tuple[object, ...]:
+    priority = PRIORITIES[new.kind] if new.priority is None else new.priority
+    return (new.kind.value, new.amount_nano, priority, new.expires_ms)

@@ -1,0 +1,50 @@
+"""Books the rest of grants whose time is over, and tells the gateways. Any number of processes may watch."""
+
+import asyncio
+
+from redis.exceptions import RedisError
+from sqlalchemy.exc import DBAPIError
+
+from billing.quotas.limit_push import push_limits
+from billing.quotas.limit_rows import announce
+from billing.wallets.wallets import expire, tenants_with_expired
+from core.clock import now_ms
+from core.database import Database
+from core.redis import Client
+from core.telemetry import logger, named
+
+log = logger(__name__)
+
+LOOK_SECONDS = 2.0
+
+
+async def tell_gateways(db: Database, redis: Client, tenant_id: str) -> None:
+    """After a wallet was changed: gateways read its limit anew, and answers that run get it."""
+    await push_limits(db, redis, tenant_id)
+    await announce(redis, tenant_id)
+
+
+async def expire_all(db: Database, redis: Client, at_ms: int) -> int:
+    """Book what is unused of all grants whose time is over at `at_ms`; how many grants there were."""
+    ended = 0
+    for tenant_id in await tenants_with_expired(db, at_ms):
+        grants = await expire(db, tenant_id, at_ms)
+        await tell_gateways(db, redis, tenant_id)
+        for row, unused_nano in grants:
+            log.info("grant expired", tenant=tenant_id, grant=row.id, unused_nano=unused_nano)
+        ended += len(grants)
+    return ended
+
+
+async def watch_wallets(db: Database, redis: Client, stop: asyncio.Event) -> None:
+    """Look every LOOK_SECONDS until `stop` is set."""
+    while not stop.is_set():
+        try:
+            await expire_all(db, redis, now_ms())
+        except (RedisError, DBAPIError, OSError) as error:
+            log.warning("wallets not looked at", error=named(error))
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                await stop.wait()
+        except TimeoutError:
+            pass
