@@ -74,3 +74,27 @@ class Script:
             return await call.evalsha(self.sha, len(keys), *keys, *arguments)
         except NoScriptError:
             return await call.eval(self.source, len(keys), *keys, *arguments)
+
+    async def many(
+        self, client: Client, calls: Sequence[tuple[Sequence[str], Sequence[Argument]]]
+    ) -> list[Any]:
+        """The replies to several calls, (keys, arguments) each, in one round trip; an error stands in the
+        place of its reply. On a cluster one after the other."""
+        if isinstance(client, RedisCluster):
+            return [await self._reply_or_error(client, *call) for call in calls]
+        pipeline: Any = client.pipeline(transaction=False)
+        for keys, arguments in calls:
+            pipeline.evalsha(self.sha, len(keys), *keys, *arguments)
+        replies = await pipeline.execute(raise_on_error=False)
+        return [
+            await self._reply_or_error(client, *call) if isinstance(reply, NoScriptError) else reply
+            for reply, call in zip(replies, calls, strict=True)
+        ]
+
+    async def _reply_or_error(
+        self, client: Client, keys: Sequence[str], arguments: Sequence[Argument]
+    ) -> Any:
+        try:
+            return await self(client, keys, arguments)
+        except ResponseError as error:
+            return error

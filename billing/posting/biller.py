@@ -28,7 +28,6 @@ from billing.posting.ended import CLAIM_IDLE_MS, Delivery, EndedStream
 from billing.quotas.quota import Quota
 from billing.reconciliation import board as reconciliation
 from billing.tables import UsageRow
-from billing.usage import UsageEvent
 from billing.wallets.watch import watch_wallets
 from core.clock import now_ms
 from core.database import Database, insert_ignore, require_schema
@@ -118,21 +117,20 @@ class Biller:
         reached(Point.BILLER_AFTER_READ)
         for batch, posted in await post_in_parts(self._db, stream.pool, [each.data for each in deliveries]):
             reached(Point.BILLER_AFTER_COMMIT)
-            for event in batch.settlements:
-                await self._settle(event, batch.line_seqs.get((event.tenant, event.request)))
+            await self._settle(batch)
             _report(stream.pool, batch, posted)
         reached(Point.BILLER_AFTER_SETTLE)
         await stream.acknowledge(deliveries)
         reached(Point.BILLER_AFTER_ACKNOWLEDGE)
 
-    async def _settle(self, event: UsageEvent, line_seq: int | None) -> None:
+    async def _settle(self, batch: Batch) -> None:
         """A slot whose keys are broken holds up nobody: reconciliation shows what it lacks."""
-        try:
-            await self._quota.settle(event, line_seq)
-        except (ResponseError, ValueError) as error:
-            if isinstance(error, ResponseError) and is_unwell(error):
-                raise
-            log.error("not settled", tenant=event.tenant, request=event.request, error=named(error))
+        ended = [(event, batch.line_seqs.get((event.tenant, event.request))) for event in batch.settlements]
+        for (event, _), outcome in zip(ended, await self._quota.settle_all(ended), strict=True):
+            if isinstance(outcome, ResponseError) and is_unwell(outcome):
+                raise outcome
+            if isinstance(outcome, Exception):
+                log.error("not settled", tenant=event.tenant, request=event.request, error=named(outcome))
 
 
 async def post_in_parts(

@@ -43,7 +43,7 @@ from billing.usage import PinnedPrices, UsageEvent
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refusal
-from core.redis import Client, Script
+from core.redis import Argument, Client, Script
 from core.settings import Settings
 from core.telemetry import Seldom, logger
 
@@ -180,16 +180,27 @@ class Quota:
 
         `line_seq`: the last of its lines in the books, where it is in them; 0: it is decided that it will not
         be. Raises ValueError for amounts that nothing can have used."""
-        tokens_in = event.input_uncached + event.input_cached
-        tokens_out = event.output_text + event.output_reasoning
-        if not all(0 <= amount < AMOUNT_MAX for amount in (event.cost_nano, tokens_in, tokens_out)):
-            raise ValueError("an amount is out of range")
-        tenant, owner = event.tenant, event.owner
-        keys = [_rq(tenant, event.request), posted_key(tenant), _tag(tenant) + "windows"]
-        seq = "" if line_seq is None else line_seq
-        facts = [quote(id, safe="") for id in (owner.project, owner.key, owner.user, event.model)]
-        amounts = (event.cost_nano, tokens_in, tokens_out, SETTLED_KEEP_MS, now_ms)
-        reply = await _SETTLE(self._redis, keys, [event.request, *amounts, seq, event.accepted_ms, *facts])
+        (outcome,) = await self.settle_all([(event, line_seq)], now_ms)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async def settle_all(
+        self, ended: Sequence[tuple[UsageEvent, int | None]], now_ms: int = 0
+    ) -> list[Settled | Exception]:
+        """`settle` for many in one round trip; what it would raise stands in the place of an answer."""
+        calls = [_settlement(event, line_seq, now_ms) for event, line_seq in ended]
+        replies = iter(
+            await _SETTLE.many(self._redis, [call for call in calls if not isinstance(call, ValueError)])
+        )
+        return [
+            call if isinstance(call, ValueError) else await self._settled(event.tenant, next(replies))
+            for (event, _), call in zip(ended, calls, strict=True)
+        ]
+
+    async def _settled(self, tenant: str, reply: Any) -> Settled | Exception:
+        if isinstance(reply, Exception):
+            return reply
         if reply == b"recount":
             # Whether its line was counted already nobody can tell any more: the books can.
             if self._db is not None:
@@ -277,6 +288,22 @@ class Quota:
         """How many requests of the tenant are admitted and not settled."""
         client: Any = self._redis
         return int(await client.zcard(_open(tenant)))
+
+
+def _settlement(
+    event: UsageEvent, line_seq: int | None, now_ms: int
+) -> tuple[Sequence[str], Sequence[Argument]] | ValueError:
+    """Keys and arguments of a settlement, or what is wrong with the event."""
+    tokens_in = event.input_uncached + event.input_cached
+    tokens_out = event.output_text + event.output_reasoning
+    if not all(0 <= amount < AMOUNT_MAX for amount in (event.cost_nano, tokens_in, tokens_out)):
+        return ValueError("an amount is out of range")
+    tenant, owner = event.tenant, event.owner
+    keys = [_rq(tenant, event.request), posted_key(tenant), _tag(tenant) + "windows"]
+    seq = "" if line_seq is None else line_seq
+    facts = [quote(id, safe="") for id in (owner.project, owner.key, owner.user, event.model)]
+    amounts = (event.cost_nano, tokens_in, tokens_out, SETTLED_KEEP_MS, now_ms)
+    return keys, [event.request, *amounts, seq, event.accepted_ms, *facts]
 
 
 def posted_key(tenant: str) -> str:
