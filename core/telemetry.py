@@ -20,6 +20,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Tracer
 from prometheus_client import generate_latest
 from redis.exceptions import ResponseError
+from sqlalchemy.exc import DBAPIError
 from structlog.typing import FilteringBoundLogger, Processor
 
 from core.settings import Settings
@@ -80,8 +81,10 @@ def logger(name: str) -> FilteringBoundLogger:
 
 
 def named(error: Exception) -> str:
-    """An error in a log line: a server's own first words, else its type."""
+    """An error in a log line: a server's own first words, without what it was asked, else its type."""
     words = str(error) if isinstance(error, ResponseError) else ""
+    if isinstance(error, DBAPIError):
+        words = str(error.orig).partition("\n")[0]  # what follows may quote a row
     return words[:ERROR_CHARACTERS_MAX] or type(error).__name__
 
 

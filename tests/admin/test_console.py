@@ -45,7 +45,8 @@ async def test_the_books_are_compared_for_operators_only(client: httpx.AsyncClie
     found = (await client.get("/api/reconciliation")).json()
     assert found["checks"]["R7"] == "hash chains"
     assert [(each["check"], each["subject"], each["state"]) for each in found["compared"]] == [
-        ("R7", "audit", "equal")
+        ("R7", "audit", "equal"),
+        ("R6", "default", "equal"),
     ]
     assert (await client.get("/api/reconciliation")).json() == found
 
