@@ -22,6 +22,7 @@ from billing.api import (
 )
 from core.clock import now_ms
 from core.errors import Refused
+from core.tasks import Group
 from core.telemetry import logger
 from server import instruments
 from server.edge import Edge
@@ -215,7 +216,7 @@ class Door:
     async def run(self) -> None:
         """Keep the records and places of open sessions, and obey the platform's news, for ever."""
         settings = self.edge.settings
-        async with asyncio.TaskGroup() as group:
+        async with Group() as group:
             group.create_task(self._every(KEEP_SECONDS, self._keep_sessions))
             group.create_task(self._every(settings.connection_lease_seconds / 3, self._places.keep))
             group.create_task(self._every(settings.key_check_seconds, self._check_keys))

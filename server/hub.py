@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from redis.exceptions import RedisError
 
 from core.pools import announce_pool, known_pools
+from core.tasks import Group
 from core.telemetry import logger
 from engine.api import Entry, EntryKind, Hint, Hints, ReaderState, Status
 from server.edge import Edge
@@ -117,7 +118,7 @@ class Hub:
     async def run(self) -> None:
         """Take hints, poll, and keep the gateway's leases, for ever."""
         try:
-            async with asyncio.TaskGroup() as group:
+            async with Group() as group:
                 group.create_task(self._listen())
                 group.create_task(self._every(self._edge.settings.poll_interval_seconds, self._poll))
                 group.create_task(self._every(RENEW_SECONDS, self._renew))

@@ -5,6 +5,7 @@ import asyncio
 from redis.exceptions import RedisError
 
 from core.pools import known_pools
+from core.tasks import Group
 from core.telemetry import logger
 from engine.api import Reaper
 from server.edge import Edge
@@ -24,7 +25,7 @@ class Pools:
     async def run(self) -> None:
         """Record ended answers and reap, in all pools, for ever."""
         served = set[str]()
-        async with asyncio.TaskGroup() as group:
+        async with Group() as group:
             while True:
                 for pool in sorted({*self._edge.queues, *await self._known()} - served):
                     served.add(pool)

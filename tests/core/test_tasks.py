@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from core.tasks import CANCEL_AGAIN_SECONDS, end_tasks
+from core.tasks import CANCEL_AGAIN_SECONDS, Group, end_tasks
 
 
 async def _slow_to_end() -> None:
@@ -45,3 +45,53 @@ async def test_a_cancellation_is_not_lost():
     with pytest.raises(asyncio.CancelledError):
         await ending
     assert child.done()
+
+
+async def test_a_group_ends_a_task_that_lost_its_cancellation():
+    """As a call to Redis does that is cancelled in the moment when it is done."""
+    lost: list[bool] = []
+
+    async def loses_one() -> None:
+        while True:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                if lost:
+                    raise
+                lost.append(True)
+
+    async def parent() -> None:
+        async with Group() as group:
+            group.create_task(loses_one())
+
+    outer = asyncio.create_task(parent())
+    await asyncio.sleep(0.01)
+    outer.cancel()
+    async with asyncio.timeout(10):
+        with pytest.raises(asyncio.CancelledError):
+            await outer
+    assert lost
+
+
+async def test_a_group_whose_task_fails_ends_the_others():
+    """Also one that loses its cancellation; the error is the group's."""
+    ended: list[int] = []
+
+    async def stubborn() -> None:
+        for _ in range(3):
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(60)
+            ended.append(1)
+
+    async def fails() -> None:
+        await asyncio.sleep(0.01)
+        raise ValueError("broken")
+
+    async def parent() -> None:
+        async with asyncio.timeout(10), Group() as group:
+            group.create_task(stubborn())
+            group.create_task(fails())
+
+    with pytest.raises(ExceptionGroup):
+        await parent()
+    assert len(ended) == 3
