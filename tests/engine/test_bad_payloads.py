@@ -236,7 +236,7 @@ async def test_absurd_prompts_end_in_time(crew: Crew, ids: list[int]):
 def test_what_nobody_can_price_is_held():
     """Neither input nor admission is known and something was used: the biller holds it and bills no 0."""
     batch = assess("default", [usage.encode(_unpriced(7)), usage.encode(_unpriced(0, "r2"))], 1)
-    assert [held.detail for held in batch.held] == ["nobody knows its prices"]
+    assert [held.detail for held in batch.held] == ["nobody knows the prices of smollm2"]
     assert [each.row.request_id for each in batch.good] == ["r2"]
 
 

@@ -137,6 +137,7 @@ async def endings(p: Pool, tenant: str, id: str) -> None:
     end = end_entry(view.head + 1, 2)
     assert await p.queue.finish(tenant, id, view.head, [end], usage_event(tenant, id))
     assert await p.queue.expire_log(tenant, id, 600)
+    assert await p.queue.bury(tenant, [id, "never came"]) == ["never came"]
     claim = await p.running("w2")
     last = append_to(claim, ids=(1,), entries=[end_entry(3, 1)], end=usage_event(claim.tenant, claim.id))
     assert (await p.queue.append("w2", [last]))[0].code is AppendCode.ENDED
