@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+HOUR_MS = 3_600_000
 FIRST_MS = 0
 LAST_MS = 253_370_764_800_000  # 9999-01-01: local dates beyond have no next one
 

@@ -6,7 +6,7 @@ Knows no table. The tables of every package are migrated by the one linear histo
 import asyncio
 import os
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,6 +82,24 @@ class Database:
         await self.engine.dispose()
 
 
+def insert_of(dialect: str, table: Any) -> Any:
+    """An INSERT in the database's own dialect, which knows what to do where a key exists already."""
+    return (sqlite if dialect == "sqlite" else postgresql).insert(table)
+
+
+async def upsert(session: AsyncSession, rows: Sequence[Mapping[str, Any]], of: type[SQLModel]) -> None:
+    """Insert rows of one table, or set the values of those whose primary key is there. All name the same
+    columns; the caller orders them, so that writers never wait for one another in a circle."""
+    if not rows:
+        return
+    connection = await session.connection()
+    table = _table(of)
+    statement = insert_of(connection.dialect.name, table)
+    keys = [column.name for column in table.primary_key.columns]
+    values = {name: statement.excluded[name] for name in rows[0] if name not in keys}
+    await connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=values), list(rows))
+
+
 async def insert_ignore(
     session: AsyncSession,
     rows: Sequence[SQLModel] | Sequence[msgspec.Struct],
@@ -95,7 +113,7 @@ async def insert_ignore(
         return []
     table = _table(of or rows[0])
     dialect = session.get_bind().dialect.name
-    statement: Any = (sqlite if dialect == "sqlite" else postgresql).insert(table).on_conflict_do_nothing()
+    statement = insert_of(dialect, table).on_conflict_do_nothing()
     connection = await session.connection()
     reply = await connection.execute(
         statement.returning(*table.primary_key.columns), [_facts(row) for row in rows]

@@ -79,8 +79,8 @@ class Script:
         self, client: Client, calls: Sequence[tuple[Sequence[str], Sequence[Argument]]]
     ) -> list[Any]:
         """The replies to several calls, (keys, arguments) each, in one round trip; an error stands in the
-        place of its reply. On a cluster one after the other."""
-        if isinstance(client, RedisCluster):
+        place of its reply. On a cluster, or for one call, without a pipeline."""
+        if isinstance(client, RedisCluster) or len(calls) == 1:
             return [await self._reply_or_error(client, *call) for call in calls]
         pipeline: Any = client.pipeline(transaction=False)
         for keys, arguments in calls:

@@ -14,10 +14,10 @@ from typing import Any
 from sqlalchemy import select
 from sqlmodel import col, func
 
-from billing.books.ledger import HOUR_MS, LineKind
+from billing.books.ledger import LineKind
 from billing.books.ledger_tables import CostCenter, UsageLine
 from billing.money import to_text
-from billing.periods import Window
+from billing.periods import HOUR_MS, Window
 from billing.prices.price_tables import Charge as OtherCharge
 from billing.prices.rating import Meter
 from billing.tables import Project, Tenant, UsageRow

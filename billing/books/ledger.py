@@ -15,12 +15,12 @@ import msgspec
 
 from billing.books.ledger_rows import EntryRow, LineRow, RequestRow, RollupRow, TxnRow
 from billing.books.ledger_tables import LedgerEntry, LedgerHead, LedgerTxn, UsageLine
+from billing.periods import HOUR_MS
 from billing.prices.price_tables import Charge
 from billing.prices.rating import Line, Meter
 from billing.tables import UsageRow
 from billing.wallets.purse import Purse
 
-HOUR_MS = 3_600_000
 RECEIVABLE = "receivable"
 REVENUE = "revenue:"
 

@@ -13,9 +13,9 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import select
 from sqlmodel import col, func
 
-from billing.books.ledger import HOUR_MS, MEASURES
+from billing.books.ledger import MEASURES
 from billing.books.ledger_tables import RollupHour, UsageLine
-from billing.periods import Period, Window, window_at
+from billing.periods import HOUR_MS, Period, Window, window_at
 from billing.prices.price_tables import Charge
 from billing.tables import UsageRow
 from core.database import Database

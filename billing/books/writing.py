@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -28,7 +27,7 @@ from billing.books.ledger_tables import (
 )
 from billing.prices.rating import Line
 from billing.wallets.purse_rows import load_purses, save_purses
-from core.database import insert_ignore, insert_rows
+from core.database import insert_ignore, insert_of, insert_rows
 
 ROLLUP_KEYS = ("tenant_id", "hour_ms", "project_id", "cost_center_id", "user_id", "key_id", "model", "pool")
 
@@ -98,9 +97,8 @@ async def add_rollups(session: AsyncSession, deltas: Sequence[RollupRow]) -> Non
     if not deltas:
         return
     connection = await session.connection()
-    insert: Any = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
     table: Any = getattr(RollupHour, "__table__")  # noqa: B009  (SQLModel does not type it)
-    statement = insert(table)
+    statement = insert_of(connection.dialect.name, table)
     sums = [column.name for column in table.columns if column.name not in ROLLUP_KEYS]
     statement = statement.on_conflict_do_update(
         index_elements=list(ROLLUP_KEYS),

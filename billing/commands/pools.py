@@ -8,7 +8,7 @@ import click
 from billing.commands.months import month_window
 from billing.commands.running import iso_time, json_option, run_on_database, show, show_table, tenant_named
 from billing.money import from_text, to_display
-from billing.periods import Window
+from billing.periods import HOUR_MS, Window
 from billing.pools.commitments import (
     PAYMENTS,
     GpuTerms,
@@ -17,7 +17,6 @@ from billing.pools.commitments import (
     gpu_costs,
     set_gpu_cost,
 )
-from billing.pools.hours import HOUR_MS
 from billing.pools.owners import assign_pool, owners_of, release_pool
 from billing.pools.reports import PoolUse, pool_usage, whole_hours
 from billing.pools.tables import Commitment, GpuCost

@@ -9,7 +9,8 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.books.ledger import RECEIVABLE, TxnKind, post
 from billing.books.ledger_tables import LedgerHead
 from billing.books.writing import lock_heads, write
-from billing.pools.hours import GPUS_MAX, HOUR_MS
+from billing.periods import HOUR_MS
+from billing.pools.hours import GPUS_MAX
 from billing.pools.posting import DEFERRED
 from billing.pools.tables import Commitment, GpuCost
 from billing.prices.commitments import total_nano

@@ -7,7 +7,8 @@ whoever reads it twice, changes nothing (engine/lua/ready.lua). An interval lies
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-HOUR_MS = 3_600_000
+from billing.periods import HOUR_MS
+
 READY_GAP_MS_MAX = 60_000  # between two heartbeats; a longer one is no ready time
 READY_INTERVALS_MAX = 100_000  # of a pool in Redis: some years of hours that no biller took
 GPUS_MAX = 1_024

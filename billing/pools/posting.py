@@ -17,7 +17,8 @@ from billing.books.ledger import CostCenterOf, LineKind, TxnKind, entries_of, po
 from billing.books.ledger_rows import LineRow
 from billing.books.ledger_tables import LedgerHead, UsageLine
 from billing.books.writing import cost_centers_of, lock_heads, write
-from billing.pools.hours import HOUR_MS, PoolHour, hours_of
+from billing.periods import HOUR_MS
+from billing.pools.hours import PoolHour, hours_of
 from billing.pools.owners import owners_of
 from billing.pools.store import interval_of
 from billing.pools.tables import Commitment, PoolInterval

@@ -14,9 +14,9 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.books.ledger_tables import RollupHour, UsageLine
 from billing.money import round_half_even
-from billing.periods import Window
+from billing.periods import HOUR_MS, Window
 from billing.pools.commitments import cost_at, gpu_costs
-from billing.pools.hours import HOUR_MS, Interval, PoolHour, hours_of
+from billing.pools.hours import Interval, PoolHour, hours_of
 from billing.pools.owners import owners_of
 from billing.pools.store import interval_of
 from billing.pools.tables import GpuCost, PoolInterval

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from billing.money import UNITS, round_half_even
-from billing.pools.hours import HOUR_MS, PoolHour
+from billing.periods import HOUR_MS
+from billing.pools.hours import PoolHour
 from billing.pools.tables import Commitment
 from billing.prices.price_tables import GpuPrice
 from billing.prices.price_tiers import HOUR_SECONDS, gpu_second_nano

@@ -11,9 +11,9 @@ from sqlalchemy import literal, select
 from sqlmodel import col, func
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.books.ledger import HOUR_MS, LineKind
+from billing.books.ledger import LineKind
 from billing.books.ledger_tables import UsageLine
-from billing.periods import Window
+from billing.periods import HOUR_MS, Window
 from billing.prices.price_tables import Charge, PeriodClose
 from billing.prices.rating import Meter
 from billing.prices.true_up import Key, Sums

@@ -5,20 +5,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import col, select
 
-from billing.periods import Window
+from billing.periods import HOUR_MS, Window
 from billing.pools.reports import pool_seconds
 from billing.pools.tables import PoolInterval
 from billing.reconciliation.compared import Check, Compared
 from billing.reconciliation.tables import EngineHour
 from billing.tables import PLATFORM
 from billing.usage import EngineCounts, engine_hours
-from core.database import Database
+from core.database import Database, upsert
 from core.redis import Client
 
-HOUR_MS = 3_600_000
 KEPT_MS = 2 * HOUR_MS  # in Redis; a worker writes the hour that is and the one before
 LOOKED_AT_MS = 24 * HOUR_MS
 BOOKED_AFTER_MS = 5 * 60_000
@@ -32,23 +30,13 @@ async def store_engine_hours(db: Database, redis: Client, pool: str, now_ms: int
     fields: dict[bytes, bytes] = await client.hgetall(key)
     rows = [row for name, value in fields.items() if (row := _row(pool, name.decode(), value, now_ms))]
     if rows:
-        await _upsert(db, rows)
+        ordered = sorted(rows, key=lambda row: (row["worker"], row["hour_ms"]))
+        async with db.transaction() as session:
+            await upsert(session, ordered, EngineHour)
     old = [f"{row['worker']}:{row['hour_ms']}" for row in rows if row["hour_ms"] < now_ms - KEPT_MS]
     if old:
         await client.hdel(key, *old)
     return len(rows)
-
-
-async def _upsert(db: Database, rows: Sequence[dict[str, Any]]) -> None:
-    insert: Any = sqlite.insert if db.dialect == "sqlite" else postgresql.insert
-    statement = insert(EngineHour)
-    statement = statement.on_conflict_do_update(
-        index_elements=["tenant_id", "pool", "worker", "hour_ms"],
-        set_={name: statement.excluded[name] for name in (*COUNTS, "updated_ms")},
-    )
-    async with db.transaction() as session:
-        ordered = sorted(rows, key=lambda row: (row["worker"], row["hour_ms"]))
-        await (await session.connection()).execute(statement, ordered)
 
 
 def _row(pool: str, field: str, value: bytes, now_ms: int) -> dict[str, Any] | None:

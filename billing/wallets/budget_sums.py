@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import delete
 from sqlalchemy import select as select_columns
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlmodel import SQLModel, col, func, select
+from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.books.ledger import BilledRequest, Posting
@@ -21,6 +20,7 @@ from billing.periods import FIRST_MS, LAST_MS, Period, Window, window_at, zone_n
 from billing.quotas.limit_tables import Budget
 from billing.tables import Tenant, UsageRow
 from billing.wallets.tables import BudgetSpent, BudgetWatermark
+from core.database import upsert
 
 TENANT = "tenant"
 SCOPES: Mapping[str, Any] = {
@@ -152,9 +152,9 @@ async def add_to_sums(
         for tenant in tenants
         for key, nano in sorted(sums[tenant].items())
     ]
-    await _put(session, BudgetSpent, rows)
+    await upsert(session, rows, BudgetSpent)
     ends = [{"tenant_id": tenant, "line_seq": last[tenant]} for tenant in tenants]
-    await _put(session, BudgetWatermark, ends)
+    await upsert(session, ends, BudgetWatermark)
     return sums
 
 
@@ -265,16 +265,3 @@ async def _read(session: AsyncSession, wanted: Mapping[str, Iterable[Sum]]) -> S
         if row[:6] in by_row:
             sums.setdefault(row[0], {})[by_row[row[:6]]] = row[6]
     return sums
-
-
-async def _put(session: AsyncSession, of: type[SQLModel], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert rows, or set the values of those that are there."""
-    if not rows:
-        return
-    connection = await session.connection()
-    insert: Any = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    table: Any = getattr(of, "__table__")  # noqa: B009  (SQLModel does not type it)
-    statement = insert(table)
-    keys = [column.name for column in table.primary_key.columns]
-    values = {name: statement.excluded[name] for name in rows[0] if name not in keys}
-    await connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=values), list(rows))
