@@ -34,6 +34,7 @@ class Group(asyncio.TaskGroup):
     def __init__(self) -> None:
         super().__init__()
         self._running = set[asyncio.Task[Any]]()
+        self._failed = False
 
     def create_task(
         self, coro: Generator[Any, None, T] | Coroutine[Any, Any, T], **facts: Any
@@ -41,19 +42,27 @@ class Group(asyncio.TaskGroup):
         """As asyncio.TaskGroup has it."""
         task = super().create_task(coro, **facts)
         self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        task.add_done_callback(self._has_ended)
         return task
 
     async def __aexit__(self, *raised: Any) -> None:
-        again = asyncio.create_task(self._cancel_again())
+        self._failed = self._failed or raised[0] is not None
+        again = asyncio.create_task(self._cancel_again(asyncio.current_task()))
         try:
             await super().__aexit__(*raised)
         finally:
             again.cancel()
 
-    async def _cancel_again(self) -> None:
+    def _has_ended(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._failed = True
+
+    async def _cancel_again(self, parent: asyncio.Task[Any] | None) -> None:
         while True:
             await asyncio.sleep(CANCEL_AGAIN_SECONDS)
-            for task in list(self._running):
-                if task.cancelling():
+            # Never by what `task.cancelling()` says: a task whose own timeout runs out counts as cancelled for
+            # a moment, and cancelled once more in it, it would end.
+            if self._failed or (parent is not None and parent.cancelling()):
+                for task in list(self._running):
                     task.cancel()

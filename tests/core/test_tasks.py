@@ -5,6 +5,7 @@ import contextlib
 
 import pytest
 
+from core import tasks
 from core.tasks import CANCEL_AGAIN_SECONDS, Group, end_tasks
 
 
@@ -95,3 +96,21 @@ async def test_a_group_whose_task_fails_ends_the_others():
     with pytest.raises(ExceptionGroup):
         await parent()
     assert len(ended) == 3
+
+
+async def test_a_group_leaves_its_tasks_timeouts_alone(monkeypatch: pytest.MonkeyPatch):
+    """A timeout cancels its task for a moment: who cancels it once more in it ends a task that nobody ended."""
+    monkeypatch.setattr(tasks, "CANCEL_AGAIN_SECONDS", 0)
+    waits = 0
+
+    async def waits_in_vain() -> None:
+        nonlocal waits
+        while waits < 20:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.001):
+                    await asyncio.sleep(60)
+            waits += 1
+
+    async with Group() as group:
+        group.create_task(waits_in_vain())
+    assert waits == 20
