@@ -15,10 +15,10 @@ from redis.exceptions import (
 )
 
 from core.errors import StartupError
+from core.multiplexed import Argument, MultiplexedConnection
 from core.settings import Settings
 
 Client = Redis | RedisCluster
-Argument = str | bytes | int | float
 
 CLUSTER_SCHEME = "redis+cluster://"
 CONNECTIONS_MAX = 64
@@ -41,9 +41,22 @@ def connect_url(url: str) -> Client:
         pool = BlockingConnectionPool.from_url(
             url, max_connections=CONNECTIONS_MAX, timeout=CONNECTION_SECONDS_MAX, decode_responses=False
         )
-        return Redis.from_pool(pool)
+        return MultiplexedRedis.from_pool(pool)
     except ValueError as error:
         raise StartupError(f"PARLEY_REDIS_URL is not a Redis URL: {error}") from error
+
+
+class MultiplexedRedis(Redis):
+    """Beside the pool one connection that all its scripts share. Every other command goes over the pool."""
+
+    def __init__(self, *arguments: Any, **facts: Any) -> None:
+        super().__init__(*arguments, **facts)
+        self.multiplexed = MultiplexedConnection(self.connection_pool)
+
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:
+        """As redis-py has it."""
+        await self.multiplexed.aclose()
+        await super().aclose(close_connection_pool)
 
 
 # What the whole server answers while it cannot write, is busy or has no master (the error's first word).
@@ -70,22 +83,21 @@ class Script:
     async def __call__(self, client: Client, keys: Sequence[str], arguments: Sequence[Argument] = ()) -> Any:
         """The script's reply. `keys` share one hash tag."""
         call: Any = client  # redis-py types the reply as a union of its sync and async forms
+        run = client.multiplexed.call if isinstance(client, MultiplexedRedis) else call.execute_command
         try:
-            return await call.evalsha(self.sha, len(keys), *keys, *arguments)
+            return await run("EVALSHA", self.sha, len(keys), *keys, *arguments)
         except NoScriptError:
-            return await call.eval(self.source, len(keys), *keys, *arguments)
+            return await run("EVAL", self.source, len(keys), *keys, *arguments)
 
     async def many(
         self, client: Client, calls: Sequence[tuple[Sequence[str], Sequence[Argument]]]
     ) -> list[Any]:
         """The replies to several calls, (keys, arguments) each, in one round trip; an error stands in the
-        place of its reply. On a cluster, or for one call, without a pipeline."""
-        if isinstance(client, RedisCluster) or len(calls) == 1:
+        place of its reply. On a cluster one after the other."""
+        if not isinstance(client, MultiplexedRedis):
             return [await self._reply_or_error(client, *call) for call in calls]
-        pipeline: Any = client.pipeline(transaction=False)
-        for keys, arguments in calls:
-            pipeline.evalsha(self.sha, len(keys), *keys, *arguments)
-        replies = await pipeline.execute(raise_on_error=False)
+        commands = [("EVALSHA", self.sha, len(keys), *keys, *arguments) for keys, arguments in calls]
+        replies = await client.multiplexed.calls(commands)
         return [
             await self._reply_or_error(client, *call) if isinstance(reply, NoScriptError) else reply
             for reply, call in zip(replies, calls, strict=True)

@@ -61,8 +61,8 @@ class Group(asyncio.TaskGroup):
     async def _cancel_again(self, parent: asyncio.Task[Any] | None) -> None:
         while True:
             await asyncio.sleep(CANCEL_AGAIN_SECONDS)
-            # Never by what `task.cancelling()` says: a task whose own timeout runs out counts as cancelled for
-            # a moment, and cancelled once more in it, it would end.
+            # Never by what `task.cancelling()` says: a task whose own timeout runs out counts as cancelled
+            # for a moment, and cancelled once more in it, it would end.
             if self._failed or (parent is not None and parent.cancelling()):
                 for task in list(self._running):
                     task.cancel()

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
-from redis.asyncio import Redis
 
 from billing.quotas.limits import Dimension, Scope, UnitLimit
+from core.redis import MultiplexedRedis
 from tests.billing.limited import a_rate, places
 from tests.billing.slot_machine import HOUR_MS, Slot
 from tests.helpers.home import settings_in
@@ -24,7 +24,7 @@ WAITS_MS = (1, 100, 1_000, 1_999, 60_000, HOUR_MS)
 def slot(redis_url: str, home: Path) -> Generator[type[Slot]]:
     """The machine, with its own loop and the run's Valkey."""
     loop = asyncio.new_event_loop()
-    Slot.loop, Slot.redis = loop, Redis.from_url(redis_url)
+    Slot.loop, Slot.redis = loop, MultiplexedRedis.from_url(redis_url)
     Slot.config = settings_in(home, redis_url=redis_url)
     yield Slot
     loop.run_until_complete(Slot.redis.aclose())

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from redis.asyncio import Redis
 
+from core.redis import MultiplexedRedis
 from tests.conformance.cases import Case, cases_in
 from tests.conformance.ledger import BrokenPromise
 from tests.conformance.runner import play
@@ -67,7 +67,7 @@ async def players(
     request: pytest.FixtureRequest, redis_url: str, sqlite_template: Path
 ) -> AsyncGenerator[Players]:
     """Those who play the cases that this run has chosen."""
-    redis = Redis.from_url(redis_url)
+    redis = MultiplexedRedis.from_url(redis_url)
     await redis.flushall()
     chosen = {item.name for item in request.session.items}
     waiting = [case for case in CASES if case.lane and any(f"[{case.id}]" in name for name in chosen)]

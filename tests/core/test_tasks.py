@@ -99,7 +99,7 @@ async def test_a_group_whose_task_fails_ends_the_others():
 
 
 async def test_a_group_leaves_its_tasks_timeouts_alone(monkeypatch: pytest.MonkeyPatch):
-    """A timeout cancels its task for a moment: who cancels it once more in it ends a task that nobody ended."""
+    """A timeout cancels its task for a moment: cancelled once more in it, the task would end."""
     monkeypatch.setattr(tasks, "CANCEL_AGAIN_SECONDS", 0)
     waits = 0
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import time
 from typing import Any
 
 import msgspec
@@ -340,25 +339,16 @@ async def test_a_log_entry_takes_about_thirty_bytes(
     assert used / 1002 < 45
 
 
-async def test_a_flush_of_32_requests_costs_less_than_a_millisecond(
-    redis: redis.asyncio.Redis, capsys: pytest.CaptureFixture[str]
-):
-    """The median round trip of one append for 32 requests, each with a token and its text, and one hint."""
+async def test_a_flush_of_32_requests_is_one_call(redis: redis.asyncio.Redis):
+    """32 requests, each with a token and its text, cost Redis one script, whatever their number."""
     p = pool(redis)
     claims = [await p.running(gateway="g1") for _ in range(32)]
-    took: list[float] = []
-    for at in range(200):
-        entries = [[text(c.o + 1 + at, " word", 5 * at, at + 1)] for c in claims]
-        items = [
-            append_to(c, ids=(at,), n0=at, o0=c.o + at, entries=e, raw=5, visible=5)
-            for c, e in zip(claims, entries, strict=True)
-        ]
-        started = time.perf_counter()
-        answers = await p.queue.append("w1", items)
-        took.append(time.perf_counter() - started)
-        assert {answer.code for answer in answers} == {AppendCode.OK}
-    server = next(v for k, v in (await redis.info("commandstats")).items() if k == "cmdstat_evalsha")
-    median = sorted(took)[len(took) // 2] * 1000
-    with capsys.disabled():
-        print(f"\nappend for 32 requests: {median:.2f} ms median round trip, evalsha {server}")
-    assert median < 5, "a loaded machine may be slow, not this slow"
+    await redis.config_resetstat()
+    items = [
+        append_to(c, ids=(0,), n0=0, o0=c.o, entries=[text(c.o + 1, " word", 0, 1)], raw=5, visible=5)
+        for c in claims
+    ]
+    answers = await p.queue.append("w1", items)
+    assert {answer.code for answer in answers} == {AppendCode.OK}
+    stats = await redis.info("commandstats")
+    assert stats["cmdstat_evalsha"]["calls"] == 1

@@ -8,7 +8,6 @@ from typing import Any, TypeVar, cast
 
 import hypothesis.strategies as st
 import pytest
-import redis.asyncio
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -20,6 +19,7 @@ from hypothesis.stateful import (
 )
 
 from core.errors import Refusal
+from core.redis import MultiplexedRedis
 from engine.api import AppendCode, Control, Enqueued, Offer, PriorityClass, Status, TenantTerms
 from engine.queue_types import Append, ReleaseWhy
 from tests.engine.builders import FINGERPRINT, append_to, end_entry, pool, request, text, tokens, usage_event
@@ -43,7 +43,7 @@ class QueueMachine(RuleBasedStateMachine):
     def __init__(self, redis_url: str) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
-        self.redis = redis.asyncio.Redis.from_url(redis_url)
+        self.redis = MultiplexedRedis.from_url(redis_url)
         self.run(self.redis.flushall())
         self.pool = pool(
             self.redis,

@@ -1,0 +1,165 @@
+"""One connection to Redis that many calls share.
+
+A call is written at once, whoever else waits; the replies come in the order of the calls. For calls that end
+at once and may be repeated: nothing that blocks, subscribes or changes the connection.
+"""
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import hiredis
+from redis.asyncio import ConnectionPool
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import ConnectionError as ConnectionLost
+from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import TimeoutError as ReplyTimeout
+
+from core.tasks import end_tasks
+
+Argument = str | bytes | int | float
+
+REPLY_SECONDS_MAX = 5.0
+
+
+class MultiplexedConnection:
+    """Opened by the first call, and again by the first one after it broke: that fails all calls that wait.
+
+    A caller that is cancelled takes nobody with it. A connection on which nothing was answered for
+    `reply_seconds`, at most twice as long, is given up."""
+
+    def __init__(self, pool: ConnectionPool, reply_seconds: float = REPLY_SECONDS_MAX) -> None:
+        self._pool = pool
+        self._reply_seconds = reply_seconds
+        self._opening = asyncio.Lock()
+        self._open: _Open | None = None
+
+    async def call(self, *command: Argument) -> Any:
+        """The reply. Raises ResponseError for an error reply, ConnectionError or TimeoutError (redis-py's)
+        where there was none: the command may have been executed all the same."""
+        return await (await self._opened()).send(pack(command))
+
+    async def calls(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+        """The replies to several commands, written together; an error reply stands in its place."""
+        opened = await self._opened()
+        waiting = [opened.send(pack(command)) for command in commands]
+        replies = await asyncio.gather(*waiting, return_exceptions=True)
+        for reply in replies:
+            if isinstance(reply, BaseException) and not isinstance(reply, ResponseError):
+                raise reply
+        return replies
+
+    async def aclose(self) -> None:
+        """Close; who still waits is told that the connection was lost."""
+        opened, self._open = self._open, None
+        if opened is not None:
+            await opened.aclose()
+
+    async def _opened(self) -> "_Open":
+        opened = self._open
+        if opened is not None and not opened.broken:
+            return opened
+        async with self._opening:
+            if self._open is None or self._open.broken:
+                connection = self._pool.make_connection()
+                await connection.connect()
+                self._open = _Open(connection, self._reply_seconds)
+            return self._open
+
+
+class _Open:
+    """An established connection until it breaks."""
+
+    def __init__(self, connection: AbstractConnection, reply_seconds: float) -> None:
+        self.broken = False
+        self._connection: Any = connection
+        # A write is not to be awaited by a task of its own: who does not take it does not answer either.
+        self._connection.socket_timeout = None
+        self._reply_seconds = reply_seconds
+        self._loop = asyncio.get_running_loop()
+        self._waiting = deque[asyncio.Future[Any]]()
+        self._unsent: list[bytes] = []
+        self._wanted = asyncio.Event()
+        self._answered = 0
+        self._watch: asyncio.TimerHandle | None = None
+        self._tasks = [self._loop.create_task(self._write()), self._loop.create_task(self._read())]
+
+    def send(self, packed: bytes) -> asyncio.Future[Any]:
+        """Where the reply will be."""
+        waiting: asyncio.Future[Any] = self._loop.create_future()
+        self._waiting.append(waiting)
+        self._unsent.append(packed)
+        self._wanted.set()
+        if self._watch is None:
+            self._watch = self._loop.call_later(self._reply_seconds, self._look, self._answered)
+        return waiting
+
+    async def aclose(self) -> None:
+        self._break(ConnectionLost("the connection was closed"))
+        await end_tasks(self._tasks)
+        await self._connection.disconnect(nowait=True)
+
+    async def _write(self) -> None:
+        try:
+            while True:
+                await self._wanted.wait()
+                self._wanted.clear()
+                unsent, self._unsent = self._unsent, []
+                await self._connection.send_packed_command(unsent, check_health=False)
+        except (RedisError, OSError) as error:
+            self._break(error)
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                try:
+                    reply = await self._connection.read_response(timeout=math.inf)
+                except ResponseError as error:
+                    reply = error
+                if not self._waiting:
+                    raise ConnectionLost("Redis answered what nobody had asked")
+                self._answered += 1
+                _answer(self._waiting.popleft(), reply)
+        except (RedisError, OSError) as error:
+            self._break(error)
+
+    def _look(self, answered: int) -> None:
+        if not self._waiting:
+            self._watch = None
+        elif self._answered == answered:
+            self._break(ReplyTimeout(f"Redis has not answered for {self._reply_seconds:g} s"))
+        else:
+            self._watch = self._loop.call_later(self._reply_seconds, self._look, self._answered)
+
+    def _break(self, error: Exception) -> None:
+        """Tell all that wait. What they sent may have been executed."""
+        self.broken = True
+        if self._watch is not None:
+            self._watch.cancel()
+        for task in self._tasks:
+            if task is not asyncio.current_task():
+                task.cancel()
+        waiting, self._waiting = self._waiting, deque()
+        for each in waiting:
+            kind = ReplyTimeout if isinstance(error, ReplyTimeout) else ConnectionLost
+            _answer(each, kind(str(error)))
+
+
+def _answer(waiting: asyncio.Future[Any], reply: Any) -> None:
+    if waiting.done():  # nobody waits any more
+        return
+    if isinstance(reply, Exception):
+        waiting.set_exception(reply)
+    else:
+        waiting.set_result(reply)
+
+
+def pack(command: Sequence[Argument]) -> bytes:
+    """A command as it goes over the wire."""
+    in_c: Any = hiredis.pack_command  # its stub says tuples of one
+    try:
+        return in_c(tuple(command))
+    except TypeError:  # it knows no subclasses of str
+        return in_c(tuple(str(part) if isinstance(part, str) else part for part in command))
