@@ -5,15 +5,16 @@ import os
 import shutil
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 from redis.asyncio import Redis
 
 from chaos import postgres
 from core.database import Database, migrate
+from core.redis import MultiplexedRedis
 from core.settings import Settings
 from engine.models.provision import provision
+from tests.helpers.emptied import EmptiedPostgres, emptied_postgres
 from tests.helpers.home import lend_model, settings_in, short_folder
 from tests.helpers.platform import Platform, running_platform
 from tests.helpers.valkey import running_valkey
@@ -38,7 +39,7 @@ def redis_url() -> Generator[str]:
 @pytest.fixture
 async def redis(redis_url: str) -> AsyncGenerator[Redis]:
     """A client of a real, empty Valkey."""
-    client = Redis.from_url(redis_url)
+    client = MultiplexedRedis.from_url(redis_url)
     await client.flushall()
     yield client
     await client.aclose()
@@ -83,6 +84,13 @@ def postgres_folder() -> Generator[Path]:
         yield folder
 
 
+@pytest.fixture(scope="session")
+def emptied(postgres_folder: Path) -> Generator[EmptiedPostgres]:
+    """A migrated Postgres database that tests use in turn."""
+    with emptied_postgres(postgres_folder) as database:
+        yield database
+
+
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def database_url(request: pytest.FixtureRequest, home: Path) -> Generator[str]:
     """The URL of a migrated, empty database: a test with this fixture runs on SQLite and on Postgres."""
@@ -90,11 +98,9 @@ def database_url(request: pytest.FixtureRequest, home: Path) -> Generator[str]:
         shutil.copy(request.getfixturevalue("sqlite_template"), home / "parley.db")
         yield f"sqlite+aiosqlite:///{home / 'parley.db'}"
         return
-    folder: Path = request.getfixturevalue("postgres_folder")
-    name = f"test_{uuid4().hex}"
-    asyncio.run(postgres.execute(folder, f"CREATE DATABASE {name} TEMPLATE template_parley"))
-    yield postgres.url(folder, name)
-    asyncio.run(postgres.execute(folder, f"DROP DATABASE {name} WITH (FORCE)"))
+    database: EmptiedPostgres = request.getfixturevalue("emptied")
+    yield database.url
+    database.reset()
 
 
 @pytest.fixture
