@@ -1,7 +1,8 @@
-"""`parley console`: what operators look at. Read-only: workers, queue, running requests, usage by tenant.
+"""`parley console`: what operators look at. Read-only: workers, queue, running requests, usage by tenant,
+books that do not agree, noisy tenants.
 
 Signing in takes a one-time link (`parley up` prints one, `parley console --link` makes one). The page is
-static; its script asks /api/status and builds the DOM, under the same policy as the chat page.
+static; its script asks these routes and builds the DOM, under the same policy as the chat page.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ import contextlib
 import json
 import math
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,9 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from admin import operators
+from admin.findings import Books, read_books, read_noisy
 from admin.status import read_status
-from billing.api import MEANING, Reconciliation
+from billing.api import MEANING, Compared, Reconciliation
 from core import http, service
 from core.clock import now_ms
 from core.database import Database, require_schema
@@ -48,7 +50,7 @@ class Console:
         self._redis = redis
         self._db = db
         self._comparing = asyncio.Lock()
-        self._compared: tuple[float, list[dict[str, Any]]] = (-math.inf, [])
+        self._compared: tuple[float, Sequence[Compared]] = (-math.inf, [])
 
     def app(self) -> Starlette:
         """The ASGI application, without the security headers."""
@@ -57,6 +59,8 @@ class Console:
                 Route("/", self.page, methods=["GET"]),
                 Route("/api/login", self.login, methods=["POST"]),
                 Route("/api/status", self.status, methods=["GET"]),
+                Route("/api/books", self.books, methods=["GET"]),
+                Route("/api/noisy", self.noisy, methods=["GET"]),
                 Route("/api/reconciliation", self.reconciliation, methods=["GET"]),
                 Route("/healthz", self.healthz, methods=["GET"]),
                 Route("/metrics", self.metrics, methods=["GET"]),
@@ -90,18 +94,32 @@ class Console:
         """What the page shows, for scripts too."""
         return await self._shown(request, lambda: read_status(self._settings, self._redis, self._db))
 
+    async def noisy(self, request: Request) -> Response:
+        """Tenants who take more of a pool than their share while others wait."""
+        return await self._shown(request, lambda: read_noisy(self._db))
+
     async def reconciliation(self, request: Request) -> Response:
         """The books that must agree, side by side, as of at most COMPARED_SECONDS ago."""
-        return await self._shown(request, self._compare)
+        return await self._shown(request, self._reconciliation)
 
-    async def _compare(self) -> dict[str, Any]:
+    async def books(self, request: Request) -> Response:
+        """The same at a glance: each check, and what does not agree, in words."""
+        return await self._shown(request, self._books)
+
+    async def _reconciliation(self) -> dict[str, Any]:
+        checks = {check.value: meaning for check, meaning in MEANING.items()}
+        return {"checks": checks, "compared": [each.facts() for each in await self._compare()]}
+
+    async def _books(self) -> Books:
+        return await read_books(self._db, await self._compare())
+
+    async def _compare(self) -> Sequence[Compared]:
         async with self._comparing:
-            at, found = self._compared
+            at, compared = self._compared
             if time.monotonic() - at > COMPARED_SECONDS:
                 compared = await Reconciliation(self._db, self._redis, self._settings).run()
-                found = [each.facts() for each in compared]
-                self._compared = time.monotonic(), found
-        return {"checks": {check.value: meaning for check, meaning in MEANING.items()}, "compared": found}
+                self._compared = time.monotonic(), compared
+        return compared
 
     async def _shown(self, request: Request, read: Callable[[], Awaitable[object]]) -> Response:
         """What `read` finds, for who signed in."""
@@ -163,7 +181,7 @@ async def _print_link(settings: Settings) -> None:
 @click.command()
 @click.option("--link", is_flag=True, help="Print a one-time sign-in link for a running console, and end.")
 def command(link: bool) -> None:
-    """Run the operator console: workers, queue, running requests and usage by tenant (read-only).
+    """Run the operator console: workers, queue, usage, books that differ, noisy tenants (read-only).
 
     Listens on PARLEY_HOST and PARLEY_CONSOLE_PORT. Sign in with the link that --link prints.
     """

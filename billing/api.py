@@ -3,6 +3,8 @@ billing.usage, which owns the usage event)."""
 
 from billing.books.reports import GroupBy, Usage, usage_in
 from billing.money import to_display, to_text
+from billing.noisy.findings import in_force, list_findings
+from billing.noisy.tables import NoisyFinding
 from billing.periods import Period, Window, window_at, zone_named
 from billing.pools.hours import READY_GAP_MS_MAX, READY_INTERVALS_MAX
 from billing.prices.price_book import pinned_prices
@@ -103,6 +105,7 @@ __all__ = [
     "Meter",
     "Mode",
     "MoneySum",
+    "NoisyFinding",
     "Period",
     "PinnedPrices",
     "PoolTerms",
@@ -131,7 +134,9 @@ __all__ = [
     "end_policy",
     "find_project",
     "find_tenant",
+    "in_force",
     "list_budgets",
+    "list_findings",
     "list_keys",
     "list_policies",
     "list_tenants",

@@ -1,4 +1,5 @@
-// The console page: asks /api/status every two seconds and builds the page with DOM calls only.
+// The console page: asks for the platform's state every two seconds, for books and noisy tenants more rarely, and
+// builds the page with DOM calls only. What did not change stays in the document, with focus and selection.
 
 /**
  * @typedef {{name: string, node: string, model: string, alive: boolean, lease_ms: number, running: number,
@@ -8,10 +9,17 @@
  *   cost_nano: string, currency: string}} Usage
  * @typedef {{now_ms: number, pool: string, workers: Worker[], waiting: Record<string, number>, running: Running[],
  *   running_total: number, ended_unread: number, quarantined: number, usage: Usage[]}} Status
+ * @typedef {{check: string, meaning: string, compared: number, differing: number, waiting: number}} CheckSummary
+ * @typedef {{check: string, subject: string, name: string, state: string, expected: string, found: string,
+ *   difference: string, age_ms: number, detail: string}} Disagreement
+ * @typedef {{checks: CheckSummary[], disagreements: Disagreement[], disagreements_total: number}} Books
+ * @typedef {{finding: string, name: string, pool: string, opened_ms: number, share_permille: number,
+ *   fair_permille: number, others_wait_ms: number, before_wait_ms: number, slots_max: number | null}} Noisy
  * @typedef {{text: string, number?: boolean, tone?: string}} Cell
  */
 
 const REFRESH_MS = 2000;
+const LOOK_MS = 15_000;
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const freshness = /** @type {HTMLElement} */ (document.getElementById("freshness"));
 const count = new Intl.NumberFormat("en");
@@ -37,6 +45,15 @@ function tile(label, value, tone = "") {
   const node = make("div", "tile");
   node.append(make("dt", "", label), make("dd", tone, value));
   return node;
+}
+
+/**
+ * A number that should be 0; undefined: not known.
+ * @param {string} label
+ * @param {number | undefined} number
+ */
+function alarmTile(label, number) {
+  return tile(label, number === undefined ? "…" : count.format(number), number ? "bad" : "");
 }
 
 /**
@@ -94,14 +111,111 @@ function tiles(status) {
     tile("Waiting", count.format(waiting)),
     tile("Ended, unread", count.format(status.ended_unread)),
     tile("Quarantined usage", count.format(status.quarantined), status.quarantined ? "bad" : ""),
+    alarmTile("Books that differ", looked.books?.checks.reduce((sum, each) => sum + each.differing, 0)),
+    alarmTile("Noisy tenants", looked.noisy?.length),
   );
   return list;
 }
 
+/** @param {CheckSummary} check @returns {Cell} */
+function stateOf({ compared, differing, waiting }) {
+  if (differing) return { text: `${count.format(differing)} of ${count.format(compared)} differ`, tone: "bad" };
+  if (waiting) return { text: `${count.format(waiting)} of ${count.format(compared)} not known yet`, tone: "wait" };
+  return { text: "equal", tone: "good" };
+}
+
+/** @param {Books | null} books @returns {HTMLElement[]} */
+function bookTables(books) {
+  const checks = table(
+    "Books that must agree",
+    ["Check", "Compares", "Comparisons", "State"],
+    (books?.checks ?? []).map((each) => [
+      { text: each.check },
+      { text: each.meaning },
+      { text: count.format(each.compared), number: true },
+      stateOf(each),
+    ]),
+    "Not compared yet.",
+  );
+  if (!books?.disagreements_total) return [checks];
+  const shown = books.disagreements.length;
+  const some = shown < books.disagreements_total ? `, ${shown} of ${count.format(books.disagreements_total)}` : "";
+  return [
+    checks,
+    table(
+      `What does not agree${some}`,
+      ["Check", "Tenant", "Of", "Expected", "Found", "Difference", "For", "State", "Detail"],
+      books.disagreements.map((each) => [
+        { text: each.check },
+        { text: each.name },
+        { text: each.subject },
+        { text: each.expected, number: true },
+        { text: each.found, number: true },
+        { text: each.difference, number: true },
+        { text: each.age_ms ? duration(each.age_ms) : "", number: true },
+        { text: each.state, tone: each.state === "differs" ? "bad" : "wait" },
+        { text: each.detail },
+      ]),
+      "",
+    ),
+  ];
+}
+
+/** @param {Noisy[] | null} noisy */
+function noisyTable(noisy) {
+  return table(
+    "Noisy neighbours",
+    ["Tenant", "Pool", "Since", "Share", "Fair share", "Others wait", "Before", "Done", "Finding"],
+    (noisy ?? []).map((each) => [
+      { text: each.name },
+      { text: each.pool },
+      { text: new Date(each.opened_ms).toLocaleTimeString() },
+      { text: `${(each.share_permille / 10).toFixed(0)} %`, number: true },
+      { text: `${(each.fair_permille / 10).toFixed(0)} %`, number: true },
+      { text: `${(each.others_wait_ms / 1000).toFixed(1)} s`, number: true },
+      { text: `${(each.before_wait_ms / 1000).toFixed(1)} s`, number: true },
+      each.slots_max === null
+        ? { text: "nothing yet", tone: "wait" }
+        : { text: `runs at most ${count.format(each.slots_max)} at once`, tone: "bad" },
+      { text: each.finding },
+    ]),
+    noisy ? "Nobody takes far more than their share." : "Not known yet.",
+  );
+}
+
+/** "12 s", "5 min", "3 h", "2 days": rounded down. @param {number} ms */
+function duration(ms) {
+  const seconds = Math.floor(ms / 1000);
+  if (seconds < 120) return `${seconds} s`;
+  if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
+  return seconds < 172_800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} days`;
+}
+
+/** @type {{books: Books | null, noisy: Noisy[] | null}} what is asked for more rarely */
+const looked = { books: null, noisy: null };
+
+/** Put sections in the place of those before; one that is the same stays. @param {HTMLElement[]} sections */
+function replaceSections(sections) {
+  sections.forEach((section, at) => {
+    const before = main.children[at];
+    if (!before) main.append(section);
+    else if (!before.isEqualNode(section)) replaceSection(before, section);
+  });
+  while (main.childElementCount > sections.length) main.lastElementChild?.remove();
+}
+
+/** Where the old one was scrolled to and focused, the new one is. @param {Element} before @param {HTMLElement} section */
+function replaceSection(before, section) {
+  const [old, fresh] = [before.querySelector(".table"), section.querySelector(".table")];
+  const focused = old !== null && old === document.activeElement;
+  before.replaceWith(section);
+  if (old && fresh) fresh.scrollLeft = old.scrollLeft;
+  if (focused && fresh instanceof HTMLElement) fresh.focus({ preventScroll: true });
+}
+
 /** @param {Status} status */
 function show(status) {
-  const box = document.scrollingElement?.scrollTop ?? 0;
-  main.replaceChildren(
+  replaceSections([
     tiles(status),
     table(
       "Workers",
@@ -141,8 +255,9 @@ function show(status) {
       ]),
       "No request has ended yet.",
     ),
-  );
-  document.scrollingElement?.scrollTo(0, box);
+    ...bookTables(looked.books),
+    noisyTable(looked.noisy),
+  ]);
   freshness.textContent = `Pool ${status.pool}, ${new Date(status.now_ms).toLocaleTimeString()}`;
 }
 
@@ -159,6 +274,21 @@ async function signIn() {
   if (!code) return;
   history.replaceState(null, "", location.pathname);
   await fetch("/api/login", { method: "POST", headers: { "x-parley-code": code } });
+}
+
+/** @param {string} path */
+async function ask(path) {
+  const reply = await fetch(path);
+  return reply.ok ? await reply.json() : null;
+}
+
+async function look() {
+  try {
+    [looked.books, looked.noisy] = await Promise.all([ask("/api/books"), ask("/api/noisy")]);
+  } catch {
+    looked.books = looked.noisy = null; // what was known is no longer: the next look says
+  }
+  setTimeout(look, LOOK_MS);
 }
 
 async function refresh() {
@@ -178,4 +308,5 @@ async function refresh() {
 }
 
 await signIn();
+void look();
 await refresh();

@@ -8,8 +8,9 @@ from redis.asyncio import Redis
 
 from admin import operators
 from admin.console import Console
+from admin.findings import books_of
 from admin.status import read_status
-from billing.api import PinnedPrices, UsageOwner, create_tenant
+from billing.api import Check, Compared, NoisyFinding, PinnedPrices, UsageOwner, create_tenant
 from billing.tables import UsageRow
 from core.clock import now_ms
 from core.database import Database
@@ -49,6 +50,48 @@ async def test_the_books_are_compared_for_operators_only(client: httpx.AsyncClie
         ("R6", "default", "equal"),
     ]
     assert (await client.get("/api/reconciliation")).json() == found
+
+
+async def test_books_and_noisy_tenants_are_shown_to_operators_only(
+    client: httpx.AsyncClient, redis: Redis, database: Database
+):
+    """An operator sees at a glance which books agree, and who takes more than their share."""
+    paths = ("/api/books", "/api/noisy")
+    assert [(await client.get(path)).status_code for path in paths] == [401, 401]
+    tenant = await create_tenant(database, "acme")
+    async with database.transaction() as session:
+        session.add(_finding(tenant.tenant_id))
+    code = await operators.make_operator_code(redis)
+    await client.post("/api/login", headers={"x-parley-code": code})
+    books = (await client.get("/api/books")).json()
+    assert {each["check"]: each["differing"] for each in books["checks"]}["R8"] == 0
+    assert (books["disagreements"], books["disagreements_total"]) == ([], 0)
+    (noisy,) = (await client.get("/api/noisy")).json()
+    assert (noisy["name"], noisy["share_permille"], noisy["slots_max"]) == ("acme", 900, 2)
+
+
+def test_what_differs_stands_first_in_words():
+    """Differences stand before what waits, money as money, tenants by name, a pool's without one."""
+    compared = [
+        Compared(Check.R4, "t1", "budget", "nano", 10, 5, waiting="requests end now"),
+        Compared(Check.R5, "", "default", "tokens", 1000, 2000, age_ms=60_000),
+        Compared(Check.R1, "t1", "input", "nano", 1_500_000_000, 1_500_000_001),
+        Compared(Check.R1, "t2", "input", "nano", 7, 7),
+    ]
+    books = books_of(compared, {"t1": "acme"})
+    assert [(each.check, each.compared, each.differing, each.waiting) for each in books.checks] == [
+        ("R1", 2, 1, 0),
+        ("R4", 1, 0, 1),
+        ("R5", 1, 1, 0),
+    ]
+    assert [(each.check, each.name, each.difference) for each in books.disagreements] == [
+        ("R1", "acme", "$0.000000001"),
+        ("R5", "", "1,000 tokens"),
+        ("R4", "acme", "-$0.000000005"),
+    ]
+    assert (books.disagreements_total, books.disagreements[2].detail) == (3, "requests end now")
+    many = books_of([compared[1]] * 200, {})
+    assert (len(many.disagreements), many.disagreements_total) == (100, 200)
 
 
 @pytest.mark.parametrize("cookie", ["", "x", "99999999999999.00", "."])
@@ -143,4 +186,23 @@ def _usage(tenant: str) -> UsageRow:
         request_metadata={},
         event_sha256="00",
         posted_ms=now,
+    )
+
+
+def _finding(tenant: str) -> NoisyFinding:
+    now = now_ms()
+    return NoisyFinding(
+        tenant_id=tenant,
+        id=uuid7(now),
+        pool="default",
+        opened_ms=now,
+        updated_ms=now,
+        share_permille=900,
+        fair_permille=500,
+        used_tokens=10_000,
+        others_wait_ms=4000,
+        baseline_wait_ms=500,
+        slots_max=2,
+        throttled_ms=now,
+        proposal={},
     )

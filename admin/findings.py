@@ -1,0 +1,148 @@
+"""What an operator should look into: books that do not agree, and tenants who take more than their share."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from billing.api import (
+    MEANING,
+    Check,
+    Compared,
+    NoisyFinding,
+    State,
+    in_force,
+    list_findings,
+    list_tenants,
+    to_display,
+)
+from core.database import Database
+
+SHOWN_MAX = 100
+
+
+class CheckSummary(msgspec.Struct, frozen=True):
+    """How many comparisons a check made, and how many of them differ, or cannot be said yet."""
+
+    check: str
+    meaning: str
+    compared: int
+    differing: int
+    waiting: int
+
+
+class Disagreement(msgspec.Struct, frozen=True):
+    """Two books that do not say the same, in words with their unit. `name`: the tenant's; empty: of a pool.
+
+    `state`: differs, or waiting where it cannot be said yet, with why in `detail`; `age_ms`: for how long.
+    """
+
+    check: str
+    subject: str
+    name: str
+    state: str
+    expected: str
+    found: str
+    difference: str
+    age_ms: int
+    detail: str
+
+
+class Books(msgspec.Struct, frozen=True):
+    """All comparisons at a glance; of those that are not equal the first SHOWN_MAX, differences first."""
+
+    checks: list[CheckSummary]
+    disagreements: list[Disagreement]
+    disagreements_total: int
+
+
+class Noisy(msgspec.Struct, frozen=True):
+    """A tenant who took more of a pool than its share while others waited, as of `updated_ms`.
+
+    Shares are of the pool's work, in permille; waits the others' p95 until the first token, in ms, now and in
+    the hour before. `slots_max`: how many requests it may run at once while it is throttled; None: it is not.
+    """
+
+    finding: str
+    tenant: str
+    name: str
+    pool: str
+    opened_ms: int
+    updated_ms: int
+    share_permille: int
+    fair_permille: int
+    others_wait_ms: int
+    before_wait_ms: int
+    slots_max: int | None
+
+
+async def read_noisy(db: Database) -> list[Noisy]:
+    """The findings that are open, newest first."""
+    found = (await list_findings(db))[:SHOWN_MAX]
+    names = await _names(db) if found else {}
+    return [_noisy(each, names.get(each.tenant_id, each.tenant_id)) for each in found]
+
+
+async def read_books(db: Database, compared: Sequence[Compared]) -> Books:
+    """What was compared, with the names of the tenants that are concerned."""
+    concerned = any(each.state is not State.EQUAL for each in compared)
+    return books_of(compared, await _names(db) if concerned else {})
+
+
+def books_of(compared: Sequence[Compared], names: Mapping[str, str]) -> Books:
+    """Pure. `names`: of tenants, by id."""
+    found = [each for each in compared if each.state is not State.EQUAL]
+    found.sort(key=lambda each: (each.state is not State.DIFFERS, each.check, -each.age_ms))
+    return Books(
+        [_summary(check, own) for check in Check if (own := [c for c in compared if c.check is check])],
+        [_disagreement(each, names.get(each.tenant_id, each.tenant_id)) for each in found[:SHOWN_MAX]],
+        len(found),
+    )
+
+
+def _summary(check: Check, compared: Sequence[Compared]) -> CheckSummary:
+    states = [each.state for each in compared]
+    return CheckSummary(
+        check.value,
+        MEANING[check],
+        len(states),
+        states.count(State.DIFFERS),
+        states.count(State.WAITING),
+    )
+
+
+def _disagreement(compared: Compared, name: str) -> Disagreement:
+    return Disagreement(
+        check=compared.check.value,
+        subject=compared.subject,
+        name=name,
+        state=compared.state.value,
+        expected=_amount(compared.expected, compared.unit),
+        found=_amount(compared.actual, compared.unit),
+        difference=_amount(compared.difference, compared.unit),
+        age_ms=compared.age_ms,
+        detail=compared.waiting or compared.detail,
+    )
+
+
+def _amount(number: int, unit: str) -> str:
+    return to_display(number) if unit == "nano" else f"{number:,} {unit}"
+
+
+def _noisy(found: NoisyFinding, name: str) -> Noisy:
+    return Noisy(
+        finding=found.id,
+        tenant=found.tenant_id,
+        name=name,
+        pool=found.pool,
+        opened_ms=found.opened_ms,
+        updated_ms=found.updated_ms,
+        share_permille=found.share_permille,
+        fair_permille=found.fair_permille,
+        others_wait_ms=found.others_wait_ms,
+        before_wait_ms=found.baseline_wait_ms,
+        slots_max=found.slots_max if in_force(found) else None,
+    )
+
+
+async def _names(db: Database) -> dict[str, str]:
+    return {tenant.tenant_id: tenant.name for tenant in await list_tenants(db)}
