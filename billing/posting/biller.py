@@ -36,6 +36,7 @@ from core.metrics import serving_metrics
 from core.pools import known_pools
 from core.redis import Client, connect, is_unwell
 from core.settings import Settings
+from core.tasks import Group
 from core.telemetry import logger, named
 
 log = logger(__name__)
@@ -73,7 +74,7 @@ class Biller:
         """Serve every pool, those that come up meanwhile too, until `stop` is set; a batch under way is
         finished."""
         served = set[str]()
-        async with asyncio.TaskGroup() as group:
+        async with Group() as group:
             while not stop.is_set():
                 for pool in sorted((self._pools | await self._known()) - served):
                     served.add(pool)
@@ -286,7 +287,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
         pools = [name.strip() for name in settings.pool.split(",") if name.strip()]
         log.info("biller ready", pools=pools)
         with serving_metrics(settings, METRICS_PLACE, lambda: ""):
-            async with asyncio.TaskGroup() as group:
+            async with Group() as group:
                 for run in (
                     lambda: reconciliation.watch(db, redis, settings, stop),
                     lambda: NoisyWatch(db, redis, settings).run(stop),
