@@ -137,7 +137,7 @@ async def test_a_token_log_that_is_none_ends_its_request(crew: Crew, cut: int):
 async def test_the_reaper_ends_what_cannot_be_read(crew: Crew):
     """No worker is there: at its deadline a damaged request ends like any other, and the ones behind it."""
     client: Any = crew.redis
-    damaged, broken, good = [await crew.send(deadline_ms=60) for _ in range(3)]
+    damaged, broken, good = [await crew.send(deadline_ms=1_000) for _ in range(3)]
     await client.set(keys.input_(crew.pool, TENANT, damaged), BAD_INPUTS["truncated"])
     await client.set(keys.log(crew.pool, TENANT, broken), "no stream")
     reaper = Reaper(crew.queue, Quota(crew.redis, crew.settings), 10)
