@@ -355,7 +355,7 @@ async def test_the_reaper_ends_what_nobody_can_run(crew: Crew):
         end = await crew.ended(await crew.send())
         assert (end["reason"], end["code"]) == ("error", "engine_lost")
     async with _reaping(crew, crew.settings):
-        end = await crew.ended(await crew.send(deadline_ms=30))
+        end = await crew.ended(await crew.send(deadline_ms=1_000))
         assert (end["reason"], end["usage"]["total"]) == ("deadline", 0)
 
 
