@@ -9,7 +9,6 @@ import sys
 from redis.asyncio import Redis
 
 from billing.quotas.limit_tables import Budget
-from billing.tables import UsageRow
 from billing.tenants.tenancy import create_tenant
 from billing.wallets.budgets import budget_faults
 from billing.wallets.purse import GrantKind
@@ -19,7 +18,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.settings import Settings
 from tests.billing.events import an_event
-from tests.billing.test_biller import a_biller, end, until_acknowledged
+from tests.billing.test_biller import a_biller, end, row_count, until_acknowledged
 from tests.billing.test_books import read
 from tests.billing.test_wallets import balances, sound
 from tests.helpers.wait import wait_until
@@ -86,7 +85,7 @@ async def test_kill_9_of_a_biller_leaves_no_wallet_budget_or_alert_in_between(
 
 async def more_than(database: Database, tenant: str, count: int) -> bool:
     """Whether more than `count` requests of the tenant are posted."""
-    return len(await read(database, UsageRow, tenant)) > count
+    return await row_count(database, tenant) > count
 
 
 async def revenue(database: Database, tenant: str) -> dict[str, int]:
