@@ -15,44 +15,63 @@ OWNERS = {
     "user": "Your",
     "model": "This model's",
 }
+CONCURRENCY = "concurrency"
 PERIODS = {"day": " for today", "week": " for this week", "month": " for this month"}
 RATES = {
-    "requests_per_minute": "requests a minute",
-    "tokens_per_minute": "tokens a minute",
-    "input_tokens_per_minute": "tokens asked a minute",
-    "output_tokens_per_minute": "tokens answered a minute",
-    "concurrency": "answers at once",
+    "requests_per_minute": ("request a minute", "requests a minute"),
+    "tokens_per_minute": ("token a minute", "tokens a minute"),
+    "input_tokens_per_minute": ("token asked a minute", "tokens asked a minute"),
+    "output_tokens_per_minute": ("token answered a minute", "tokens answered a minute"),
+    CONCURRENCY: ("answer at once", "answers at once"),
 }
+TO_RAISE = "An administrator can raise it."
 
 
 def error_text(error: ProtocolError, now_ms: int, zone: tzinfo | None = None) -> str:
     """A refusal, for people; times in `zone`, None: the machine's own."""
     text = _limit_text(error, now_ms, zone) or f"{error.message} ({error.code})"
-    if error.after_ms is None:
+    if error.after_ms is None or error.dimension == CONCURRENCY:  # nobody knows when an answer ends
         return text
     seconds = max(1, -(-error.after_ms // 1000))
     return f"{text.rstrip('.')}. Try again in {seconds} second{'s' * (seconds > 1)}."
 
 
 def _limit_text(error: ProtocolError, now_ms: int, zone: tzinfo | None) -> str:
-    owner = OWNERS.get(error.scope or "", "The")
+    """Empty where the refusal is not about a limit."""
     if error.code == "insufficient_quota":
-        return f"{_spent('The prepaid credit', error.remaining)}."
+        return f"The prepaid credit {_spent(error.remaining)}. An administrator can add to it."
     if error.code == "budget_exceeded":
-        resets = error.resets_at_ms
-        anew = f"; it begins anew {_when(resets, now_ms, zone)}" if resets else ""
-        what = f"{owner} budget{PERIODS.get(error.dimension or '', '')}"
-        return f"{_spent(what, error.remaining)}{anew}."
-    rate = RATES.get(error.dimension or "")
-    return f"{owner} limit of {rate} is reached." if error.code == "rate_limited" and rate else ""
+        return _budget_text(error, now_ms, zone)
+    return _rate_text(error) if error.code == "rate_limited" else ""
 
 
-def _spent(what: str, remaining: int | None) -> str:
+def _budget_text(error: ProtocolError, now_ms: int, zone: tzinfo | None) -> str:
+    size = "" if error.limit is None else f" of {to_display(error.limit)}"
+    what = f"{_owner(error)} budget{size}{PERIODS.get(error.dimension or '', '')}"
+    resets = error.resets_at_ms
+    anew = f"; it begins anew {_when(resets, now_ms, zone)}" if resets else ""
+    return f"{what} {_spent(error.remaining)}{anew}. {TO_RAISE}"
+
+
+def _rate_text(error: ProtocolError) -> str:
+    words = RATES.get(error.dimension or "")
+    if words is None:
+        return ""
+    one, many = words
+    units = many if error.limit is None else f"{error.limit:,} {one if error.limit == 1 else many}"
+    free = " Try again when one has ended." if error.dimension == CONCURRENCY else ""
+    return f"{_owner(error)} limit of {units} is reached.{free}"
+
+
+def _owner(error: ProtocolError) -> str:
+    return OWNERS.get(error.scope or "", "The")
+
+
+def _spent(remaining: int | None) -> str:
     """What is left of it does not do."""
     if not remaining:
-        return f"{what} is used up"
-    left = to_display(remaining)
-    return f"{left} of {what[0].lower()}{what[1:]} is left, which does not pay for this request"
+        return "is used up"
+    return f"has {to_display(remaining)} left, too little for this request"
 
 
 def _when(at_ms: int, now_ms: int, zone: tzinfo | None) -> str:

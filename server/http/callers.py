@@ -31,7 +31,9 @@ async def caller(request: Request, edge: Edge) -> Principal:
         require_own_origin(request, edge)
     principal = await edge.auth.of_key(signed_in.tenant, signed_in.key)
     if principal is None:
-        raise unauthorized("the key you signed in with is expired or revoked: sign in again")
+        raise unauthorized(
+            "you were signed out: your key has expired or was revoked, or your account was closed"
+        )
     return principal
 
 

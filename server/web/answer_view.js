@@ -3,7 +3,7 @@
 import { button, copyText, el, icon } from "./dom.js";
 import { MarkdownView } from "./markdown.js";
 import { costText } from "./money.js";
-import { errorText, reasonText, usageText, waitOf } from "./words.js";
+import { cutOff, errorText, reasonText, usageText, waitMsOf, waitOf } from "./words.js";
 
 /** @typedef {import("./answer.js").Answer} Answer */
 /**
@@ -13,6 +13,7 @@ import { errorText, reasonText, usageText, waitOf } from "./words.js";
  */
 
 const COPIED_MS = 1500;
+const TICK_MS = 1000;
 
 export class AnswerView {
   /** @param {() => void} onRetry */
@@ -48,6 +49,8 @@ export class AnswerView {
   #waited = "";
   /** What the markdown view was given. */
   #shown = "";
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #timer;
 
   /**
    * Show an answer as it is now. Called at most once a frame.
@@ -83,17 +86,44 @@ export class AnswerView {
   /** @param {Shown} answer */
   #finish(answer) {
     this.#markdown.finish();
-    const note = answer.error ? errorText(answer.error) : reasonText(answer.reason);
-    const bad = Boolean(answer.error) || answer.reason === "error" || answer.verified === false;
-    this.#note.textContent = answer.verified === false ? "This answer may be incomplete. Reload to check it." : note;
-    this.#note.hidden = this.#note.textContent === "";
-    this.#note.classList.toggle("error", bad);
+    this.#tell(answer);
     const facts = [];
     if (answer.usage) facts.push(usageText(answer.usage));
     if (answer.cost) facts.push(costText(answer.cost));
     this.#facts.textContent = facts.join(" · ");
     this.#copy.hidden = answer.text === "";
+    this.#retry.hidden = answer.error?.code === "unknown_conversation";
     this.#foot.hidden = false;
+  }
+
+  /** Why it ended as it did. @param {Shown} answer */
+  #tell({ error, reason, verified }) {
+    clearTimeout(this.#timer);
+    const bad = Boolean(error) || reason === "error" || verified === false;
+    this.#note.classList.toggle("error", bad);
+    this.#note.classList.toggle("held", !bad && cutOff(reason));
+    if (verified === false) this.#say("This answer may be incomplete. Reload to check it.");
+    else if (error) this.#count(error, Date.now() + waitMsOf(error));
+    else this.#say(reasonText(reason));
+  }
+
+  /**
+   * Say what was refused and count the wait down.
+   * @param {import("./words.js").Refused} error
+   * @param {number} until Unix ms
+   */
+  #count(error, until) {
+    const left = until - Date.now();
+    this.#say(errorText(error, left));
+    this.#note.classList.toggle("error", left > 0 || waitMsOf(error) === 0);
+    if (left <= 0) return;
+    this.#timer = setTimeout(() => this.element.isConnected && this.#count(error, until), Math.min(TICK_MS, left));
+  }
+
+  /** @param {string} text */
+  #say(text) {
+    this.#note.textContent = text;
+    this.#note.hidden = text === "";
   }
 
   #copied() {

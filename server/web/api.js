@@ -17,6 +17,8 @@
  * @property {import("./answer.js").Cost | null} cost
  */
 
+/** The code of `me` where the browser has no sign-in, or no longer. */
+export const SIGNED_OUT = "signed_out";
 const PAGES_MAX = 40; // of one conversation; the server's pages hold 50 messages
 
 /** An error answer: `code` is one of docs/protocol.md, or "offline". */
@@ -36,7 +38,7 @@ export class HttpError extends Error {
 /** @returns {Promise<Me>} */
 export async function me() {
   const found = await call("GET", "/v1/me");
-  if (found.tenant === null) throw new HttpError(401, "unauthorized", "Nobody is signed in.");
+  if (found.tenant === null) throw new HttpError(401, SIGNED_OUT, "Nobody is signed in.");
   return found;
 }
 
@@ -62,10 +64,16 @@ export const models = async () => (await call("GET", "/v1/models")).models;
 export const conversations = (cursor) => call("GET", "/v1/conversations" + query(cursor));
 
 /**
+ * Delete a chat; one that the server does not know is gone already.
  * @param {string} id
- * @returns {Promise<object>}
  */
-export const deleteConversation = (id) => call("DELETE", `/v1/conversations/${encodeURIComponent(id)}`);
+export async function deleteConversation(id) {
+  try {
+    await call("DELETE", `/v1/conversations/${encodeURIComponent(id)}`);
+  } catch (error) {
+    if (!(error instanceof HttpError && error.status === 404)) throw error;
+  }
+}
 
 /**
  * All messages of a conversation, oldest first.

@@ -9,7 +9,8 @@ import { Sidebar } from "./sidebar.js";
 import { signIn } from "./sign_in.js";
 import { themeSwitch } from "./theme.js";
 import { Transcript } from "./transcript.js";
-import { titleOf } from "./words.js";
+import { Unsent } from "./unsent.js";
+import { errorText, reasonText, titleOf } from "./words.js";
 
 /** @typedef {import("./answer.js").Answer} Answer */
 /** @typedef {import("./answer_view.js").AnswerView} AnswerView */
@@ -36,6 +37,7 @@ class Chat {
       () => this.#stop(),
     );
     this.#sidebar = new Sidebar((id) => {
+      this.#unsent.drop(id);
       if (id === this.#current) location.hash = "#/";
     });
     this.#notice = new Notice(
@@ -51,6 +53,7 @@ class Chat {
   #composer;
   #sidebar;
   #notice;
+  #unsent = new Unsent();
   /** @type {Map<string, Live>} by request id */
   #live = new Map();
   /** @type {string | null} the open chat; null: one that has no message yet */
@@ -93,6 +96,7 @@ class Chat {
 
   async #signOut() {
     this.client.close();
+    this.#unsent.clear();
     await api.logout().catch(() => {});
     location.replace("/");
   }
@@ -116,7 +120,7 @@ class Chat {
       if (opened !== this.#opened) return; // another one was opened meanwhile
       this.#history(id, messages);
     } catch (error) {
-      if (opened === this.#opened) this.#openFailed(error);
+      if (opened === this.#opened) this.#openFailed(id, error);
     }
     this.#frame();
   }
@@ -137,14 +141,35 @@ class Chat {
         else view.show({ ...message, text: message.content, status: "ended" });
       }
     }
+    if (this.#unsent.of(conversation) === question) this.#unsent.drop(conversation); // it arrived after all
+    this.#showUnsent(conversation);
     this.#transcript.toEnd();
   }
 
-  /** @param {unknown} error */
-  #openFailed(error) {
+  /**
+   * @param {string} id
+   * @param {unknown} error
+   */
+  #openFailed(id, error) {
     const gone = error instanceof api.HttpError && error.status === 404;
-    const text = gone ? "There is no such chat." : "This chat could not be loaded.";
-    this.#transcript.addAnswer("").show(failed(new Error(text)));
+    if (gone && this.#showUnsent(id)) return;
+    const code = gone ? "unknown_conversation" : "internal";
+    const message = gone ? "There is no such chat. It may have been deleted." : "This chat could not be loaded.";
+    this.#transcript.addAnswer("").show(failed(new ProtocolError({ code, message })));
+  }
+
+  /**
+   * What was typed in this chat and the server did not take.
+   * @param {string} conversation
+   */
+  #showUnsent(conversation) {
+    const content = this.#unsent.of(conversation);
+    if (content === undefined) return false;
+    this.#transcript.addQuestion(content);
+    const view = this.#transcript.addAnswer(content);
+    view.element.classList.add("refused");
+    view.show(failed(new Error("This message was not sent.")));
+    return true;
   }
 
   /**
@@ -172,14 +197,17 @@ class Chat {
     try {
       const conversation = this.#current ?? (await this.client.newId());
       if (opened === this.#opened && this.#current === null) this.#begin(conversation);
+      this.#unsent.keep(conversation, content);
       this.#sidebar.touch(conversation, titleOf(content));
       const answer = await this.client.send({ content, conversation, model: this.#composer.model });
       this.#sending = 0;
       this.#follow(answer, conversation, opened === this.#opened ? view : null);
     } catch (error) {
       this.#sending = 0;
+      const shown = failed(error);
       view.element.classList.add("refused");
-      view.show(failed(error));
+      view.show(shown);
+      byId("announcer").textContent = shown.error ? errorText(shown.error) : "";
       this.#frame();
     }
   }
@@ -221,6 +249,7 @@ class Chat {
     const live = this.#live.get(answer.id);
     if (!live) return;
     if (live.view) this.#transcript.changed(live.view, answer);
+    if (change === "accepted" && answer.message) this.#unsent.drop(live.conversation);
     if (change === "end" || change === "failed") this.#ended(answer);
   }
 
@@ -229,7 +258,7 @@ class Chat {
     const live = this.#live.get(answer.id);
     if (!live) return;
     this.#live.delete(answer.id);
-    if (answer.status === "failed" && answer.message) live.view?.element.classList.add("refused");
+    if (answer.status === "failed" && answer.message && !answer.accepted) live.view?.element.classList.add("refused");
     this.#sidebar.setRunning(live.conversation, false);
     if (live.conversation === this.#current) this.#announce(answer);
     this.#frame();
@@ -237,7 +266,7 @@ class Chat {
 
   /** @param {Answer} answer */
   #announce(answer) {
-    const said = answer.status === "failed" ? "The answer failed" : "Answer complete";
+    const said = answer.error ? errorText(answer.error) : reasonText(answer.reason) || "Answer complete";
     byId("announcer").textContent = answer.reason === "cancelled" ? "Answer stopped" : said;
   }
 
@@ -265,9 +294,13 @@ class Chat {
       this.#lost = false;
       void this.#load();
     }
-    if (state.state === "stopped" && state.code === "unauthorized") {
-      void api.me().catch(() => location.reload()); // signed out elsewhere: the form comes back
-    }
+    if (state.state === "stopped" && state.code === "unauthorized") void this.#signedOut();
+  }
+
+  /** Signed out in another tab: the form comes back. A key that is not let in any more leaves what is here. */
+  async #signedOut() {
+    const known = await api.me().catch((/** @type {unknown} */ error) => error);
+    if (known instanceof api.HttpError && known.code === api.SIGNED_OUT) location.reload();
   }
 
   /**

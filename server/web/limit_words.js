@@ -3,8 +3,8 @@
 import { costText } from "./money.js";
 
 /**
- * @typedef {{code: string, scope?: string | null, dimension?: string | null, remaining?: number | null,
- *   resetsAtMs?: number | null}} LimitFacts as in a ProtocolError
+ * @typedef {{code: string, scope?: string | null, dimension?: string | null, limit?: number | null,
+ *   remaining?: number | null, resetsAtMs?: number | null}} LimitFacts as in a ProtocolError
  */
 
 const DAY_MS = 24 * 3600 * 1000;
@@ -21,12 +21,13 @@ const PERIODS = new Map([
   ["month", " for this month"],
 ]);
 const RATES = new Map([
-  ["requests_per_minute", "requests a minute"],
-  ["tokens_per_minute", "tokens a minute"],
-  ["input_tokens_per_minute", "tokens asked a minute"],
-  ["output_tokens_per_minute", "tokens answered a minute"],
-  ["concurrency", "answers at once"],
+  ["requests_per_minute", ["request a minute", "requests a minute"]],
+  ["tokens_per_minute", ["token a minute", "tokens a minute"]],
+  ["input_tokens_per_minute", ["token asked a minute", "tokens asked a minute"]],
+  ["output_tokens_per_minute", ["token answered a minute", "tokens answered a minute"]],
+  ["concurrency", ["answer at once", "answers at once"]],
 ]);
+const TO_RAISE = "An administrator can raise it.";
 
 /**
  * A sentence about the limit, empty where the refusal is not about one.
@@ -34,26 +35,58 @@ const RATES = new Map([
  * @param {Date} now
  */
 export function limitText(error, now) {
-  const { code, scope, dimension } = error;
-  if (code === "insufficient_quota") return `${spentText("The prepaid credit", error)}.`;
-  const owner = OWNERS.get(scope ?? "") ?? "The";
-  if (code === "budget_exceeded") {
-    const anew = error.resetsAtMs ? `; it begins anew ${whenText(error.resetsAtMs, now)}` : "";
-    return `${spentText(`${owner} budget${PERIODS.get(dimension ?? "") ?? ""}`, error)}${anew}.`;
+  const { code, remaining } = error;
+  if (code === "insufficient_quota") {
+    return `The prepaid credit ${spentText(remaining)}. An administrator can add to it.`;
   }
-  const rate = RATES.get(dimension ?? "");
-  return code === "rate_limited" && rate ? `${owner} limit of ${rate} is reached.` : "";
+  if (code === "budget_exceeded") return budgetText(error, now);
+  return code === "rate_limited" ? rateText(error) : "";
+}
+
+/**
+ * Whether the time at which the same may work again is known: nobody knows when an answer ends.
+ * @param {LimitFacts} error
+ */
+export function endsAtATime({ dimension }) {
+  return dimension !== "concurrency";
+}
+
+/**
+ * @param {LimitFacts} error
+ * @param {Date} now
+ */
+function budgetText({ scope, dimension, limit, remaining, resetsAtMs }, now) {
+  const size = limit == null ? "" : ` of ${dollars(limit)}`;
+  const anew = resetsAtMs ? `; it begins anew ${whenText(resetsAtMs, now)}` : "";
+  const what = `${ownerOf(scope)} budget${size}${PERIODS.get(dimension ?? "") ?? ""}`;
+  return `${what} ${spentText(remaining)}${anew}. ${TO_RAISE}`;
+}
+
+/** @param {LimitFacts} error */
+function rateText({ scope, dimension, limit }) {
+  const [one, many] = RATES.get(dimension ?? "") ?? [];
+  if (!one) return "";
+  const units = limit == null ? many : `${limit.toLocaleString("en")} ${limit === 1 ? one : many}`;
+  const free = dimension === "concurrency" ? " Try again when one has ended." : "";
+  return `${ownerOf(scope)} limit of ${units} is reached.${free}`;
+}
+
+/** @param {string | null | undefined} scope */
+function ownerOf(scope) {
+  return OWNERS.get(scope ?? "") ?? "The";
 }
 
 /**
  * What is left of it does not do.
- * @param {string} what
- * @param {LimitFacts} error
+ * @param {number | null | undefined} remaining
  */
-function spentText(what, { remaining }) {
-  if (!remaining) return `${what} is used up`;
-  const left = costText({ nano: remaining, currency: "usd" });
-  return `${left} of ${what.charAt(0).toLowerCase()}${what.slice(1)} is left, which does not pay for this request`;
+function spentText(remaining) {
+  return remaining ? `has ${dollars(remaining)} left, too little for this request` : "is used up";
+}
+
+/** @param {number} nano */
+function dollars(nano) {
+  return costText({ nano, currency: "usd" });
 }
 
 /**

@@ -38,7 +38,7 @@ export class Notice {
       this.#box.hidden = true;
       this.#onSaid(true);
     } else if (link.state === "stopped") {
-      this.#say(errorText(link), "Connect");
+      this.#say(errorText(link), link.code === "unauthorized" ? "Sign in" : "Connect");
     } else {
       const until = Date.now() + (link.state === "waiting" ? link.inMs : 0);
       const wait = this.#box.hidden ? QUIET_MS : 0;

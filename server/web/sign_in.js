@@ -10,8 +10,10 @@ export async function signIn() {
   if (code) history.replaceState(null, "", location.pathname);
   const problem = code ? await attempt(() => api.login({ code })) : "";
   if (code && problem === "") return;
-  if ((await attempt(() => api.me())) === "") return;
-  await byForm(problem);
+  const known = await api.me().catch((/** @type {unknown} */ error) => error);
+  if (!(known instanceof Error)) return;
+  const why = known instanceof api.HttpError && known.code === api.SIGNED_OUT ? "" : sentence(known.message);
+  await byForm(problem || why);
 }
 
 /**

@@ -1,6 +1,6 @@
 // What the page says: numbers, times and errors in words. Pure.
 
-import { limitText } from "./limit_words.js";
+import { endsAtATime, limitText } from "./limit_words.js";
 
 /** @typedef {import("./answer.js").Usage} Usage */
 /** @typedef {import("./answer_view.js").Shown} Shown */
@@ -51,10 +51,18 @@ const REASONS = new Map([
   ["length", "Cut off: the answer reached its length limit."],
   ["blocked", "Stopped by the safety policy."],
   ["deadline", "Stopped: it took longer than its time limit."],
-  ["budget", "Stopped: the budget is used up."],
+  ["budget", "Stopped here: the budget or the prepaid credit is used up. What was said so far is kept."],
   ["slow_reader", "Stopped: nobody was reading."],
   ["error", "The answer broke off because of a fault on our side."],
 ]);
+
+/**
+ * Whether a limit cut the answer off, so that its reader should not take it for whole.
+ * @param {string | null} reason
+ */
+export function cutOff(reason) {
+  return REASONS.has(reason ?? "") && reason !== "cancelled" && reason !== "error";
+}
 
 /**
  * Why an answer ended, where that is worth saying.
@@ -74,16 +82,30 @@ const ERRORS = new Map([
   ["not_resumable", "The server no longer has this answer."],
   ["superseded", "This chat was taken over by another connection."],
   ["closed", "The connection is closed."],
+  ["unauthorized", "You were signed out: your key has expired or was revoked, or your account was closed."],
 ]);
 
 /**
- * A refusal, for people.
- * @param {{message: string, afterMs?: number | null} & import("./limit_words.js").LimitFacts} error
+ * @typedef {{message: string, afterMs?: number | null} & import("./limit_words.js").LimitFacts} Refused
  */
-export function errorText(error) {
-  const { code, message, afterMs } = error;
+
+/**
+ * How long to wait after a refusal; 0: nobody knows.
+ * @param {Refused} error
+ */
+export function waitMsOf(error) {
+  return endsAtATime(error) ? (error.afterMs ?? 0) : 0;
+}
+
+/**
+ * A refusal, for people. `leftMs`: what is left of the wait.
+ * @param {Refused} error
+ */
+export function errorText(error, leftMs = waitMsOf(error)) {
+  const { code, message } = error;
+  if (waitMsOf(error) > 0 && leftMs <= 0) return "The wait is over: you can send it again now.";
   const text = limitText(error, new Date()) || (ERRORS.get(code) ?? sentence(message));
-  return afterMs ? `${text} Try again in ${seconds(afterMs)}.` : text;
+  return leftMs > 0 ? `${text} Try again in ${seconds(leftMs)}.` : text;
 }
 
 /**

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from playwright.async_api import Page, expect
+from playwright.async_api import Locator, Page, expect
 
 from tests.browser.conftest import OpenPage, WatchedPage
 from tests.helpers.scripted_peer import Peer, Socket
@@ -25,3 +25,8 @@ async def write(page: Page, text: str) -> None:
     """Type a message and send it by Enter."""
     await page.get_by_label("Message", exact=True).fill(text)
     await page.keyboard.press("Enter")
+
+
+def note(page: Page) -> Locator:
+    """What is said below the last answer of why it is not there, or not whole."""
+    return page.locator(".note").last

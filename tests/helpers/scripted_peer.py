@@ -173,6 +173,7 @@ class Peer:
     conversations: list[Frame] = field(default_factory=list[Frame])
     messages: dict[str, list[Frame]] = field(default_factory=dict[str, list[Frame]])
     signed_in: bool = True
+    revoked: bool = False
     tickets: int = 0
     refusals: list[Refusal] = field(default_factory=lambda: list[Refusal]())
     _wires: set[asyncio.Transport] = field(default_factory=set[asyncio.Transport])
@@ -209,13 +210,14 @@ class Peer:
         body = await request.json()
         self.signed_in = self.signed_in or body in ({"code": "c0de"}, {"key": "pk_good"})
         if not self.signed_in:
-            error = {"code": "unauthorized", "message": "this key is wrong, expired or revoked"}
-            return JSONResponse({"error": error}, 401)
+            return _unauthorized("this key is wrong, expired or revoked")
         return await self._me(request)
 
     async def _me(self, _request: Request) -> Response:
+        if self.revoked:
+            return _unauthorized("you were signed out: your key was revoked")
         if not self.signed_in:
-            return JSONResponse({"error": {"code": "unauthorized", "message": "sign in"}}, 401)
+            return JSONResponse({"tenant": None, "project": None, "user": None})
         return JSONResponse({"tenant": "t", "project": "p", "user": "u"})
 
     async def _logout(self, _request: Request) -> Response:
@@ -223,8 +225,8 @@ class Peer:
         return JSONResponse({})
 
     async def _ticket(self, _request: Request) -> Response:
-        if not self.signed_in:
-            return JSONResponse({"error": {"code": "unauthorized", "message": "sign in"}}, 401)
+        if self.revoked or not self.signed_in:
+            return _unauthorized("sign in")
         self.tickets += 1
         return JSONResponse({"ticket": f"ticket-{self.tickets}", "expires_at": now_ms() + 60_000})
 
@@ -258,6 +260,10 @@ class Peer:
             Mount("/web", StaticFiles(directory=WEB)),
         ]
         return Starlette(routes=routes, middleware=[Middleware(SecurityHeaders)])
+
+
+def _unauthorized(message: str) -> Response:
+    return JSONResponse({"error": {"code": "unauthorized", "message": message}}, 401)
 
 
 class _Wire(asyncio.Protocol):

@@ -14,32 +14,38 @@ DECEMBER_MS = int(datetime(2026, 12, 1, tzinfo=UTC).timestamp() * 1000)
 CASES = [
     (
         {"code": "budget_exceeded", "scope": "user", "dimension": "month", "resets_at_ms": DECEMBER_MS},
-        "Your budget for this month is used up; it begins anew on 1 December.",
+        "Your budget for this month is used up; it begins anew on 1 December. An administrator can raise it.",
     ),
     (
         {
             "code": "budget_exceeded",
             "scope": "project",
             "dimension": "day",
+            "limit": 5_000_000_000,
             "resets_at_ms": NOW_MS + 3_600_000,
         },
-        "This project's budget for today is used up; it begins anew at 13:00.",
+        "This project's budget of $5.00 for today is used up; it begins anew at 13:00. An administrator can "
+        "raise it.",
     ),
     (
         {"code": "budget_exceeded", "scope": "tenant", "dimension": "lifetime"},
-        "Your organization's budget is used up.",
+        "Your organization's budget is used up. An administrator can raise it.",
     ),
     (
         {"code": "insufficient_quota", "scope": "tenant", "dimension": "wallet"},
-        "The prepaid credit is used up.",
+        "The prepaid credit is used up. An administrator can add to it.",
     ),
     (
         {"code": "rate_limited", "scope": "key", "dimension": "requests_per_minute", "after_ms": 1001},
         "This key's limit of requests a minute is reached. Try again in 2 seconds.",
     ),
     (
-        {"code": "rate_limited", "scope": "user", "dimension": "concurrency", "after_ms": 10},
-        "Your limit of answers at once is reached. Try again in 1 second.",
+        {"code": "rate_limited", "scope": "tenant", "dimension": "tokens_per_minute", "limit": 20_000},
+        "Your organization's limit of 20,000 tokens a minute is reached.",
+    ),
+    (
+        {"code": "rate_limited", "scope": "user", "dimension": "concurrency", "limit": 1, "after_ms": 10},
+        "Your limit of 1 answer at once is reached. Try again when one has ended.",
     ),
     ({"code": "overloaded", "after_ms": 3000}, "because (overloaded). Try again in 3 seconds."),
     (
@@ -50,12 +56,12 @@ CASES = [
             "remaining": 36_700,
             "resets_at_ms": NOW_MS + 3_600_000,
         },
-        "$0.0000367 of your budget for today is left, which does not pay for this request; it begins anew at "
-        "13:00.",
+        "Your budget for today has $0.0000367 left, too little for this request; it begins anew at 13:00. An "
+        "administrator can raise it.",
     ),
     (
         {"code": "insufficient_quota", "scope": "tenant", "dimension": "wallet", "remaining": 1_500_000_000},
-        "$1.50 of the prepaid credit is left, which does not pay for this request.",
+        "The prepaid credit has $1.50 left, too little for this request. An administrator can add to it.",
     ),
     ({"code": "id_conflict"}, "because (id_conflict)"),
 ]
@@ -71,4 +77,4 @@ def test_the_hour_is_told_where_a_window_begins_within_a_day_of_the_reader():
     """A month of a tenant in UTC begins in the evening of a reader in New York."""
     error = {"code": "budget_exceeded", "scope": "user", "dimension": "month", "resets_at_ms": DECEMBER_MS}
     said = error_text(ProtocolError({"message": "because", **error}), NOW_MS, ZoneInfo("America/New_York"))
-    assert said.endswith("begins anew on 30 November at 19:00.")
+    assert "begins anew on 30 November at 19:00." in said
