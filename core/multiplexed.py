@@ -64,7 +64,11 @@ class MultiplexedConnection:
         async with self._opening:
             if self._open is None or self._open.broken:
                 connection = self._pool.make_connection()
-                await connection.connect()
+                try:
+                    await connection.connect()
+                except BaseException:  # also cancelled, with half of it open
+                    await connection.disconnect(nowait=True)
+                    raise
                 self._open = _Open(connection, self._reply_seconds)
             return self._open
 

@@ -12,6 +12,7 @@ from redis.exceptions import TimeoutError as ReplyTimeout
 
 from core.multiplexed import MultiplexedConnection
 from core.redis import MultiplexedRedis, connect_url
+from tests.helpers.wait import wait_until
 
 SLOW = "local n = 0 for i = 1, tonumber(ARGV[1]) do n = n + i end return ARGV[2]"
 
@@ -121,6 +122,26 @@ async def test_who_waits_at_the_end_is_told(shared: MultiplexedConnection, redis
     await shared.aclose()
     with pytest.raises(ConnectionLost):
         await call
+
+
+async def test_who_is_cancelled_while_it_opens_leaves_nothing_open(
+    shared: MultiplexedConnection, redis: Redis
+):
+    """Those who waited for the same opening open it themselves."""
+    before = len(await redis.client_list())
+    for turns in range(6):
+        calls = [asyncio.create_task(shared.call("ECHO", number)) for number in range(3)]
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        calls[0].cancel()
+        _, *others = await asyncio.gather(*calls, return_exceptions=True)
+        assert others == [b"1", b"2"]
+        await shared.aclose()
+
+    async def closed() -> bool:
+        return len(await redis.client_list()) == before
+
+    await wait_until(closed)
 
 
 async def test_a_redis_that_is_away_is_said_to_each():
