@@ -28,6 +28,7 @@ from tests.helpers.wait import wait_until
 
 Frame = dict[str, Any]
 HEAR_SECONDS_MAX = 5.0
+START_SECONDS_MAX = 30.0  # a client may be a process that only starts
 PRICES = {"currency": "usd", "input_nano": 50_000_000, "output_nano": 100_000_000}
 BLANK = '<!doctype html><title>blank</title><link rel="icon" href="data:,">'
 MODELS = [
@@ -185,7 +186,7 @@ class Peer:
 
     async def socket(self) -> Socket:
         """The next WebSocket that a client opens."""
-        async with asyncio.timeout(HEAR_SECONDS_MAX):
+        async with asyncio.timeout(START_SECONDS_MAX):
             return await self.sockets.get()
 
     def cut(self) -> None:
