@@ -17,7 +17,7 @@ def nano_of(text: str) -> int:
     """The nano-USD of an amount like `250.00 USD`, exactly. Raises StartupError."""
     match = AMOUNT.fullmatch(text.strip())
     if match is None:
-        raise StartupError(f"{text!r} is no amount: write it with its currency, like '250.00 USD'")
+        raise StartupError(f"{text!r} is no amount: write it with its currency, USD, like '250.00 USD'")
     try:
         return from_text(match["number"])
     except ValueError as error:

@@ -51,20 +51,24 @@ def prices_command() -> None:
         output = "0.40"
         request = "0.0001"                     # USD for one request
 
+    \b
         [models.large]
         input = "1.00"
         output = "3.00"
 
+    \b
         [models.large.tiers.output]            # of a month's quantity; or mode = "volume"
         mode = "graduated"
         steps = [{ up_to = 1_000_000_000, price = "3.00" }, { percent = 80 }]
         minimum = "50.00"                      # of a month in which it was used
 
+    \b
         [models.large.tiers.request]
         mode = "package"                       # 0.05 USD for each thousand that was begun
         units = 1000
         price = "0.05"
 
+    \b
         [gpus.h200]                            # a dedicated pool's GPU, USD for an hour
         hour = "3.50"
 

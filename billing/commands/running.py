@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
@@ -22,6 +23,9 @@ from core.settings import Settings
 T = TypeVar("T")
 
 NO_NUMBER = "none"
+PIPED_COLUMNS = 1_000
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+NUMBER = re.compile(r"[$+-]*[\d,.]+( ?%)?", re.ASCII)
 
 
 class _NumberOrNone(click.ParamType[int | str]):
@@ -103,16 +107,11 @@ def show(facts: dict[str, Any], as_json: bool) -> None:
             click.echo(f"{name:15}{_text(value)}")
 
 
-def show_row(facts: dict[str, Any], as_json: bool) -> None:
-    """One of several things, on a line."""
-    if as_json:
-        click.echo(json.dumps(facts))
-    else:
-        click.echo("  ".join(_text(value) for value in facts.values() if value not in (None, "")))
-
-
 def show_table(rows: Sequence[dict[str, Any]], as_json: bool, empty: str) -> None:
-    """Several things with the same facts: a table, or a JSON object a line. `empty`: what is said of none."""
+    """Several things with the same facts: a table, or a JSON object a line. `empty`: what is said of none.
+
+    A fact that is empty of all of them has no column; an id is never broken over lines: it is to be copied.
+    """
     if as_json:
         for facts in rows:
             click.echo(json.dumps(facts))
@@ -121,18 +120,25 @@ def show_table(rows: Sequence[dict[str, Any]], as_json: bool, empty: str) -> Non
         click.echo(empty)
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, value in rows[0].items():
-        number = isinstance(value, int) or (isinstance(value, str) and value[:1] in "$+-0123456789")
-        table.add_column(name, justify="right" if number and name != "version" else "left", overflow="fold")
+    names = [name for name in rows[0] if any(facts[name] not in (None, "") for facts in rows)]
+    for name in names:
+        values = [facts[name] for facts in rows if facts[name] not in (None, "")]
+        justify = "right" if name != "version" and all(map(_is_number, values)) else "left"
+        whole = any(UUID.fullmatch(str(value)) for value in values)
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=whole)
     for facts in rows:
-        table.add_row(*("" if value is None else _text(value) for value in facts.values()))
-    Console(width=None if sys.stdout.isatty() else 200, highlight=False).print(table)
+        table.add_row(*("" if facts[name] is None else _text(facts[name]) for name in names))
+    Console(width=None if sys.stdout.isatty() else PIPED_COLUMNS, highlight=False).print(table)
 
 
 def progress(line: str) -> None:
     """One line about what is under way, on stderr, over the one before."""
     if sys.stderr.isatty():
         click.echo(f"\r\033[K{line}", err=True, nl=False)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) or (isinstance(value, str) and NUMBER.fullmatch(value) is not None)
 
 
 def _text(value: Any) -> str:

@@ -12,7 +12,7 @@ from billing.commands.running import (
     run_on_database,
     run_with_redis,
     show,
-    show_row,
+    show_table,
     tenant_named,
 )
 from billing.quotas.limit_rows import announce
@@ -50,8 +50,8 @@ def create_tenant_command(name: str, priority_max: str, price_book: str, as_json
 @json_option
 def list_tenants_command(as_json: bool) -> None:
     """List all tenants, oldest first."""
-    for tenant in run_on_database(tenancy.list_tenants):
-        show_row(_tenant_facts(tenant), as_json)
+    tenants = [_tenant_facts(tenant) for tenant in run_on_database(tenancy.list_tenants)]
+    show_table(tenants, as_json, "there are no tenants: see `parley tenants create`")
 
 
 @tenants_command.command("set")

@@ -3,6 +3,7 @@
 import csv
 import re
 import sys
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict
 from datetime import datetime
@@ -30,7 +31,9 @@ from billing.commands.running import (
 from billing.money import to_display, to_text
 from billing.periods import LAST_MS, Window
 from billing.prices.rating import Meter
-from billing.tenants.tenancy import list_tenants
+from billing.tenants.cost_centers import list_cost_centers
+from billing.tenants.keys import list_keys
+from billing.tenants.tenancy import list_projects, list_tenants
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
@@ -69,26 +72,28 @@ def show_command(
     if month and (start or end):
         raise StartupError("give --month, or --from and --to")
 
-    async def read(db: Database) -> tuple[Window, list[Usage]]:
+    async def read(db: Database) -> tuple[Window, list[Usage], Mapping[str, str]]:
         owner = await tenant_named(db, tenant)
+        names = await _names(db, owner.tenant_id, GroupBy(by))
         zone = ZoneInfo(owner.time_zone)
         window = _window(month, start, end, zone)
         if by == GroupBy.DAY and window.end_ms - window.start_ms > DAYS_MAX * 86_400_000:
             raise StartupError(f"at most {DAYS_MAX} days at once")
         if as_of is None:
-            return window, await usage_in(db, owner.tenant_id, window, GroupBy(by), zone)
+            return window, await usage_in(db, owner.tenant_id, window, GroupBy(by), zone), names
         if by == GroupBy.DAY:
             raise StartupError("--as-of does not go with --by day")
         known_ms = instant_of(as_of, zone)
-        return window, await usage_as_of(db, owner.tenant_id, window, GroupBy(by), known_ms)
+        return window, await usage_as_of(db, owner.tenant_id, window, GroupBy(by), known_ms), names
 
-    window, found = run_on_database(read)
+    window, found, names = run_on_database(read)
     if as_csv:
         _print_csv(by, found)
         return
     if not as_json:
         click.echo(f"From {iso_time(window.start_ms)} to {iso_time(window.end_ms)}:", err=True)
-    rows = [_row(by, usage, as_json) for usage in found]
+        found = [each for each in found if by != GroupBy.DAY or int(each.group) <= now_ms()]
+    rows = [_row(by, usage, as_json, names) for usage in found]
     show_table(rows, as_json, "nothing was used in this time")
 
 
@@ -212,12 +217,24 @@ def _group(by: str, usage: Usage) -> str:
     return (iso_time(int(usage.group)) or "") if by == GroupBy.DAY else usage.group
 
 
-def _row(by: str, usage: Usage, as_json: bool) -> dict[str, Any]:
+async def _names(db: Database, tenant_id: str, by: GroupBy) -> Mapping[str, str]:
+    """What people call those that usage is grouped by, where that is not what the books call them."""
+    if by is GroupBy.PROJECT:
+        return {each.id: each.name for each in await list_projects(db, tenant_id)}
+    if by is GroupBy.COST_CENTER:
+        return {each.id: each.code for each in await list_cost_centers(db, tenant_id)}
+    if by is GroupBy.KEY:
+        return {each.id: f"pk_{each.prefix} {each.name}".strip() for each in await list_keys(db, tenant_id)}
+    return {}
+
+
+def _row(by: str, usage: Usage, as_json: bool, names: Mapping[str, str]) -> dict[str, Any]:
     facts = asdict(usage)
     facts.pop("group")
     amount = facts.pop("amount_nano")
     money: dict[str, Any] = {"amount_nano": amount} if as_json else {"amount": to_display(amount)}
-    return {by: _group(by, usage), **facts, **money}
+    group = _group(by, usage)
+    return {by: group if as_json else names.get(group, group), **facts, **money}
 
 
 def _print_csv(by: str, found: list[Usage]) -> None:
