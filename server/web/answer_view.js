@@ -115,7 +115,9 @@ export class AnswerView {
   #count(error, until) {
     const left = until - Date.now();
     this.#say(errorText(error, left));
-    this.#note.classList.toggle("error", left > 0 || waitMsOf(error) === 0);
+    const over = left <= 0 && waitMsOf(error) > 0;
+    this.#note.classList.toggle("error", !over);
+    this.#note.classList.toggle("held", over);
     if (left <= 0) return;
     this.#timer = setTimeout(() => this.element.isConnected && this.#count(error, until), Math.min(TICK_MS, left));
   }
