@@ -20,6 +20,13 @@ from tests.helpers.platform import Platform, running_platform
 from tests.helpers.valkey import running_valkey
 
 CACHE = Path(__file__).parent.parent / ".cache"
+# A starting engine may take minutes on a busy machine; requests wait for it.
+PATIENT = {"PARLEY_NO_WORKER_SECONDS_MAX": "600"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked `last` come after all others, which keep their order."""
+    items.sort(key=lambda item: item.get_closest_marker("last") is not None)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -48,7 +55,7 @@ async def redis(redis_url: str) -> AsyncGenerator[Redis]:
 @pytest.fixture
 def home() -> Generator[Path]:
     """An empty PARLEY_HOME with a short path."""
-    with short_folder("home") as folder:
+    with short_folder("home", in_memory=True) as folder:
         yield folder
 
 
@@ -61,7 +68,7 @@ def settings(home: Path, redis_url: str) -> Settings:
 @pytest.fixture(scope="session")
 def sqlite_template() -> Generator[Path]:
     """A migrated SQLite file, copied for each test: migrating takes longer than most tests."""
-    with short_folder("sqlite") as folder:
+    with short_folder("sqlite", in_memory=True) as folder:
         asyncio.run(migrate(f"sqlite+aiosqlite:///{folder / 'template.db'}"))
         yield folder / "template.db"
 
@@ -119,8 +126,8 @@ def model_folder() -> Path:
 
 @pytest.fixture(scope="session")
 def platform(model_folder: Path) -> Generator[Platform]:
-    """A whole platform with a real vLLM worker, started once for all tests that only talk to it."""
+    """A whole platform with a real vLLM worker, started once: tests talk to it, the last one ends it."""
     with short_folder("platform") as home:
         lend_model(home, model_folder)
-        with running_platform(home) as running:
+        with running_platform(home, environment=PATIENT) as running:
             yield running

@@ -257,7 +257,7 @@ class Houses:
 
     @asynccontextmanager
     async def _running(self, case: Case, pool: str) -> AsyncGenerator[House]:
-        with short_folder("conformance") as home:
+        with short_folder("conformance", in_memory=True) as home:
             shutil.copy(self._sqlite, home / "parley.db")
             database = Database(f"sqlite+aiosqlite:///{home / 'parley.db'}")
             settings = settings_in(

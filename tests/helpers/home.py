@@ -9,11 +9,19 @@ from pathlib import Path
 
 from core.settings import Settings
 
+MEMORY = Path("/dev/shm")
+MEMORY_BYTES_MIN = 1 << 30
+
 
 @contextmanager
-def short_folder(name: str) -> Generator[Path]:
-    """A temporary folder with a path short enough for Unix sockets, which pytest's own is not."""
-    folder = Path(tempfile.mkdtemp(prefix=f"parley-{name}-"))
+def short_folder(name: str, *, in_memory: bool = False) -> Generator[Path]:
+    """A temporary folder with a path short enough for Unix sockets, which pytest's own is not.
+
+    `in_memory`: where the system has room for that, so that no commit waits for a disk; nothing that a test
+    does cuts the power. Not for programs, which may be forbidden there, nor for hard links.
+    """
+    roomy = in_memory and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MEMORY_BYTES_MIN
+    folder = Path(tempfile.mkdtemp(prefix=f"parley-{name}-", dir=MEMORY if roomy else None))
     try:
         yield folder
     finally:

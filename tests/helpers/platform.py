@@ -98,12 +98,15 @@ def running_platform(
 
 def _until_ready(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
     deadline = time.monotonic() + READY_SECONDS_MAX
-    while True:
-        try:
-            if httpx.get(url).status_code == 200:
-                return
-        except httpx.TransportError:
-            pass
-        assert process.poll() is None, f"parley up ended: {log.read_text(errors='replace')[-4000:]}"
-        assert time.monotonic() < deadline, f"not ready: {log.read_text(errors='replace')[-4000:]}"
-        time.sleep(0.1)
+    with httpx.Client() as client:
+        while not _answers(client, url):
+            assert process.poll() is None, f"parley up ended: {log.read_text(errors='replace')[-4000:]}"
+            assert time.monotonic() < deadline, f"not ready: {log.read_text(errors='replace')[-4000:]}"
+            time.sleep(0.1)
+
+
+def _answers(client: httpx.Client, url: str) -> bool:
+    try:
+        return client.get(url).status_code == 200
+    except httpx.TransportError:
+        return False

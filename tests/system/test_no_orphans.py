@@ -3,23 +3,18 @@
 import asyncio
 import os
 import signal
-from collections.abc import Generator
-from contextlib import contextmanager
-from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.helpers.home import lend_model, short_folder
-from tests.helpers.platform import Platform, command_line, processes_of, running_platform
+from tests.helpers.platform import Platform, command_line
 from tests.helpers.wait import wait_until
 from tests.system.wire import wired
 
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600), pytest.mark.last]
 GONE_SECONDS_MAX = 5.0
 RECOVERY_SECONDS_MAX = 150.0
-# A starting engine may take minutes on a busy machine; what is tested is that nothing is lost or left.
-PATIENT = {"PARLEY_NO_WORKER_SECONDS_MAX": "600"}
+TOKENS = 120
 
 
 def family(process: psutil.Process) -> set[psutil.Process]:
@@ -48,7 +43,7 @@ async def kill_mid_answer(
 ) -> str:
     """SIGKILL `victim` while an answer streams; the answer must complete and `expect_dead` must be gone."""
     async with wired(platform.url, platform.key) as wire:
-        reading = await wire.send("Tell a story.", options={"max_tokens": 220, "min_tokens": 220})
+        reading = await wire.send("Tell a story.", options={"max_tokens": TOKENS, "min_tokens": TOKENS})
         while reading.applied < 12:
             await wire.hear()
         os.kill(victim.pid, signal.SIGKILL)
@@ -56,33 +51,25 @@ async def kill_mid_answer(
         async with asyncio.timeout(RECOVERY_SECONDS_MAX):
             await wire.finish(reading)
     assert reading.end is not None
-    assert reading.end["usage"]["output"] == 220
+    assert reading.end["usage"]["output"] == TOKENS
     assert "moved" in reading.kinds
     return reading.text
 
 
-@contextmanager
-def running_on(home: Path, model_folder: Path) -> Generator[Platform]:
-    """A platform that need not convert the model again."""
-    lend_model(home, model_folder)
-    with running_platform(home, environment=PATIENT) as platform:
-        yield platform
+async def test_killing_any_process_leaves_no_orphan(platform: Platform):
+    """Worker, its leash, the supervisor, then `parley up` itself, one at a time. This is the end of the
+    platform that other tests share."""
+    worker = one(platform, "engine.main", " worker ")
+    await kill_mid_answer(platform, worker, family(worker))
 
+    worker = one(platform, "engine.main", " worker ")
+    leash = worker.parent()
+    assert leash is not None
+    await kill_mid_answer(platform, leash, family(leash))
 
-async def test_killing_any_process_leaves_no_orphan(model_folder: Path):
-    """Worker, its leash, the supervisor, then `parley up` itself, one at a time."""
-    with short_folder("orphans") as home, running_on(home, model_folder) as platform:
-        worker = one(platform, "engine.main", " worker ")
-        await kill_mid_answer(platform, worker, family(worker))
+    supervisor = one(platform, "core.cli", " supervisor ")
+    await kill_mid_answer(platform, supervisor, family(supervisor))
 
-        worker = one(platform, "engine.main", " worker ")
-        leash = worker.parent()
-        assert leash is not None
-        await kill_mid_answer(platform, leash, family(leash))
-
-        supervisor = one(platform, "core.cli", " supervisor ")
-        await kill_mid_answer(platform, supervisor, family(supervisor))
-
-        os.kill(platform.process.pid, signal.SIGKILL)
-        platform.process.wait()
-        await wait_until(lambda: not processes_of(home), GONE_SECONDS_MAX)
+    os.kill(platform.process.pid, signal.SIGKILL)
+    platform.process.wait()
+    await wait_until(lambda: not platform.processes(), GONE_SECONDS_MAX)
