@@ -40,7 +40,7 @@ def budgets_command() -> None:
 
     Without --id, each project, key, user or model has the budget for itself; one that is named has its own
     in its place. A hard budget ends answers at the limit; a soft one only alerts (`parley alerts`). A request
-    counts in the window in which it was accepted.
+    counts in the window in which it was accepted. An edit gives a budget a new id; the old ones still name it.
     """
 
 
@@ -152,11 +152,12 @@ def override_command(
 
     async def change(db: Database, redis: Client) -> Budget | None:
         owner = await tenant_named(db, tenant)
+        budget_id = await _newest(db, owner.tenant_id, budget)
         until_ms = instant_of(until, ZoneInfo(owner.time_zone)) if until else 0
         limit_nano = nano_of(limit) if limit else None
         author = current_author().name
         row = await limit_rows.override_budget(
-            db, redis, owner.tenant_id, budget, limit_nano, until_ms, author
+            db, redis, owner.tenant_id, budget_id, limit_nano, until_ms, author
         )
         await check_budgets(db, owner.tenant_id)
         return row
@@ -172,9 +173,24 @@ def end_command(tenant: str, budget: str, as_json: bool) -> None:
     """End BUDGET (its id) at once. What was spent is not forgotten, should it be set again."""
 
     async def end(db: Database, redis: Client) -> Budget | None:
-        return await limit_rows.end_budget(db, redis, (await tenant_named(db, tenant)).tenant_id, budget)
+        owner = (await tenant_named(db, tenant)).tenant_id
+        return await limit_rows.end_budget(db, redis, owner, await _newest(db, owner, budget))
 
     show({**_facts(_found(run_with_redis(end), budget), as_json), "done": "ended"}, as_json)
+
+
+async def _newest(db: Database, tenant_id: str, budget: str) -> str:
+    """What BUDGET is called since it was last edited: each edit gives a new id, and alerts name old ones."""
+    rows = await limit_rows.list_budgets(db, tenant_id, ended=True)
+    for old in rows:  # oldest first, so that one pass follows all edits
+        if old.id == budget and old.ended_ms is not None:
+            budget = next((row.id for row in rows if _replaces(row, old)), budget)
+    return budget
+
+
+def _replaces(row: Budget, old: Budget) -> bool:
+    same = (row.scope, row.scope_id, row.period, row.mode) == (old.scope, old.scope_id, old.period, old.mode)
+    return same and row.created_ms == old.ended_ms and row.id != old.id
 
 
 def _found(row: Budget | None, budget: str) -> Budget:
@@ -189,10 +205,11 @@ def _print(tenant: str, budget: str | None, each_max: int, ended: bool, as_json:
         if ended:
             rows = await limit_rows.list_budgets(db, owner.tenant_id, ended=True)
             return [_facts(row, as_json) for row in rows]
+        shown = budget and await _newest(db, owner.tenant_id, budget)
         held = await _held(redis, owner.tenant_id)
         found: list[dict[str, Any]] = []
         for row, stands in await standings(db, owner.tenant_id, now_ms(), each_max):
-            if budget in (None, row.id):
+            if shown in (None, row.id):
                 zone = ZoneInfo(owner.time_zone)
                 found += [_facts(row, as_json) | _standing(each, held, zone, as_json) for each in stands] or [
                     _facts(row, as_json)

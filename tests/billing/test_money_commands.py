@@ -115,8 +115,11 @@ def test_a_budget_is_set_listed_overridden_and_ended(parley: Command, home: Path
     assert (raised["limit_nano"], raised["override_nano"]) == (10_000, 50_000)
     (standing, _) = rows(parley("budgets", "list", "--tenant", "acme", "--json"))[::-1]
     assert {standing["left_nano"]} == {50_000 - 7_400}
-    ended = parley("budgets", "end", "--tenant", "acme", raised["budget"])
+    (again,) = rows(parley("budgets", "show", "--tenant", "acme", made["budget"], "--json"))
+    assert again["budget"] == raised["budget"]  # an alert of before names it still
+    ended = parley("budgets", "end", "--tenant", "acme", made["budget"])
     assert "ended" in ended.output
+    assert parley("budgets", "end", "--tenant", "acme", made["budget"]).exit_code == 1
     assert len(rows(parley("budgets", "list", "--tenant", "acme", "--json"))) == 1
     assert len(rows(parley("budgets", "list", "--tenant", "acme", "--ended", "--json"))) == 3
 
