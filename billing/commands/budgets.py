@@ -40,7 +40,7 @@ def budgets_command() -> None:
 
     Without --id, each project, key, user or model has the budget for itself; one that is named has its own
     in its place. A hard budget ends answers at the limit; a soft one only alerts (`parley alerts`). A request
-    counts in the window in which it was accepted. An edit gives a budget a new id; the old ones still name it.
+    counts in the window in which it was accepted. An edit gives a budget a new id; old ones still name it.
     """
 
 
