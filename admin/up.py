@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import json
 import os
+import shlex
+import sys
 import time
 from collections.abc import AsyncGenerator, Coroutine, Generator
 from dataclasses import asdict
@@ -145,7 +147,7 @@ class Up:
             f"  API key   {up.key}\n\n"
             "  The links sign one browser in, once; the key works until revoked (kept in "
             f"{self._up_file}).\n"
-            "  Terminal  parley chat\n"
+            f"  Terminal  {_program(self._settings)} chat\n"
             f"  Logs      {self._settings.home / 'logs'}\n"
             "  Stop      Ctrl-C\n"
         )
@@ -222,6 +224,14 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None
         for each in (task, stopping):
             each.cancel()
         await asyncio.gather(task, stopping, return_exceptions=True)
+
+
+def _program(settings: Settings) -> str:
+    """How this `parley` is called again from where it was started, for the same installation."""
+    home = (
+        "" if settings.home == Path.home() / ".parley" else f"PARLEY_HOME={shlex.quote(str(settings.home))} "
+    )
+    return home + (shlex.quote(sys.argv[0]) if os.access(sys.argv[0], os.X_OK) else "parley")
 
 
 async def _missing(client: httpx.AsyncClient, url: str) -> str | None:
