@@ -110,8 +110,8 @@ function tiles(status) {
     tile("Running", count.format(status.running_total)),
     tile("Waiting", count.format(waiting)),
     tile("Ended, unread", count.format(status.ended_unread)),
-    tile("Quarantined usage", count.format(status.quarantined), status.quarantined ? "bad" : ""),
-    alarmTile("Books that differ", looked.books?.checks.reduce((sum, each) => sum + each.differing, 0)),
+    tile("Quarantined", count.format(status.quarantined), status.quarantined ? "bad" : ""),
+    alarmTile("Books differ", looked.books?.checks.reduce((sum, each) => sum + each.differing, 0)),
     alarmTile("Noisy tenants", looked.noisy?.length),
   );
   return list;
