@@ -82,7 +82,7 @@ def verify_command(tenant: str | None, kept: Path | None, as_json: bool) -> None
             progress(f"{names.get(id, id)}: reading")
             books, log = await verify_books(db, id), await verify_log(db, id)
             log.faults += before.get(id, [])
-            found.append((names.get(id, "(deleted)"), books, log))
+            found.append((names.get(id, f"{id} (deleted)"), books, log))
         progress("")
         return found
 
@@ -120,7 +120,7 @@ def _facts(name: str, books: Verified, log: VerifiedLog, as_json: bool) -> dict[
     money: dict[str, Any] = {"amount_nano": amount} if as_json else {"amount": to_display(amount)}
     faults = [*books.faults, *log.faults]
     facts = {
-        "tenant": books.tenant_id if as_json else books.tenant_id or name,
+        "tenant": books.tenant_id if as_json else name,
         "transactions": books.txns,
         "lines": books.lines,
         **money,

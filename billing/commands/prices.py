@@ -28,6 +28,7 @@ from billing.prices.price_versions import Contents, contents_of
 from billing.prices.tiers import TierPrices
 from billing.prices.what_if import Compared, what_if
 from billing.tables import PLATFORM, PriceVersion
+from billing.tenants.tenancy import list_tenants
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
@@ -135,7 +136,10 @@ def what_if_command(file: Path, month: str | None, tenant: str | None, as_json: 
     """
     _, (prices, tiers, _) = _read(file)
 
+    names: dict[str, str] = {}
+
     async def compare(db: Database) -> tuple[Window, list[Compared]]:
+        names.update({each.tenant_id: each.name for each in await list_tenants(db)})
         owner = await tenant_named(db, tenant) if tenant else None
         window = month_window(month, ZoneInfo(owner.time_zone if owner else "UTC"), now_ms())
         told = None if as_json else lambda done: progress(f"{done} requests priced again")
@@ -146,9 +150,9 @@ def what_if_command(file: Path, month: str | None, tenant: str | None, as_json: 
     for each in compared:
         for name in SUMS:
             setattr(total, name, getattr(total, name) + getattr(each, name))
-    facts = _in_nano if as_json else _in_words
     click.echo(f"From {iso_time(window.start_ms)} to {iso_time(window.end_ms)}:", err=True)
-    show_table([facts(each) for each in (*compared, total)], as_json, "")
+    lines = (*compared, total)
+    show_table([_in_nano(each) if as_json else _in_words(each, names) for each in lines], as_json, "")
 
 
 def _read(file: Path) -> tuple[PriceFile, Contents]:
@@ -236,11 +240,11 @@ def _in_nano(compared: Compared) -> dict[str, Any]:
     return {**asdict(compared), "change_nano": compared.would_nano - compared.was_nano}
 
 
-def _in_words(compared: Compared) -> dict[str, Any]:
+def _in_words(compared: Compared, names: Mapping[str, str]) -> dict[str, Any]:
     change = compared.would_nano - compared.was_nano
     percent = 100 * change / compared.was_nano if compared.was_nano else 0.0
     return {
-        "tenant": compared.tenant_id,
+        "tenant": names.get(compared.tenant_id, compared.tenant_id),
         "model": compared.model,
         "requests": compared.requests,
         "unpriced": compared.unpriced,

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 from rich.console import Console
@@ -13,6 +13,7 @@ from billing.commands.running import json_option, run_on_database, show_table, t
 from billing.money import to_display
 from billing.reconciliation.board import EVERYTHING, Reconciliation
 from billing.reconciliation.compared import MEANING, Check, Compared, State
+from billing.tenants.tenancy import list_tenants
 from core.database import Database
 from core.redis import connect
 from core.settings import Settings
@@ -60,9 +61,12 @@ def reconcile_command(
         raise click.UsageError("--repair needs --tenant, and is done once")
     chosen = frozenset(map(Check, checks)) or EVERYTHING
 
+    names: dict[str, str] = {}
+
     async def look(db: Database) -> list[Compared]:
         redis = connect(settings)
         try:
+            names.update({each.tenant_id: each.name for each in await list_tenants(db)})
             owner = await tenant_named(db, tenant) if tenant else None
             reconciliation = Reconciliation(db, redis, settings)
             if repair and owner is not None:
@@ -75,7 +79,7 @@ def reconcile_command(
         with Live(console=Console(), auto_refresh=False) as live:
             while True:
                 compared = await look(db)
-                live.update(board(compared, everything), refresh=True)
+                live.update(board(compared, everything, names), refresh=True)
                 await asyncio.sleep(WATCH_SECONDS)
 
     settings = Settings()
@@ -89,14 +93,14 @@ def reconcile_command(
         show_table([each.facts() for each in compared], True, "")
     else:
         Console(width=None if sys.stdout.isatty() else 160, highlight=False).print(
-            board(compared, everything)
+            board(compared, everything, names)
         )
     if any(each.state is State.DIFFERS for each in compared):
         sys.exit(1)
 
 
-def board(compared: Sequence[Compared], everything: bool) -> Table:
-    """A line a check, and one for each comparison that differs or waits."""
+def board(compared: Sequence[Compared], everything: bool, names: Mapping[str, str]) -> Table:
+    """A line a check, and one for each comparison that differs or waits. `names`: of tenants, by id."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("check", "what", "tenant"):
         table.add_column(name, overflow="fold")
@@ -110,16 +114,17 @@ def board(compared: Sequence[Compared], everything: bool) -> Table:
             table.add_row(check.value, MEANING[check], "", "", "", "", "", _overall(own), _count(own))
         for each in own:
             if everything or each.state is not State.EQUAL:
-                table.add_row("", *_cells(each))
+                table.add_row("", *_cells(each, names))
     return table
 
 
-def _cells(compared: Compared) -> tuple[str, ...]:
+def _cells(compared: Compared, names: Mapping[str, str]) -> tuple[str, ...]:
     numbers = [compared.expected, compared.actual, compared.difference]
     shown = [to_display(n) if compared.unit == "nano" else f"{n:,} {compared.unit}" for n in numbers]
     age = f"{compared.age_ms // 1000} s" if compared.age_ms else ""
     detail = compared.waiting or compared.detail
-    return (compared.subject, compared.tenant_id, *shown, age, _coloured(compared.state), detail)
+    name = names.get(compared.tenant_id, compared.tenant_id)
+    return (compared.subject, name, *shown, age, _coloured(compared.state), detail)
 
 
 def _overall(compared: Sequence[Compared]) -> str:

@@ -25,7 +25,7 @@ T = TypeVar("T")
 NO_NUMBER = "none"
 PIPED_COLUMNS = 1_000
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-NUMBER = re.compile(r"[$+-]*[\d,.]+( ?%)?", re.ASCII)
+NUMBER = re.compile(r"[$+-]*[\d,.]+( ?%)?( \([+-]?[\d,.]+ %\))?", re.ASCII)
 
 
 class _NumberOrNone(click.ParamType[int | str]):
