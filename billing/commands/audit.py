@@ -28,6 +28,7 @@ from core.errors import StartupError
 
 KEPT_BYTES_MAX = 64 << 20
 CHANGE_CHARACTERS_MAX = 120
+DELETED = "(deleted)"
 UNTOLD = frozenset({"id", "tenant_id", "created_ms", "secret_sha256"})
 
 
@@ -82,7 +83,7 @@ def verify_command(tenant: str | None, kept: Path | None, as_json: bool) -> None
             progress(f"{names.get(id, id)}: reading")
             books, log = await verify_books(db, id), await verify_log(db, id)
             log.faults += before.get(id, [])
-            found.append((names.get(id, f"{id} (deleted)"), books, log))
+            found.append((names.get(id, DELETED), books, log))
         progress("")
         return found
 
@@ -120,7 +121,7 @@ def _facts(name: str, books: Verified, log: VerifiedLog, as_json: bool) -> dict[
     money: dict[str, Any] = {"amount_nano": amount} if as_json else {"amount": to_display(amount)}
     faults = [*books.faults, *log.faults]
     facts = {
-        "tenant": books.tenant_id if as_json else name,
+        "tenant": books.tenant_id if as_json or name == DELETED else name,
         "transactions": books.txns,
         "lines": books.lines,
         **money,
