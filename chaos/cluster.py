@@ -115,10 +115,13 @@ class Cluster:
             return [(request or "", reason) for request, reason in (await session.exec(statement)).all()]
 
     async def events_added(self) -> int:
-        """How many usage events the pool has ever published, those included that were trimmed."""
+        """How many usage events the pool has published since Redis was last emptied, those included that were
+        trimmed."""
         client: Any = self.redis
-        info = await client.xinfo_stream(ended_stream(self.site.settings.pool))
-        return int(info["entries-added"])
+        stream = ended_stream(self.site.settings.pool)
+        if not await client.exists(stream):
+            return 0
+        return int((await client.xinfo_stream(stream))["entries-added"])
 
     async def settled(self) -> dict[str, Sums]:
         """What each tenant's slot has counted."""
@@ -163,8 +166,16 @@ async def running_cluster(plan: Plan) -> AsyncGenerator[Cluster]:
         of_gateway, of_biller, of_worker = (
             changed | _armed(plan, process) for process in ("gateway", "biller", "worker")
         )
-        gateways = [await site.gateway(**of_gateway) for _ in range(plan.gateways)]
         biller = await site.start(["-m", "core.cli", "biller"], **of_biller)
+        workers = (
+            crew.forked(site, redis, plan.workers, **of_worker)
+            if plan.forked
+            else crew.supervised(site, plan.workers, **of_worker)
+        )
+        async with asyncio.TaskGroup() as group:
+            starting = [group.create_task(site.gateway(**of_gateway)) for _ in range(plan.gateways)]
+            await stack.enter_async_context(workers)
+        gateways = [each.result() for each in starting]
         if plan.failpoints:
             kept = [(biller, ["-m", "core.cli", "biller"], of_biller)]
             for each in gateways:
@@ -172,12 +183,6 @@ async def running_cluster(plan: Plan) -> AsyncGenerator[Cluster]:
                 kept.append((each, ["-m", "core.cli", "gateway"], of_gateway | {"port": port}))
             keeping = [asyncio.create_task(_keep(site, *each)) for each in kept]
             stack.push_async_callback(end_tasks, keeping)
-        workers = (
-            crew.forked(site, redis, plan.workers, **of_worker)
-            if plan.forked
-            else crew.supervised(site, plan.workers, **of_worker)
-        )
-        await stack.enter_async_context(workers)
         balancer = await stack.enter_async_context(running_balancer([each.url for each in gateways]))
         async with asyncio.timeout(READY_SECONDS_MAX):
             while len(balancer.ready) < plan.gateways:  # noqa: ASYNC110  (the balancer asks at its own pace)

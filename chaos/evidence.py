@@ -12,7 +12,8 @@ from redis.exceptions import RedisError
 from billing.api import Check, Compared, Reconciliation, State, UsageEvent
 from billing.usage import ENDED_FIELD, decode, ended_stream
 from chaos.cluster import Cluster
-from chaos.facts import Answered, Facts
+from chaos.excuses import forgotten
+from chaos.facts import Answered, Facts, Outage
 from core.tasks import end_tasks
 from engine.api import Entry
 
@@ -43,7 +44,9 @@ async def gather(
     """Everything the oracle judges, once nothing moves any more or patience is over.
 
     `more`: fields of Facts that the caller knows."""
-    await _come_to_rest(cluster, len({answer.id for answer in answers if not answer.refused}))
+    outages: Sequence[Outage] = more.get("outages", ())
+    billed = [each for each in answers if not each.refused and not forgotten(each, outages)]
+    await _come_to_rest(cluster, {answer.id for answer in billed})
     asked = {each.id: each.tenant for each in answers if not each.refused}
     logs = {id: await _log(cluster, tenant, id) for id, tenant in asked.items()}
     return Facts(
@@ -56,7 +59,7 @@ async def gather(
         quarantined=await cluster.quarantined(),
         settled=await cluster.settled(),
         leftovers=await cluster.leftovers(),
-        compared=await _compared(cluster, lossless=not more.get("outages")),
+        compared=await _compared(cluster, lossless=not outages),
         **more,
     )
 
@@ -95,10 +98,11 @@ def _entries(reply: Any) -> list[Any]:
     return [entries for _, entries in reply or []]
 
 
-async def _come_to_rest(cluster: Cluster, requests: int) -> None:
+async def _come_to_rest(cluster: Cluster, requests: set[str]) -> None:
+    """Until all of these are billed and nothing is left."""
     until = time.monotonic() + REST_SECONDS_MAX
     while time.monotonic() < until:
-        if len(await cluster.posted()) >= requests and not await cluster.leftovers():
+        if requests <= {row.request for row in await cluster.posted()} and not await cluster.leftovers():
             return
         await asyncio.sleep(POLL_SECONDS)
 
