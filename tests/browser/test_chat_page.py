@@ -96,7 +96,7 @@ async def test_a_persons_steps(open_page: OpenPage, link: str):
     await expect(page.locator(".facts").nth(2)).to_have_text(FACTS, timeout=ANSWER_MS_MAX)
     complete = await page.locator(".answer .prose").last.inner_text()
     assert complete.startswith(before[: len(before) // 2])
-    await expect(page.locator("#announcer")).to_have_text("Answer complete")
+    await expect(page.locator("#announcer")).to_have_text("Cut off: the answer reached its length limit.")
 
     await page.reload()
     await expect(page.locator(".answer")).to_have_count(3)
