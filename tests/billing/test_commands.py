@@ -4,6 +4,7 @@ import asyncio
 import csv
 import io
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from billing.commands.prices import prices_command
 from billing.commands.projects import cost_centers_command, projects_command
 from billing.commands.tenants import tenants_command
 from billing.commands.usage import usage_command
-from billing.main import db_command
 from billing.posting.biller import post
 from billing.tenants.tenancy import find_tenant
 from billing.usage import UsageEvent, UsageOwner, encode
@@ -30,7 +30,6 @@ Command = Callable[..., Result]
 COMMANDS = {
     "audit": audit_command,
     "cost-centers": cost_centers_command,
-    "db": db_command,
     "prices": prices_command,
     "projects": projects_command,
     "tenants": tenants_command,
@@ -42,14 +41,14 @@ FILE = 'book = "default"\n[models."*"]\ninput = "0.20"\ncached_input = "0.05"\no
 
 
 @pytest.fixture
-def parley(home: Path, redis_url: str) -> Command:
+def parley(home: Path, redis_url: str, sqlite_template: Path) -> Command:
     """Runs `parley …` on a migrated SQLite of its own with the tenant acme."""
 
     def run(name: str, *arguments: str) -> Result:
         environment = {"PARLEY_HOME": str(home), "PARLEY_REDIS_URL": redis_url}
         return CliRunner().invoke(COMMANDS[name], arguments, env=environment)
 
-    assert run("db", "migrate").exit_code == 0
+    shutil.copy(sqlite_template, home / "parley.db")
     assert run("tenants", "create", "acme").exit_code == 0
     return run
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from billing.api import LimitBook, Quota, count_shadowed
 from billing.commands.keys import keys_command
 from billing.commands.limits import limits_command
 from billing.commands.tenants import tenants_command
-from billing.main import db_command
 from billing.quotas.quota_types import Admission, Admitted
 from billing.usage import PinnedPrices
 from core.clock import now_ms
@@ -22,19 +22,19 @@ from core.database import Database
 from core.errors import Refusal, StartupError
 from core.settings import Settings
 
-COMMANDS = {"db": db_command, "keys": keys_command, "limits": limits_command, "tenants": tenants_command}
+COMMANDS = {"keys": keys_command, "limits": limits_command, "tenants": tenants_command}
 Command = Callable[..., Result]
 
 
 @pytest.fixture
-def parley(home: Path, redis_url: str) -> Command:
+def parley(home: Path, redis_url: str, sqlite_template: Path) -> Command:
     """Runs `parley …` on a migrated SQLite of its own with the tenant acme."""
 
     def run(name: str, *arguments: str) -> Result:
         environment = {"PARLEY_HOME": str(home), "PARLEY_REDIS_URL": redis_url}
         return CliRunner().invoke(COMMANDS[name], arguments, env=environment)
 
-    assert run("db", "migrate").exit_code == 0
+    shutil.copy(sqlite_template, home / "parley.db")
     assert run("tenants", "create", "acme").exit_code == 0
     return run
 
