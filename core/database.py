@@ -216,7 +216,11 @@ async def require_schema(db: Database) -> None:
         if isinstance(error, OSError) or error.connection_invalidated:
             raise StartupError(f"cannot reach the database: {_reason(error)}") from error
         found = None
-    if found is None or found in known[1:]:
+    if found is None:
+        raise StartupError(
+            "the database has no tables yet: start with `parley up`, or run `parley db migrate`"
+        )
+    if found in known[1:]:
         raise StartupError("the database schema is not up to date: run `parley db migrate`")
 
 

@@ -67,7 +67,9 @@ async def create_tenant(
             await session.flush()
             await record(session, tenant.tenant_id, "tenant.create", tenant.tenant_id, None, tenant)
     except IntegrityError as error:
-        raise bad_request(f"there is a tenant {name!r} already, or no price book {price_book!r}") from error
+        taken = await find_tenant(db, name) is not None
+        what = f"there is a tenant {name!r} already" if taken else f"there is no price book {price_book!r}"
+        raise bad_request(what) from error
     return tenant
 
 

@@ -48,7 +48,7 @@ def list_command(tenant: str | None, status: str | None, limit: int, pool: str |
     elif rows:
         console().print(_table(rows, now))
     else:
-        click.echo("There is no such request.")
+        click.echo("No request is open." if not (tenant or status) else "No request fits.")
 
 
 @command.command()

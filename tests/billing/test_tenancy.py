@@ -25,6 +25,8 @@ from core.errors import Refused
 async def test_names_are_unique_and_found_again(database: Database) -> None:
     """A tenant, and a project within its tenant, is found by name or by id."""
     tenant = await create_tenant(database, "acme")
+    with pytest.raises(Refused, match="no price book 'none'"):
+        await create_tenant(database, "other", price_book="none")
     with pytest.raises(Refused, match="already"):
         await create_tenant(database, "acme")
     with pytest.raises(Refused, match="already"):

@@ -123,7 +123,7 @@ async def test_requests_are_moved_one_by_one_and_all(pool: Pool, parley: Parley)
     assert (outcome["moved"], outcome["source"], outcome["to"]) == (True, "default", "b")
     assert "has ended" in await parley("requests", "cancel", waiting[0].id)
     assert "no requests any more: 39 are moved to b" in await parley(*move, "--all")
-    assert await parley("requests", "list") == "There is no such request.\n"
+    assert await parley("requests", "list") == "No request is open.\n"
     assert len(await parley.rows("requests", "list", "--pool", "b")) == 40
 
 
@@ -170,7 +170,7 @@ async def test_what_does_not_exist_is_one_line(arguments: list[str], line: str, 
 async def test_empty_pools_say_so(parley: Parley, redis: Redis):
     """No table of nothing; JSON is empty."""
     assert await parley("workers", "list") == "There is no worker.\n"
-    assert await parley("requests", "list") == "There is no such request.\n"
+    assert await parley("requests", "list") == "No request is open.\n"
     assert await parley.rows("workers", "list") == []
     assert await parley.rows("requests", "list", "--pool", "another") == []
 
