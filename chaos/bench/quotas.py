@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -121,15 +121,13 @@ async def _cost(slot: Slot, seconds: int, per_second: int) -> list[Figure]:
     for number in range(WARM):
         await _one(slot, number)
     redis: Any = slot.redis
-    await redis.config_resetstat()
+    unlimited = replace(slot, tenant=(await create_tenant(slot.db, "unlimited")).tenant_id)
+    for number in range(WARM):
+        await _one(unlimited, number)
     gc.collect()
     gc.freeze()  # as gateways do: a full collection of everything imported would stop all that wait
     gc.set_threshold(50_000, 20, 100)
-    took: list[tuple[float, float]] = []
     floor: list[float] = []
-
-    async def request(number: int) -> None:
-        took.append(await _one(slot, number))
 
     async def two_pings(_number: int) -> None:
         began = time.perf_counter()
@@ -138,9 +136,13 @@ async def _cost(slot: Slot, seconds: int, per_second: int) -> list[Figure]:
         floor.append((time.perf_counter() - began) * 1000)
 
     total = seconds * per_second
-    progress(f"{total} pairs of pings, then requests, at {per_second}/s under {len(SCOPES) * 4} limits")
+    progress(
+        f"{total} pairs of pings, requests without limits, then under {len(SCOPES) * 4}, at {per_second}/s"
+    )
     await _paced(two_pings, total, per_second)
-    ran = await _paced(request, total, per_second)
+    free, _ = await _requests(unlimited, total, per_second)
+    await redis.config_resetstat()
+    took, ran = await _requests(slot, total, per_second)
     stats = (await redis.info("commandstats"))["cmdstat_evalsha"]
     both = [sum(each) for each in took]
     return [
@@ -149,9 +151,21 @@ async def _cost(slot: Slot, seconds: int, per_second: int) -> list[Figure]:
         *_percentiles("settle", [settle for _, settle in took]),
         Figure("reserve + settle: p50", round(percentile(both, 0.5), 3), "ms"),
         Figure("reserve + settle: p99", round(percentile(both, 0.99), 3), "ms", most=MS_MAX),
+        *_percentiles("the same without limits", [sum(each) for each in free]),
         *_percentiles("two pings instead", floor),
         Figure("server time of a call, mean", round(float(stats["usec_per_call"]), 1), "µs"),
     ]
+
+
+async def _requests(slot: Slot, total: int, per_second: int) -> tuple[list[tuple[float, float]], float]:
+    """Milliseconds of each reservation and settlement, and the seconds that all took."""
+    took: list[tuple[float, float]] = []
+
+    async def request(number: int) -> None:
+        took.append(await _one(slot, number))
+
+    ran = await _paced(request, total, per_second)
+    return took, ran
 
 
 async def _paced(call: Callable[[int], Coroutine[Any, Any, None]], total: int, per_second: int) -> float:
