@@ -208,7 +208,7 @@ async def _gone(redis: Redis, key: str) -> bool:
 async def test_what_nobody_runs_ends_at_its_deadline(site: Site):
     """No worker and no supervisor lives: a gateway writes the end (P4)."""
     async with site.welcomed() as peer:
-        await peer.send(options={"deadline_ms": 500})
+        await peer.send(options={"deadline_ms": 3_000})
         end = await peer.hear("end")
     assert (end["reason"], end["usage"]["total"], end["cost"]["nano"]) == ("deadline", 0, 0)
 
