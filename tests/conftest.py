@@ -1,6 +1,7 @@
 """Fixtures that all tests share: real Valkey, SQLite, Postgres, a provisioned model, a whole platform."""
 
 import asyncio
+import gc
 import os
 import shutil
 from collections.abc import AsyncGenerator, Generator
@@ -27,6 +28,14 @@ PATIENT = {"PARLEY_NO_WORKER_SECONDS_MAX": "600"}
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests marked `last` come after all others, which keep their order."""
     items.sort(key=lambda item: item.get_closest_marker("last") is not None)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _short_collections() -> None:  # pyright: ignore[reportUnusedFunction]
+    """A full collection of all that thousands of tests imported would stop a gateway in this process for most
+    of a second: it is set aside, module by module, once what is garbage is gone."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")
