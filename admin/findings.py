@@ -12,8 +12,7 @@ from billing.api import (
     State,
     in_force,
     list_findings,
-    list_tenants,
-    to_display,
+    tenant_names,
 )
 from core.database import Database
 
@@ -78,14 +77,14 @@ class Noisy(msgspec.Struct, frozen=True):
 async def read_noisy(db: Database) -> list[Noisy]:
     """The findings that are open, newest first."""
     found = (await list_findings(db))[:SHOWN_MAX]
-    names = await _names(db) if found else {}
+    names = await tenant_names(db) if found else {}
     return [_noisy(each, names.get(each.tenant_id, each.tenant_id)) for each in found]
 
 
 async def read_books(db: Database, compared: Sequence[Compared]) -> Books:
     """What was compared, with the names of the tenants that are concerned."""
     concerned = any(each.state is not State.EQUAL for each in compared)
-    return books_of(compared, await _names(db) if concerned else {})
+    return books_of(compared, await tenant_names(db) if concerned else {})
 
 
 def books_of(compared: Sequence[Compared], names: Mapping[str, str]) -> Books:
@@ -116,16 +115,12 @@ def _disagreement(compared: Compared, name: str) -> Disagreement:
         subject=compared.subject,
         name=name,
         state=compared.state.value,
-        expected=_amount(compared.expected, compared.unit),
-        found=_amount(compared.actual, compared.unit),
-        difference=_amount(compared.difference, compared.unit),
+        expected=compared.in_words(compared.expected),
+        found=compared.in_words(compared.actual),
+        difference=compared.in_words(compared.difference),
         age_ms=compared.age_ms,
         detail=compared.waiting or compared.detail,
     )
-
-
-def _amount(number: int, unit: str) -> str:
-    return to_display(number) if unit == "nano" else f"{number:,} {unit}"
 
 
 def _noisy(found: NoisyFinding, name: str) -> Noisy:
@@ -142,7 +137,3 @@ def _noisy(found: NoisyFinding, name: str) -> Noisy:
         before_wait_ms=found.baseline_wait_ms,
         slots_max=found.slots_max if in_force(found) else None,
     )
-
-
-async def _names(db: Database) -> dict[str, str]:
-    return {tenant.tenant_id: tenant.name for tenant in await list_tenants(db)}

@@ -65,6 +65,7 @@ from billing.tenants.tenancy import (
     find_project,
     find_tenant,
     list_tenants,
+    tenant_names,
     user_is_closed,
 )
 from billing.tenants.terms import TERMS_CHANGED, list_terms, set_terms
@@ -151,6 +152,7 @@ __all__ = [
     "set_budget",
     "set_policy",
     "set_terms",
+    "tenant_names",
     "to_display",
     "to_text",
     "usage_in",

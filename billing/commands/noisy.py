@@ -7,7 +7,7 @@ import click
 from billing.commands.running import iso_time, json_option, run_on_database, run_with_redis, show, show_table
 from billing.noisy.findings import accept, dismiss, find_finding, in_force, list_findings
 from billing.noisy.tables import NoisyFinding
-from billing.tenants.tenancy import list_tenants
+from billing.tenants.tenancy import tenant_names
 from core.database import Database
 
 _finding = click.argument("finding")
@@ -33,7 +33,7 @@ def list_command(with_closed: bool, as_json: bool) -> None:
     """
 
     async def read(db: Database) -> list[dict[str, Any]]:
-        names = {tenant.tenant_id: tenant.name for tenant in await list_tenants(db)}
+        names = await tenant_names(db)
         return [_row(each, names, as_json) for each in await list_findings(db, with_closed)]
 
     show_table(run_on_database(read), as_json, "nobody is noisy")

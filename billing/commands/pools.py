@@ -22,7 +22,7 @@ from billing.pools.reports import PoolUse, pool_usage, whole_hours
 from billing.pools.tables import Commitment, GpuCost
 from billing.prices.price_book import ANY_MODEL, gpu_price, pinned_prices
 from billing.tables import Tenant
-from billing.tenants.tenancy import find_project, list_tenants
+from billing.tenants.tenancy import find_project, tenant_names
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused, StartupError
@@ -58,7 +58,7 @@ def list_command(as_json: bool) -> None:
     """Whose pools are, and were."""
 
     async def read(db: Database) -> list[dict[str, Any]]:
-        names = await _names(db)
+        names = await tenant_names(db)
         async with db.session() as session:
             owners = await owners_of(session)
         return [
@@ -144,7 +144,7 @@ def usage_command(tenant: str | None, month: str | None, region: str, as_json: b
             window = month_window(month, ZoneInfo(owner.time_zone if owner else "UTC"), now)
         window = whole_hours(window)
         uses = await pool_usage(db, window, owner.tenant_id if owner else None, region)
-        names = await _names(db)
+        names = await tenant_names(db)
         return window, [(_in_units if as_json else _in_words)(each, names) for each in uses]
 
     window, rows = run_on_database(read)
@@ -280,7 +280,3 @@ def _amount(text: str) -> int:
         return from_text(text)
     except ValueError as error:
         raise StartupError(str(error)) from error
-
-
-async def _names(db: Database) -> dict[str, str]:
-    return {tenant.tenant_id: tenant.name for tenant in await list_tenants(db)}

@@ -28,7 +28,7 @@ from billing.prices.price_versions import Contents, contents_of
 from billing.prices.tiers import TierPrices
 from billing.prices.what_if import Compared, what_if
 from billing.tables import PLATFORM, PriceVersion
-from billing.tenants.tenancy import list_tenants
+from billing.tenants.tenancy import tenant_names
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
@@ -139,7 +139,7 @@ def what_if_command(file: Path, month: str | None, tenant: str | None, as_json: 
     names: dict[str, str] = {}
 
     async def compare(db: Database) -> tuple[Window, list[Compared]]:
-        names.update({each.tenant_id: each.name for each in await list_tenants(db)})
+        names.update(await tenant_names(db))
         owner = await tenant_named(db, tenant) if tenant else None
         window = month_window(month, ZoneInfo(owner.time_zone if owner else "UTC"), now_ms())
         told = None if as_json else lambda done: progress(f"{done} requests priced again")

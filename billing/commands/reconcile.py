@@ -10,10 +10,9 @@ from rich.live import Live
 from rich.table import Table
 
 from billing.commands.running import json_option, run_on_database, show_table, tenant_named
-from billing.money import to_display
 from billing.reconciliation.board import EVERYTHING, Reconciliation
 from billing.reconciliation.compared import MEANING, Check, Compared, State
-from billing.tenants.tenancy import list_tenants
+from billing.tenants.tenancy import tenant_names
 from core.database import Database
 from core.redis import connect
 from core.settings import Settings
@@ -66,7 +65,7 @@ def reconcile_command(
     async def look(db: Database) -> list[Compared]:
         redis = connect(settings)
         try:
-            names.update({each.tenant_id: each.name for each in await list_tenants(db)})
+            names.update(await tenant_names(db))
             owner = await tenant_named(db, tenant) if tenant else None
             reconciliation = Reconciliation(db, redis, settings)
             if repair and owner is not None:
@@ -120,7 +119,7 @@ def board(compared: Sequence[Compared], everything: bool, names: Mapping[str, st
 
 def _cells(compared: Compared, names: Mapping[str, str]) -> tuple[str, ...]:
     numbers = [compared.expected, compared.actual, compared.difference]
-    shown = [to_display(n) if compared.unit == "nano" else f"{n:,} {compared.unit}" for n in numbers]
+    shown = map(compared.in_words, numbers)
     age = f"{compared.age_ms // 1000} s" if compared.age_ms else ""
     detail = compared.waiting or compared.detail
     name = names.get(compared.tenant_id, compared.tenant_id)

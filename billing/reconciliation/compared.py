@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from billing.books.ledger import RECEIVABLE, REVENUE, LineKind
+from billing.money import to_display
 
 WALLET = "wallet:"
 DEFERRED = "deferred"
@@ -75,6 +76,10 @@ class Compared:
         if self.waiting:
             return State.WAITING
         return State.DIFFERS if self.difference else State.EQUAL
+
+    def in_words(self, number: int) -> str:
+        """One of its numbers with the unit, for people."""
+        return to_display(number) if self.unit == "nano" else f"{number:,} {self.unit}"
 
     def facts(self) -> dict[str, Any]:
         """For scripts, and for pages that show it."""

@@ -79,6 +79,11 @@ async def list_tenants(db: Database) -> Sequence[Tenant]:
         return (await session.exec(select(Tenant).order_by(col(Tenant.tenant_id)))).all()
 
 
+async def tenant_names(db: Database) -> dict[str, str]:
+    """What people call the tenants, by id. For operators."""
+    return {tenant.tenant_id: tenant.name for tenant in await list_tenants(db)}
+
+
 async def find_tenant(db: Database, name_or_id: str) -> Tenant | None:
     """A tenant by its name or its id. For operators."""
     statement = select(Tenant).where((col(Tenant.name) == name_or_id) | (col(Tenant.tenant_id) == name_or_id))
