@@ -8,6 +8,9 @@ from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis.strategies import text
 from redis.asyncio import Redis
 
 from chaos import postgres
@@ -24,6 +27,16 @@ CACHE = Path(__file__).parent.parent / ".cache"
 # A starting engine may take minutes on a busy machine; requests wait for it.
 PATIENT = {"PARLEY_NO_WORKER_SECONDS_MAX": "600"}
 
+# No generated test depends on how fast the machine is, and CI's examples are new ones: see .ci/run for their seed.
+hypothesis_settings.register_profile(
+    "parley",
+    deadline=None,
+    derandomize=False,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+hypothesis_settings.load_profile("parley")
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests marked `last` come after all others, which keep their order."""
@@ -36,6 +49,18 @@ def _short_collections() -> None:  # pyright: ignore[reportUnusedFunction]
     of a second: it is set aside, module by module, once what is garbage is gone."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _characters() -> None:  # pyright: ignore[reportUnusedFunction]
+    """The first text that a fresh checkout draws builds a table of all characters: before the tests, not in one."""
+
+    @hypothesis_settings(max_examples=1, database=None)
+    @given(text())
+    def draw(_: str) -> None:
+        pass
+
+    draw()
 
 
 @pytest.fixture(autouse=True, scope="session")
