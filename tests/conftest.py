@@ -27,7 +27,7 @@ CACHE = Path(__file__).parent.parent / ".cache"
 # A starting engine may take minutes on a busy machine; requests wait for it.
 PATIENT = {"PARLEY_NO_WORKER_SECONDS_MAX": "600"}
 
-# No generated test depends on how fast the machine is, and CI's examples are new ones: see .ci/run for their seed.
+# No generated test depends on how fast the machine is. CI's examples are new ones: .ci/run has their seed.
 hypothesis_settings.register_profile(
     "parley",
     deadline=None,
@@ -53,7 +53,7 @@ def _short_collections() -> None:  # pyright: ignore[reportUnusedFunction]
 
 @pytest.fixture(autouse=True, scope="session")
 def _characters() -> None:  # pyright: ignore[reportUnusedFunction]
-    """The first text that a fresh checkout draws builds a table of all characters: before the tests, not in one."""
+    """The first text that a fresh checkout draws builds a table of all characters: not in a test, then."""
 
     @hypothesis_settings(max_examples=1, database=None)
     @given(text())
