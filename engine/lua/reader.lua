@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- reader(now, t, id, gateway or '', reading | stuck | gone, readers max, lease ms): how a gateway's readers stand. The
--- request is parked while all of its gateways are stuck. Replies the view.
+-- request is parked while all of its gateways are stuck, unless the reaper gave them up: then one has to read first.
+-- Replies the view.
 local t, id, gateway, state = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local req, readers, member = key('req', t, id), key('rd', t, id), member_of(t, id)
 local following = 0
@@ -38,8 +39,13 @@ if gateway ~= '' and state == 'gone' then
 elseif gateway ~= '' and status ~= 'ended' and status ~= 'moved' then
   register()
 end
+if following == 1 and state == 'reading' then
+  call('HDEL', req, 'given_up')
+end
 if gateway ~= '' and all_stuck() then
-  park(t, id)
+  if call('HEXISTS', req, 'given_up') == 0 then
+    park(t, id)
+  end
 elseif gateway ~= '' and state == 'reading' then
   unpark(t, id)
 end

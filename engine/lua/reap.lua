@@ -82,13 +82,14 @@ for _, gateway in ipairs(due('gws', NOW)) do
   call('ZREM', P .. 'gws', gateway)
 end
 
--- Parked for so long, it counts as having no reader.
+-- Parked for so long, it counts as having no reader: those that stay stuck park it no more.
 for _, member in ipairs(due('parked', NOW - park_ms)) do
   local t, id = split(member)
   if call('HEXISTS', key('req', t, id), 'noread') == 1 then
     left_alone(t, id)
   else
     unpark(t, id, 'bulk')
+    call('HSET', key('req', t, id), 'given_up', '1')
   end
 end
 

@@ -167,6 +167,29 @@ async def test_readers_that_are_stuck_for_ten_minutes_are_none(redis: redis.asyn
     assert (ends.id, "slow_reader") in [(x.id, x.reason) for x in (await p.queue.reap()).expired]
 
 
+async def test_readers_that_stay_stuck_park_it_once(redis: redis.asyncio.Redis):
+    """A gateway says again and again how its readers stand: that takes it out of the bulk line no more, nor
+    from its worker, until one of them has read."""
+    p = pool(redis)
+    e = request(gateway="g1", deadline_ms=START_MS + 3_600_000)
+    await p.queue.enqueue(e)
+    await p.queue.reader(e.tenant, e.id, "g1", "stuck")
+    p.clock.advance(600_000)
+    await p.queue.renew_gateway("g1")
+    await p.queue.reap()
+    await p.queue.reader(e.tenant, e.id, "g1", "stuck")
+    assert await p.places(e.tenant, e.id) == {"line:bulk", "ids:bulk"}
+    await p.worker("w1")
+    (claim,) = await p.claim()
+    view = await p.queue.reader(e.tenant, e.id, "g1", "stuck")
+    assert view is not None
+    assert (view.status, view.control) == (Status.RUNNING, Control(0))
+    await p.queue.reader(e.tenant, e.id, "g1", "reading")
+    view = await p.queue.reader(e.tenant, e.id, "g1", "stuck")
+    assert view is not None
+    assert (claim.id, view.control) == (e.id, Control.PARK)
+
+
 async def test_parking_and_unparking_twice_changes_nothing_more(redis: redis.asyncio.Redis):
     """Both are idempotent and answer the status they met."""
     p = pool(redis)
