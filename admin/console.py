@@ -82,7 +82,7 @@ class Console:
         reply = _json({})
         reply.set_cookie(
             operators.COOKIE,
-            operators.seal(self._settings.signing_secret, now_ms()),
+            operators.seal(self._settings.keyring, now_ms()),
             max_age=operators.SESSION_SECONDS,
             httponly=True,
             samesite="strict",
@@ -124,7 +124,7 @@ class Console:
     async def _shown(self, request: Request, read: Callable[[], Awaitable[object]]) -> Response:
         """What `read` finds, for who signed in."""
         cookie = request.cookies.get(operators.COOKIE, "")
-        if not operators.is_operator(cookie, self._settings.signing_secret, now_ms()):
+        if not operators.is_operator(cookie, self._settings.keyring, now_ms()):
             return _error(401, "sign in with a link: `parley console --link` makes one")
         try:
             return _json(await read())
@@ -162,6 +162,7 @@ async def _opened(settings: Settings) -> AsyncGenerator[Console]:
 
 async def serve(settings: Settings, stop: asyncio.Event) -> None:
     """Serve until `stop`."""
+    settings.require_secret()
     listener = listen(settings.host, settings.console_endpoint_port, "PARLEY_CONSOLE_PORT")
     async with _opened(settings) as console:
         await http.serve(SecurityHeaders(console.app()), listener, stop, ws="none")

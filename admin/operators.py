@@ -6,6 +6,7 @@ import secrets
 
 from core import signed
 from core.redis import Client
+from core.signed import Keyring
 
 CODE_SECONDS = 3600
 SESSION_SECONDS = 12 * 3600
@@ -26,14 +27,14 @@ async def use_operator_code(redis: Client, code: str) -> bool:
     return CODE.fullmatch(code) is not None and await redis.getdel(_name(code)) is not None
 
 
-def seal(secret: bytes, now_ms: int) -> str:
+def seal(keyring: Keyring, now_ms: int) -> str:
     """The cookie of an operator who signed in now."""
-    return signed.seal(str(now_ms + SESSION_SECONDS * 1000).encode(), PURPOSE, secret)
+    return signed.seal(str(now_ms + SESSION_SECONDS * 1000).encode(), PURPOSE, keyring)
 
 
-def is_operator(cookie: str, secret: bytes, now_ms: int) -> bool:
+def is_operator(cookie: str, keyring: Keyring, now_ms: int) -> bool:
     """Whether a cookie is ours and not expired."""
-    expires = signed.unseal(cookie, PURPOSE, secret)
+    expires = signed.unseal(cookie, PURPOSE, keyring)
     return expires is not None and int(expires) > now_ms
 
 

@@ -45,10 +45,15 @@ def parley(context: click.Context, author: str | None) -> None:
 
 
 def main() -> None:
-    """Entry point: a StartupError or a wrong setting becomes one line on stderr and exit code 1; with --json
-    also an object on stdout."""
+    """Entry point."""
+    in_one_line(parley)
+
+
+def in_one_line(command: click.Command) -> None:
+    """Run a command: a StartupError or a wrong setting becomes one line on stderr and exit code 1; with
+    --json also an object on stdout."""
     try:
-        parley()
+        command()
     except StartupError as error:
         click.echo(f"parley: {error}", err=True)
         if "--json" in sys.argv:

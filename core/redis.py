@@ -42,8 +42,11 @@ def connect_url(url: str) -> Client:
             url, max_connections=CONNECTIONS_MAX, timeout=CONNECTION_SECONDS_MAX, decode_responses=False
         )
         return MultiplexedRedis.from_pool(pool)
-    except ValueError as error:
-        raise StartupError(f"PARLEY_REDIS_URL is not a Redis URL: {error}") from error
+    except ValueError:  # its words may quote a password
+        raise StartupError(
+            "PARLEY_REDIS_URL is not a Redis URL: it is like redis://user:password@host:6379/0, also "
+            "with rediss://, redis+cluster:// or unix://; what else is in a password is written like %40"
+        ) from None
 
 
 class MultiplexedRedis(Redis):

@@ -8,31 +8,35 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from core.errors import StartupError
+from core.secret_files import SecretFiles
+from core.signed import Keyring, checked_secret
 
 
 class Settings(BaseSettings):
-    """One process's settings. Field `port` is read from PARLEY_PORT, and so on."""
+    """One process's settings. Field `port` is read from PARLEY_PORT, and so on; one that is secret also from
+    the file that PARLEY_…_FILE names."""
 
-    model_config = SettingsConfigDict(env_prefix="PARLEY_", extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="PARLEY_", extra="ignore", hide_input_in_errors=True)
 
     home: Path = Field(default_factory=lambda: Path.home() / ".parley")
-    redis_url: str | None = None
+    redis_url: SecretStr | None = None
     redis_maxmemory_mib: int = 1024
-    database_url: str | None = None
+    database_url: SecretStr | None = None
     host: str = "127.0.0.1"
     port: int = 8080
     console_port: int | None = None
     public_origins: str = ""
     log_format: str = "console"
     log_level: str = "info"
-    otlp_endpoint: str | None = None
+    otlp_endpoint: SecretStr | None = None
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = None
-    secret: str | None = None
+    secret: SecretStr | None = None
+    secret_old: SecretStr | None = None
 
     installation: str = "parley"
     pool: str = "default"
@@ -111,7 +115,7 @@ class Settings(BaseSettings):
     smtp_port: int = 587
     smtp_security: Literal["starttls", "tls", "none"] = "starttls"
     smtp_user: str | None = None
-    smtp_password: str | None = None
+    smtp_password: SecretStr | None = None
     smtp_from: str | None = None
     alert_private_targets: bool = False
 
@@ -137,12 +141,22 @@ class Settings(BaseSettings):
     @cached_property
     def redis_endpoint(self) -> str:
         """Where Redis is: PARLEY_REDIS_URL, else the embedded Valkey's socket under PARLEY_HOME."""
-        return self.redis_url or f"unix://{self.home / 'redis' / 'redis.sock'}"
+        if self.redis_url:
+            return self.redis_url.get_secret_value()
+        return f"unix://{self.home / 'redis' / 'redis.sock'}"
+
+    @property
+    def redis_shown(self) -> str:
+        """Where Redis is, without a password: for people and logs."""
+        scheme, _, rest = self.redis_endpoint.rpartition("://")
+        return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
 
     @cached_property
     def database_endpoint(self) -> str:
         """SQLAlchemy's async URL: PARLEY_DATABASE_URL, else SQLite under PARLEY_HOME."""
-        url = self.database_url or f"sqlite+aiosqlite:///{self.home / 'parley.db'}"
+        if not self.database_url:
+            return f"sqlite+aiosqlite:///{self.home / 'parley.db'}"
+        url = self.database_url.get_secret_value()
         for plain in ("postgres://", "postgresql://"):
             if url.startswith(plain):
                 return "postgresql+asyncpg://" + url[len(plain) :]
@@ -154,11 +168,21 @@ class Settings(BaseSettings):
         return self.console_port if self.console_port is not None else self.port + 1
 
     @cached_property
-    def signing_secret(self) -> bytes:
-        """The key that signs resume tokens, tickets and cookies: PARLEY_SECRET, else PARLEY_HOME/secret (made
-        at the first use, mode 0600). All gateways of one installation must share it."""
+    def keyring(self) -> Keyring:
+        """What signs resume tokens, tickets and cookies: PARLEY_SECRET, else PARLEY_HOME/secret (made at the
+        first use, mode 0600). All gateways and consoles of one installation must share it."""
+        old = self.secret_old
+        return Keyring(
+            self._secret(), checked_secret(old.get_secret_value(), "PARLEY_SECRET_OLD") if old else None
+        )
+
+    def require_secret(self) -> None:
+        """StartupError now, and not at the first sign-in, where the secret is missing or too short."""
+        _ = self.keyring
+
+    def _secret(self) -> bytes:
         if self.secret:
-            return self.secret.encode()
+            return checked_secret(self.secret.get_secret_value(), "PARLEY_SECRET")
         path = self.home / "secret"
         try:
             if not path.exists():
@@ -172,6 +196,18 @@ class Settings(BaseSettings):
                     pass
                 finally:
                     draft.unlink()
-            return path.read_text().strip().encode()
+            return checked_secret(path.read_text().strip(), str(path))
         except OSError as error:
             raise StartupError(f"cannot read or make {path}: {error.strerror}") from error
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """What pydantic-settings asks: arguments, then variables, then files that variables name."""
+        return init_settings, env_settings, SecretFiles(settings_cls)

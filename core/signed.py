@@ -1,30 +1,71 @@
 """Texts that only we can have made: a body and its HMAC-SHA256, both in URL-safe base64. Pure.
 
-`purpose` keeps a text made for one thing from being taken for another.
+`purpose` keeps a text made for one thing from being taken for another; each has a key of its own.
 """
 
 import base64
 import hashlib
 import hmac
+from dataclasses import dataclass
+
+from core.errors import StartupError
+
+SECRET_BYTES_MIN = 32
 
 
-def seal(body: bytes, purpose: bytes, secret: bytes) -> str:
+@dataclass(frozen=True, repr=False)
+class Keyring:
+    """The installation's secret, and the one before it while it is being changed: that one opens what it
+    sealed and seals nothing new."""
+
+    current: bytes
+    previous: bytes | None = None
+
+    def key(self, purpose: bytes) -> bytes:
+        """The key for one purpose. It tells nothing of the secret, nor of another purpose's key."""
+        return _derived(self.current, purpose)
+
+    def keys(self, purpose: bytes) -> list[bytes]:
+        """What opens a text of this purpose, the current key first."""
+        secrets = [self.current] + ([self.previous] if self.previous else [])
+        return [_derived(secret, purpose) for secret in secrets]
+
+
+def checked_secret(text: str, name: str) -> bytes:
+    """A secret that nobody guesses. StartupError where it is too short; `name`: where it was read from."""
+    secret = text.encode()
+    if len(secret) < SECRET_BYTES_MIN:
+        raise StartupError(
+            f"{name} has {len(secret)} bytes and needs at least {SECRET_BYTES_MIN}, or it can be guessed: "
+            "make one with `openssl rand -hex 32`, the same for every gateway and console"
+        )
+    return secret
+
+
+def seal(body: bytes, purpose: bytes, keyring: Keyring) -> str:
     """The signed text of a body. The body can be read by anybody who holds it."""
-    return f"{_text(body)}.{_text(_signature(body, purpose, secret))}"
+    return f"{_text(body)}.{_text(mac(body, keyring.key(purpose)))}"
 
 
-def unseal(text: str, purpose: bytes, secret: bytes) -> bytes | None:
+def unseal(text: str, purpose: bytes, keyring: Keyring) -> bytes | None:
     """The body of a text that we signed for this purpose, None for any other. Compares in constant time."""
     body_text, _, signature = text.partition(".")
     try:
         body, shown = _bytes(body_text), _bytes(signature)
     except ValueError:
         return None
-    return body if hmac.compare_digest(_signature(body, purpose, secret), shown) else None
+    good = [hmac.compare_digest(mac(body, key), shown) for key in keyring.keys(purpose)]
+    return body if any(good) else None
 
 
-def _signature(body: bytes, purpose: bytes, secret: bytes) -> bytes:
-    return hmac.digest(hashlib.sha256(purpose + secret).digest(), body, "sha256")
+def mac(body: bytes, key: bytes) -> bytes:
+    """Of a body, under a purpose's key."""
+    return hmac.digest(key, body, "sha256")
+
+
+def _derived(secret: bytes, purpose: bytes) -> bytes:
+    """Sign-ins that are out were made with it: it stays."""
+    return hashlib.sha256(purpose + secret).digest()
 
 
 def _text(data: bytes) -> str:

@@ -35,7 +35,8 @@ def configure(settings: Settings, service: str) -> None:
     resource = Resource.create({"service.name": f"parley-{service}", "service.namespace": "parley"})
     provider = TracerProvider(resource=resource)
     if settings.otlp_endpoint:
-        exporter = OTLPSpanExporter(endpoint=settings.otlp_endpoint.rstrip("/") + "/v1/traces")
+        endpoint = settings.otlp_endpoint.get_secret_value().rstrip("/") + "/v1/traces"
+        exporter = OTLPSpanExporter(endpoint=endpoint)
         provider.add_span_processor(BatchSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
     metrics.set_meter_provider(MeterProvider(resource=resource, metric_readers=[PrometheusMetricReader()]))

@@ -17,6 +17,7 @@ import psutil
 from redis.exceptions import RedisError
 from tokenizers import Tokenizer
 
+from core.cli import in_one_line
 from core.database import Database
 from core.errors import StartupError
 from core.metrics import serving_metrics
@@ -247,4 +248,4 @@ def _leave(code: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    engine()
+    in_one_line(engine)

@@ -3,6 +3,7 @@
 import msgspec
 
 from core import signed
+from core.signed import Keyring
 
 COOKIE = "parley_session"
 PURPOSE = b"parley cookie v1"
@@ -20,13 +21,13 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(SignedIn)
 
 
-def seal(signed_in: SignedIn, secret: bytes) -> str:
+def seal(signed_in: SignedIn, keyring: Keyring) -> str:
     """The cookie's value."""
-    return signed.seal(_encoder.encode(signed_in), PURPOSE, secret)
+    return signed.seal(_encoder.encode(signed_in), PURPOSE, keyring)
 
 
-def unseal(value: str, secret: bytes, now_ms: int) -> SignedIn | None:
+def unseal(value: str, keyring: Keyring, now_ms: int) -> SignedIn | None:
     """Who signed in; None for a forged, damaged or expired cookie."""
-    body = signed.unseal(value, PURPOSE, secret)
+    body = signed.unseal(value, PURPOSE, keyring)
     signed_in = _decoder.decode(body) if body is not None else None
     return signed_in if signed_in is not None and signed_in.expires_ms > now_ms else None

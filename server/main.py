@@ -49,6 +49,7 @@ def command() -> None:
 
 async def serve(settings: Settings, stop: asyncio.Event) -> None:
     """Serve until `stop`, then tell every client to go on elsewhere, and end."""
+    settings.require_secret()
     listener = http.listen(settings.host, settings.port, "PARLEY_PORT")
     redis, db = connect(settings), Database(settings.database_endpoint)
     try:
@@ -59,7 +60,7 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
             await hub.start()
         except (RedisError, OSError) as error:
             raise StartupError(
-                f"Redis does not answer at {_shown(settings)}: {type(error).__name__}"
+                f"Redis does not answer at {settings.redis_shown}: {type(error).__name__}"
             ) from error
         await _serve(edge, hub, listener, stop)
     finally:
@@ -146,8 +147,3 @@ def _upgrade_problem(
 
 def _gateway_name(settings: Settings) -> str:
     return f"{settings.node}-{os.getpid()}-{secrets.token_hex(4)}"
-
-
-def _shown(settings: Settings) -> str:
-    """Where Redis is, without a password."""
-    return settings.redis_endpoint.rpartition("@")[2]

@@ -54,7 +54,7 @@ class Sessions:
     async def open(self, principal: Principal, connection: str, token: str | None) -> SessionRecord:
         """Resume the token's session, or make a new one where there is no token or it is not good."""
         now = now_ms()
-        shown = unseal(token, self._edge.settings.signing_secret, now) if token else None
+        shown = unseal(token, self._edge.settings.keyring, now) if token else None
         owner = _owner(principal)
         if shown is not None and (shown.tenant, shown.owner) == (principal.tenant, owner):
             resumed = await self._resume(principal, connection, shown)
@@ -127,7 +127,7 @@ class Sessions:
     ) -> SessionRecord:
         now, tenant = now_ms(), principal.tenant
         token = ResumeToken(session, tenant, _owner(principal), number, now + TOKEN_KEPT_MS)
-        sealed = seal(token, self._edge.settings.signing_secret)
+        sealed = seal(token, self._edge.settings.keyring)
         expires = now + self._keep_ms
         return SessionRecord(session, tenant, connection, sealed, expires, resumed, ids, superseded)
 

@@ -60,5 +60,6 @@ def _send(settings: Settings, message: EmailMessage) -> None:
         if settings.smtp_security == "starttls":
             server.starttls(context=context)
         if settings.smtp_user:
-            server.login(settings.smtp_user, settings.smtp_password or "")
+            password = settings.smtp_password
+            server.login(settings.smtp_user, password.get_secret_value() if password else "")
         server.send_message(message)

@@ -211,7 +211,7 @@ async def _ground(dialect: str) -> AsyncGenerator[Settings]:
             running = postgres.running_postgres(Path(socket))
             folder = await asyncio.to_thread(stack.enter_context, running)
             url = postgres.url(folder, "postgres")
-        settings = Settings(home=home, database_url=url, secret="bench")
+        settings = Settings.model_validate({"home": home, "database_url": url, "secret": "bench" * 8})
         ensure_home(settings)
         valkey = EmbeddedValkey(settings)
         await valkey.start()

@@ -276,7 +276,7 @@ async def slots() -> AsyncGenerator[Slot]:
     """A tenant in a Valkey and a database of its own, removed at the end."""
     with tempfile.TemporaryDirectory(prefix="parley-bench-") as folder:
         url = f"sqlite+aiosqlite:///{Path(folder) / 'parley.db'}"
-        settings = Settings(home=Path(folder), database_url=url, secret="bench")
+        settings = Settings.model_validate({"home": Path(folder), "database_url": url, "secret": "bench" * 8})
         ensure_home(settings)
         await migrate(url)
         valkey = EmbeddedValkey(settings)

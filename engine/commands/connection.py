@@ -51,7 +51,7 @@ def in_pool(name: str | None, action: Callable[[Pool], Awaitable[T]]) -> T:
         return asyncio.run(connected())
     except (RedisError, OSError) as error:
         raise StartupError(
-            f"Redis does not answer at {settings.redis_endpoint}: is Parley running? ({type(error).__name__})"
+            f"Redis does not answer at {settings.redis_shown}: is Parley running? ({type(error).__name__})"
         ) from error
 
 

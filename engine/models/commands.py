@@ -80,7 +80,7 @@ async def _route(settings: Settings, model: str, pool: str) -> str:
         await route(db, model, pool)
         return record.pool
     except (RedisError, OSError) as error:
-        raise StartupError(f"Redis does not answer at {settings.redis_endpoint}") from error
+        raise StartupError(f"Redis does not answer at {settings.redis_shown}") from error
     finally:
         await redis.aclose()
         await db.close()

@@ -24,7 +24,7 @@ async def caller(request: Request, edge: Edge) -> Principal:
             raise unauthorized("this key is wrong, expired or revoked")
         return principal
     value = request.cookies.get(cookies.COOKIE)
-    signed_in = cookies.unseal(value, edge.settings.signing_secret, now_ms()) if value else None
+    signed_in = cookies.unseal(value, edge.settings.keyring, now_ms()) if value else None
     if signed_in is None:
         raise unauthorized("sign in, or send `Authorization: Bearer <key>`")
     if request.method not in SAFE_METHODS:
@@ -49,7 +49,7 @@ def set_cookie(reply: Response, request: Request, principal: Principal, edge: Ed
     signed_in = cookies.SignedIn(principal.tenant, principal.key, now_ms() + seconds * 1000)
     reply.set_cookie(
         cookies.COOKIE,
-        cookies.seal(signed_in, edge.settings.signing_secret),
+        cookies.seal(signed_in, edge.settings.keyring),
         max_age=seconds,
         httponly=True,
         samesite="strict",

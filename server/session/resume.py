@@ -3,6 +3,7 @@
 import msgspec
 
 from core import signed
+from core.signed import Keyring
 
 PURPOSE = b"parley resume v1"
 
@@ -21,13 +22,13 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(ResumeToken)
 
 
-def seal(token: ResumeToken, secret: bytes) -> str:
+def seal(token: ResumeToken, keyring: Keyring) -> str:
     """The token as the client gets it."""
-    return signed.seal(_encoder.encode(token), PURPOSE, secret)
+    return signed.seal(_encoder.encode(token), PURPOSE, keyring)
 
 
-def unseal(text: str, secret: bytes, now_ms: int) -> ResumeToken | None:
+def unseal(text: str, keyring: Keyring, now_ms: int) -> ResumeToken | None:
     """The token in a text; None for a forged, damaged or expired one."""
-    body = signed.unseal(text, PURPOSE, secret)
+    body = signed.unseal(text, PURPOSE, keyring)
     token = _decoder.decode(body) if body is not None else None
     return token if token is not None and token.expires_ms > now_ms else None

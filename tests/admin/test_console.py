@@ -16,6 +16,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.ids import uuid7
 from core.settings import Settings
+from core.signed import Keyring
 from engine.api import Enqueue, Offer, PoolQueue, RequestInput, Sampling, input_encoder
 
 ORIGIN = "http://console.test"
@@ -103,10 +104,10 @@ async def test_a_forged_cookie_is_refused(client: httpx.AsyncClient, cookie: str
 
 def test_a_cookie_expires():
     """After its twelve hours it is worth nothing."""
-    cookie = operators.seal(b"secret", 0)
-    assert operators.is_operator(cookie, b"secret", 1)
-    assert not operators.is_operator(cookie, b"secret", operators.SESSION_SECONDS * 1000)
-    assert not operators.is_operator(cookie, b"other", 1)
+    cookie = operators.seal(Keyring(b"secret"), 0)
+    assert operators.is_operator(cookie, Keyring(b"secret"), 1)
+    assert not operators.is_operator(cookie, Keyring(b"secret"), operators.SESSION_SECONDS * 1000)
+    assert not operators.is_operator(cookie, Keyring(b"other"), 1)
 
 
 async def test_workers_queue_and_usage_are_shown(settings: Settings, redis: Redis, database: Database):

@@ -158,7 +158,7 @@ async def test_kill_9_at_any_moment_loses_and_doubles_nothing(
     print(f"seed {seed}")
     rng = random.Random(seed)
     events = [an_event(f"r{number}", output_text=rng.randrange(500)) for number in range(900)]
-    arguments = ["-m", "tests.billing.biller_process", str(settings.home), str(settings.redis_url)]
+    arguments = ["-m", "tests.billing.biller_process", str(settings.home), settings.redis_endpoint]
     pending = list(events)
     for _ in range(4):
         process = await asyncio.create_subprocess_exec(sys.executable, *arguments, database_url)

@@ -50,7 +50,7 @@ async def test_kill_9_of_a_biller_leaves_no_wallet_budget_or_alert_in_between(
                 created_ms=0,
             )
             session.add(budget)
-    arguments = ["-m", "tests.billing.biller_process", str(settings.home), str(settings.redis_url)]
+    arguments = ["-m", "tests.billing.biller_process", str(settings.home), settings.redis_endpoint]
     for count in range(2):
         process = await asyncio.create_subprocess_exec(sys.executable, *arguments, database_url)
         try:

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import signed
+from core.signed import Keyring
 
-SECRET, PURPOSE = b"secret", b"cookie"
+SECRET, PURPOSE = Keyring(b"secret"), b"cookie"
 
 
 @given(st.binary(max_size=200))
@@ -19,7 +20,23 @@ def test_another_purpose_or_secret_does_not_open_it():
     """A sign-in cookie is no resume token, and another installation's is nobody's."""
     text = signed.seal(b"x", PURPOSE, SECRET)
     assert signed.unseal(text, b"resume", SECRET) is None
-    assert signed.unseal(text, PURPOSE, b"other") is None
+    assert signed.unseal(text, PURPOSE, Keyring(b"other")) is None
+
+
+def test_the_secret_before_opens_and_seals_nothing_new():
+    """While a secret is changed: what is out stays good, what is new is sealed by the new one."""
+    old, new = Keyring(b"old"), Keyring(b"new")
+    both = Keyring(b"new", previous=b"old")
+    assert signed.unseal(signed.seal(b"x", PURPOSE, old), PURPOSE, both) == b"x"
+    assert signed.unseal(signed.seal(b"x", PURPOSE, both), PURPOSE, new) == b"x"
+    assert signed.unseal(signed.seal(b"x", PURPOSE, both), PURPOSE, old) is None
+    assert signed.unseal(signed.seal(b"x", PURPOSE, old), PURPOSE, new) is None
+
+
+def test_a_text_of_an_older_release_still_opens():
+    """Sealed before there were keyrings."""
+    text = "eA.QWzI6VwXTUScwZJWJu5JVgo9QNo_vTBm8ni9TTkLICk"
+    assert signed.unseal(text, PURPOSE, SECRET) == b"x"
 
 
 @pytest.mark.parametrize("text", ["", ".", "a", "a.b", "eA.", ".eA", "ü.ü", "eA.eA.eA", "\0"])

@@ -117,7 +117,7 @@ class Pool:
 
     redis: Client
     settings: Settings = field(
-        default_factory=lambda: Settings.model_validate({"home": Path("/nonexistent"), "secret": "tests"})
+        default_factory=lambda: Settings.model_validate({"home": Path("/nonexistent"), "secret": "tests" * 8})
     )
     name: str = "default"
     clock: Clock = field(default_factory=Clock)
@@ -184,7 +184,7 @@ class Pool:
 
 def pool(redis: redis.asyncio.Redis, **settings: Any) -> Pool:
     """The default pool, with other limits."""
-    changed = Settings.model_validate({"home": Path("/nonexistent"), "secret": "tests", **settings})
+    changed = Settings.model_validate({"home": Path("/nonexistent"), "secret": "tests" * 8, **settings})
     return Pool(redis, changed)
 
 

@@ -104,8 +104,7 @@ class Client:
 @pytest.fixture
 async def client(vllm_worker: VllmWorker) -> AsyncGenerator[Client]:
     """Ready when the worker is."""
-    assert vllm_worker.settings.redis_url
-    redis = Redis.from_url(vllm_worker.settings.redis_url)
+    redis = Redis.from_url(vllm_worker.settings.redis_endpoint)
     crew = Crew(redis, vllm_worker.settings)
 
     async def registered() -> bool:

@@ -110,7 +110,7 @@ class Fleet:
             "PARLEY_HOME": str(settings.home),
             "PARLEY_REDIS_URL": settings.redis_endpoint,
             "PARLEY_DATABASE_URL": settings.database_endpoint,
-            "PARLEY_SECRET": settings.signing_secret.decode(),
+            "PARLEY_SECRET": settings.keyring.current.decode(),
             "PARLEY_MODEL": settings.model,
             "PARLEY_PORT": str(port),
         }

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from core.settings import Settings
 
+TEST_SECRET = "a secret of thirty-two bytes for tests"
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES_MIN = 1 << 30
 
@@ -30,7 +31,7 @@ def short_folder(name: str, *, in_memory: bool = False) -> Generator[Path]:
 
 def settings_in(home: Path, **overrides: object) -> Settings:
     """Settings that come from arguments only: nothing of the developer's shell reaches a test."""
-    return Settings.model_validate({"home": home, "secret": "a secret for tests", **overrides})
+    return Settings.model_validate({"home": home, "secret": TEST_SECRET, **overrides})
 
 
 def lend_model(home: Path, folder: Path) -> None:

@@ -1,0 +1,87 @@
+"""Secrets in settings: never shown, by variable or by file, long enough."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from pydantic import ValidationError
+
+from core.cli import parley
+from core.errors import StartupError
+from core.secret_files import secret_names
+from core.settings import Settings
+from tests.helpers.home import settings_in
+
+LONG, OTHER = "a" * 31 + "b", "c" * 32
+CANARY = "canary-Zq7x"
+SECRETS = {
+    "secret": CANARY * 4,
+    "secret_old": CANARY * 5,
+    "redis_url": f"redis://user:{CANARY}@redis.example:6379/0",
+    "database_url": f"postgresql://user:{CANARY}@db.example/parley",
+    "smtp_password": CANARY,
+    "otlp_endpoint": f"https://user:{CANARY}@traces.example",
+}
+
+
+def test_every_secret_is_known_as_one():
+    """A setting that holds a password, and is not listed here, is not hidden either."""
+    assert set(secret_names(Settings)) == set(SECRETS)
+
+
+def test_no_secret_is_shown(home: Path):
+    """Neither by the settings, nor by what pydantic says of a wrong one, nor where Redis is named."""
+    settings = settings_in(home, **SECRETS)
+    assert settings.redis_endpoint == SECRETS["redis_url"]
+    assert settings.redis_shown == "redis://redis.example:6379/0"
+    _ = settings.keyring, settings.database_endpoint
+    for shown in (repr(settings), str(settings), repr(settings.keyring), settings.model_dump_json()):
+        assert CANARY not in shown
+    with pytest.raises(ValidationError) as wrong:
+        settings_in(home, **SECRETS, port=CANARY)
+    assert CANARY not in str(wrong.value)
+
+
+@pytest.mark.parametrize("name", ["secret", "secret_old"])
+def test_a_short_secret_is_refused_in_one_line(home: Path, name: str):
+    """It could be guessed. The line says which and what to do."""
+    settings = settings_in(home, **{name: "x" * 31})
+    with pytest.raises(StartupError, match=rf"PARLEY_{name.upper()} has 31 bytes .*openssl rand -hex 32"):
+        settings.require_secret()
+
+
+def test_a_short_secret_on_disk_is_refused(home: Path):
+    """As one that somebody wrote there by hand."""
+    (home / "secret").write_text("short")
+    with pytest.raises(StartupError, match="secret has 5 bytes"):
+        settings_in(home, secret=None).require_secret()
+
+
+def test_secrets_come_by_file(home: Path, monkeypatch: pytest.MonkeyPatch):
+    """Each secret setting; what surrounds the text in its file is no part of it."""
+    for name, secret in SECRETS.items():
+        (home / name).write_text(f"{secret}\n")
+        monkeypatch.setenv(f"PARLEY_{name.upper()}_FILE", str(home / name))
+    settings = Settings()
+    assert {name: getattr(settings, name).get_secret_value() for name in SECRETS} == SECRETS
+
+
+def test_a_secret_comes_one_way(home: Path, monkeypatch: pytest.MonkeyPatch):
+    """Two ways would leave open which one holds; a file that is missing is named."""
+    monkeypatch.setenv("PARLEY_SECRET_FILE", str(home / "missing"))
+    with pytest.raises(StartupError, match=f"PARLEY_SECRET_FILE {home}/missing: No such file"):
+        Settings()
+    monkeypatch.setenv("PARLEY_SECRET", LONG)
+    with pytest.raises(StartupError, match="PARLEY_SECRET or PARLEY_SECRET_FILE, not both"):
+        Settings()
+
+
+def test_commands_name_redis_without_its_password(home: Path, sqlite_template: Path):
+    """What does not answer is named in the error."""
+    environment = {"PARLEY_HOME": str(home), "PARLEY_REDIS_URL": f"redis://:{CANARY}@127.0.0.1:1"}
+    result = CliRunner().invoke(parley, ["workers", "list"], env=environment)
+    assert isinstance(result.exception, StartupError)
+    assert str(result.exception).startswith("Redis does not answer at redis://127.0.0.1:1:")
+    environment["PARLEY_REDIS_URL"] = f"redis://:{CANARY}#@127.0.0.1:1"
+    result = CliRunner().invoke(parley, ["workers", "list"], env=environment)
+    assert CANARY not in str(result.exception)
