@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from billing.api import Directory, Principal
 from core.errors import Refusal, Refused
+from core.names import same_name
 from server.protocol.codes import ErrorCode, refusal
 
 READ_SCOPE = "requests:read"
@@ -61,7 +62,9 @@ def user_of(principal: Principal, metadata: dict[str, Any], project: str | None)
     if "project" in metadata and project != principal.project:
         raise Refused(refusal(ErrorCode.FORBIDDEN, "metadata.project: this key belongs to another project"))
     named = metadata.get("user", principal.user)
-    if principal.fixed_user and named != principal.user:
-        raise Refused(refusal(ErrorCode.FORBIDDEN, "metadata.user: this key or ticket is another user's"))
     assert isinstance(named, str)
-    return named
+    if not principal.fixed_user:
+        return named
+    if not same_name(named, principal.user):
+        raise Refused(refusal(ErrorCode.FORBIDDEN, "metadata.user: this key or ticket is another user's"))
+    return principal.user

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from core.errors import Refused
 from core.ids import uuid7_ms
+from core.names import checked_name, checked_user
 from core.settings import Settings
 from engine.api import PriorityClass, Sampling, checked_format
 from server.protocol.codec import body_hash, explain
@@ -16,7 +17,6 @@ from server.protocol.codes import ErrorCode, refusal
 from server.protocol.messages import Send
 
 METADATA_BYTES_MAX = 4 * 1024
-NAME_CHARACTERS_MAX = 200
 NO_READER_MS_MAX = 24 * 3600 * 1000
 ROLES = ("system", "user", "assistant")
 NOT_SERVED = {
@@ -255,9 +255,9 @@ def _metadata(raw: Any) -> dict[str, Any]:
         raise bad_request("metadata: expected what JSON can hold") from None
     if size > METADATA_BYTES_MAX:
         raise bad_request(f"metadata: longer than {METADATA_BYTES_MAX} bytes")
-    for name in ("project", "user"):
-        value = metadata.get(name)
-        good = isinstance(value, str) and value.isprintable() and 1 <= len(value) <= NAME_CHARACTERS_MAX
-        if name in metadata and not good:
-            raise bad_request(f"metadata.{name}: expected a text of 1 to {NAME_CHARACTERS_MAX} characters")
-    return metadata
+    named = dict[str, Any]()
+    if "project" in metadata:
+        named["project"] = checked_name("metadata.project", metadata["project"])
+    if "user" in metadata:
+        named["user"] = checked_user(metadata["user"], "metadata.user")
+    return {**metadata, **named}

@@ -9,6 +9,7 @@ from billing.tenants.keys import list_keys
 from billing.tenants.tenancy import find_project
 from core.database import Database
 from core.errors import StartupError
+from core.names import checked_user
 
 AMOUNT = re.compile(r"(?P<number>[^\s]+)\s*(?:USD|usd)", re.ASCII)
 
@@ -48,4 +49,4 @@ async def scope_id_of(db: Database, tenant_id: str, scope: str, named: str) -> s
             if named in (key.id, key.prefix, f"pk_{key.prefix}"):
                 return key.id
         raise StartupError(f"there is no key {named!r}: see `parley keys list`")
-    return named
+    return checked_user(named) if named and scope == "user" else named

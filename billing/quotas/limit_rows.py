@@ -21,6 +21,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.errors import bad_request
 from core.ids import uuid7
+from core.names import checked_name
 from core.redis import Client
 
 LIMITS_CHANGED = "limits_changed"  # the kind of news; tenant PLATFORM: everybody's
@@ -266,8 +267,8 @@ def _check_scope(scope: str, scope_id: str) -> None:
     _choice("scope", scope, Scope)
     if scope == Scope.TENANT and scope_id:
         raise bad_request("a limit of the tenant names nobody in it")
-    if len(scope_id) > TEXT_MAX:
-        raise bad_request(f"the id of a scope has at most {TEXT_MAX} characters")
+    if scope_id:
+        checked_name("the id of a scope", scope_id)
 
 
 def _check_money(limit_nano: int) -> None:

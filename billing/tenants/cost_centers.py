@@ -12,6 +12,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.errors import bad_request
 from core.ids import uuid7
+from core.names import checked_name
 
 CODE_MAX = 64
 
@@ -20,8 +21,7 @@ async def create_cost_center(db: Database, tenant_id: str, code: str, name: str 
     """A new cost center. `code` is the tenant's own name for it. Raises Refused where it is taken or none."""
     if not code.isprintable() or code != code.strip() or not 0 < len(code) <= CODE_MAX:
         raise bad_request(f"{code!r} is no cost center code: 1 to {CODE_MAX} printable characters")
-    if not name.isprintable() or len(name) > 200:
-        raise bad_request("the name of a cost center has at most 200 printable characters")
+    name = checked_name("the name of a cost center", name) if name else ""
     now = now_ms()
     center = CostCenter(tenant_id=tenant_id, id=uuid7(now), code=code, name=name, created_ms=now)
     try:

@@ -19,11 +19,12 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.tables import Account, ApiKey, Project, Tenant
 from billing.tenants.audit_log import record
-from billing.tenants.tenancy import PRIORITIES, check_name, check_priority, lock_tenant, name_user, tell
+from billing.tenants.tenancy import PRIORITIES, check_priority, lock_tenant, name_user, tell
 from core.clock import now_ms
 from core.database import Database
 from core.errors import bad_request
 from core.ids import uuid7
+from core.names import checked_name, checked_user
 from core.redis import Client
 from core.settings import Settings
 
@@ -81,8 +82,8 @@ async def create_key(
         named = repr(sorted(unknown)[0]) if unknown else "(none)"
         raise bad_request(f"unknown scope {named}: choose from {', '.join(sorted(SCOPES))}")
     check_priority(priority_max)
-    if name:
-        check_name("key", name)
+    name = checked_name("key", name) if name else ""
+    user = checked_user(user) if user else ""
     now = now_ms()
     if expires_ms is not None and expires_ms <= now:
         raise bad_request("the key would have expired already: give a later time")

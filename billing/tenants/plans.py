@@ -13,12 +13,13 @@ from sqlmodel import col, func, select
 from billing.quotas.limit_rows import announce
 from billing.tables import PLATFORM, Plan, PoolTerms, PriceBook, Tenant
 from billing.tenants.audit_log import record
-from billing.tenants.tenancy import DEFAULT_PRICE_BOOK, PRIORITIES, check_name, check_priority, tell
+from billing.tenants.tenancy import DEFAULT_PRICE_BOOK, PRIORITIES, check_priority, tell
 from billing.tenants.terms import TERMS_CHANGED, check_terms
 from core.clock import now_ms
 from core.database import Database
 from core.errors import bad_request
 from core.ids import uuid7
+from core.names import checked_name
 from core.redis import Client
 
 PLANS_MAX = 1_000
@@ -61,7 +62,7 @@ async def create_plan(
     """A new plan without limits. `terms`: its place in the pools, None where it says nothing of them.
 
     Raises Refused where the name is taken or none, or the book is not the platform's."""
-    check_name("plan", name)
+    name = checked_name("plan", name)
     check_priority(priority_max)
     if terms is not None:
         check_terms(terms)

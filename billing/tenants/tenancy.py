@@ -3,7 +3,6 @@
 What is closed keeps its rows: nothing that was used or billed changes. Its keys are refused from then on.
 """
 
-import re
 from collections.abc import Sequence
 
 import msgspec
@@ -18,6 +17,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.errors import bad_request
 from core.ids import uuid7
+from core.names import checked_name, checked_user, forms_of
 from core.redis import Client
 from core.settings import Settings
 
@@ -26,7 +26,6 @@ ACCESS_CHANGED = "access_changed"
 PRIORITIES = ("interactive", "standard", "bulk")  # highest first
 DEFAULT_PROJECT = "default"
 DEFAULT_PRICE_BOOK = "default"
-NAME = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
 PROJECTS_MAX: int = Settings.model_fields["projects_per_tenant_max"].default
 USERS_MAX: int = Settings.model_fields["users_per_tenant_max"].default
 
@@ -48,7 +47,7 @@ async def create_tenant(
     db: Database, name: str, *, price_book: str = DEFAULT_PRICE_BOOK, priority_max: str = PRIORITIES[0]
 ) -> Tenant:
     """A new tenant with one project, `default`. Raises Refused where the name is taken or not a name."""
-    check_name("tenant", name)
+    name = checked_name("tenant", name)
     check_priority(priority_max)
     now = now_ms()
     tenant = Tenant(
@@ -86,7 +85,8 @@ async def tenant_names(db: Database) -> dict[str, str]:
 
 async def find_tenant(db: Database, name_or_id: str) -> Tenant | None:
     """A tenant by its name or its id. For operators."""
-    statement = select(Tenant).where((col(Tenant.name) == name_or_id) | (col(Tenant.tenant_id) == name_or_id))
+    names = forms_of(name_or_id)
+    statement = select(Tenant).where(col(Tenant.name).in_(names) | col(Tenant.tenant_id).in_(names))
     async with db.session() as session:
         return (await session.exec(statement)).first()
 
@@ -131,7 +131,7 @@ async def create_project(
 ) -> Project:
     """A new project of a tenant. Raises Refused where the name is taken, or not a name, or the tenant is
     closed or has `projects_max` open projects."""
-    check_name("project", name)
+    name = checked_name("project", name)
     now = now_ms()
     project = Project(tenant_id=tenant_id, id=uuid7(now), name=name, created_ms=now)
     opened = select(func.count(col(Project.id))).where(
@@ -161,9 +161,9 @@ async def list_projects(db: Database, tenant_id: str) -> Sequence[Project]:
 
 async def find_project(db: Database, tenant_id: str, name_or_id: str) -> Project | None:
     """A tenant's project by its name or its id."""
+    names = forms_of(name_or_id)
     statement = select(Project).where(
-        col(Project.tenant_id) == tenant_id,
-        (col(Project.name) == name_or_id) | (col(Project.id) == name_or_id),
+        col(Project.tenant_id) == tenant_id, col(Project.name).in_(names) | col(Project.id).in_(names)
     )
     async with db.session() as session:
         return (await session.exec(statement)).first()
@@ -184,7 +184,7 @@ async def close_project(
 
 async def create_user(db: Database, tenant_id: str, user: str, users_max: int = USERS_MAX) -> Account:
     """Make a user known, as a key bound to one does. Raises Refused where the name is none or taken."""
-    now = now_ms()
+    user, now = checked_user(user), now_ms()
     async with db.transaction() as session:
         if await session.get(Account, (tenant_id, user)) is not None:
             raise bad_request(f"there is a user {user!r} already")
@@ -196,7 +196,7 @@ async def name_user(
 ) -> Account:
     """The user, made known where it was not, in the caller's transaction. Raises Refused where it is closed,
     or the tenant is, or has `users_max` open users."""
-    check_name("user", user)
+    user = checked_user(user)
     await lock_tenant(session, tenant_id)
     known = await session.get(Account, (tenant_id, user))
     if known is not None:
@@ -226,14 +226,14 @@ async def close_user(db: Database, redis: Client, tenant_id: str, user: str, clo
     """Refuse a user: keys bound to them, and service keys and tickets that name them; or let them in again.
 
     Service keys may name users that nobody made known: one who is closed becomes known by it."""
-    check_name("user", user)
     async with db.transaction() as session:
-        account = await session.get(Account, (tenant_id, user), with_for_update=True)
+        account = await _known_user(session, tenant_id, user)
         if account is None:
+            name = checked_user(user)
             if not closed:
                 raise bad_request(f"there is no user {user!r}: see `parley users list`")
-            account = Account(tenant_id=tenant_id, id=user, created_ms=now_ms())
-        await _close(session, tenant_id, user, account, closed)
+            account = Account(tenant_id=tenant_id, id=name, created_ms=now_ms())
+        await _close(session, tenant_id, account.id, account, closed)
     await tell(redis, tenant_id)
     return account
 
@@ -256,18 +256,19 @@ async def lock_tenant(session: AsyncSession, tenant_id: str) -> Tenant:
     return tenant
 
 
-def check_name(what: str, name: str) -> None:
-    """Raises Refused where it cannot be a name."""
-    if not NAME.fullmatch(name) or name != name.strip():
-        raise bad_request(
-            f"{name!r} is no {what} name: 1 to 200 characters, none of them a control character"
-        )
-
-
 def check_priority(priority: str) -> None:
     """Raises Refused where it is none."""
     if priority not in PRIORITIES:
         raise bad_request(f"unknown priority {priority!r}: choose from {', '.join(PRIORITIES)}")
+
+
+async def _known_user(session: AsyncSession, tenant_id: str, user: str) -> Account | None:
+    """A user's row, locked."""
+    for name in forms_of(user):
+        account = await session.get(Account, (tenant_id, name), with_for_update=True)
+        if account is not None:
+            return account
+    return None
 
 
 async def _close(

@@ -5,13 +5,12 @@ from starlette.responses import Response
 
 from billing.api import Principal
 from core.errors import Refused
+from core.names import checked_user, same_name
 from server import cookies
 from server.edge import Edge
 from server.http.callers import caller, require_own_origin, set_cookie
 from server.http.replies import bad_request, body_object, json_reply, unauthorized
 from server.protocol.codes import ErrorCode, refusal
-
-USER_CHARACTERS_MAX = 200
 
 
 class SessionRoutes:
@@ -57,10 +56,9 @@ class SessionRoutes:
     async def tickets(self, request: Request) -> Response:
         """A single-use ticket for hello.token; a service key may name the user that the ticket is for."""
         principal = await caller(request, self._edge)
-        user = (await body_object(request)).get("user", principal.user)
-        if not isinstance(user, str) or len(user) > USER_CHARACTERS_MAX:
-            raise bad_request(f"user: text of at most {USER_CHARACTERS_MAX} characters")
-        if principal.fixed_user and user != principal.user:
+        named = (await body_object(request)).get("user", principal.user)
+        user = principal.user if named == principal.user else checked_user(named)
+        if principal.fixed_user and not same_name(user, principal.user):
             raise Refused(refusal(ErrorCode.FORBIDDEN, "this key is bound to another user"))
         if await self._edge.closed_users.has(principal.tenant, user):
             raise Refused(refusal(ErrorCode.FORBIDDEN, "this user is closed"))

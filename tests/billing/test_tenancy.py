@@ -3,7 +3,10 @@
 import pytest
 from redis.asyncio import Redis
 
+from billing.quotas.limit_rows import set_policy
 from billing.tenants.audit_log import list_rows
+from billing.tenants.keys import create_key
+from billing.tenants.plans import create_plan
 from billing.tenants.tenancy import (
     close_project,
     close_tenant,
@@ -38,11 +41,42 @@ async def test_names_are_unique_and_found_again(database: Database) -> None:
     assert [each.name for each in await list_tenants(database)] == ["acme", "other"]
 
 
-@pytest.mark.parametrize("name", ["", " acme", "a\nb", "a\x00b", "x" * 201])
-async def test_what_is_no_name_is_refused(sqlite: Database, name: str) -> None:
-    """Before the sqlite sees it."""
-    with pytest.raises(Refused, match="is no tenant name"):
-        await create_tenant(sqlite, name)
+@pytest.mark.parametrize("name", ["", " acme", "a\nb", "a\x00b", "a\u202eb", "\ud800", "x" * 201])
+async def test_what_is_no_name_is_refused(database: Database, redis: Redis, name: str) -> None:
+    """Before the database sees it, whatever it would be the name of; and nothing is known by it."""
+    tenant = (await create_tenant(database, "acme")).tenant_id
+    project = await create_project(database, tenant, "web")
+    for making in (
+        create_tenant(database, name),
+        create_project(database, tenant, name),
+        create_user(database, tenant, name),
+        close_user(database, redis, tenant, name),
+        create_plan(database, name),
+        set_policy(
+            database, redis, tenant, scope="user", scope_id=name or " ", dimension="concurrency", limit=1
+        ),
+    ):
+        with pytest.raises(Refused, match="expected a name of 1 to 200 printable characters"):
+            await making
+    if name:
+        with pytest.raises(Refused, match="key: expected a name of 1 to 200 printable characters"):
+            await create_key(database, tenant, project.id, name=name)
+        with pytest.raises(Refused, match="user: expected a name of 1 to 200 printable characters"):
+            await create_key(database, tenant, project.id, user=name)
+    assert await find_tenant(database, name) is None
+    assert await find_project(database, tenant, name) is None
+
+
+async def test_a_name_is_found_however_it_is_composed(database: Database, redis: Redis) -> None:
+    """What is stored is the composed form; a user who was closed by one form is closed by both."""
+    tenant = await create_tenant(database, "Zoe\u0308's")
+    assert tenant.name == "Zo\u00eb's"
+    assert await find_tenant(database, "Zoe\u0308's") == tenant
+    await create_project(database, tenant.tenant_id, "Cafe\u0301")
+    assert await find_project(database, tenant.tenant_id, "Cafe\u0301") is not None
+    await create_user(database, tenant.tenant_id, "Zoe\u0308")
+    assert (await close_user(database, redis, tenant.tenant_id, "Zoe\u0308")).id == "Zo\u00eb"
+    assert await user_is_closed(database, tenant.tenant_id, "Zo\u00eb")
 
 
 async def test_a_closed_user_is_known_by_name(database: Database, redis: Redis) -> None:

@@ -83,6 +83,12 @@ BAD_VALUES: dict[str, tuple[dict[str, Any], str]] = {
     "metadata": ({"metadata": [1]}, "metadata: expected an object"),
     "large metadata": ({"metadata": {"a": "x" * 5000}}, "metadata"),
     "user": ({"metadata": {"user": 5}}, "metadata.user"),
+    "user with a zero": (
+        {"metadata": {"user": "free\x00rider"}},
+        "metadata.user: expected a name of 1 to 200",
+    ),
+    "user who turns text": ({"metadata": {"user": "a\u202eb"}}, "metadata.user: expected a name"),
+    "project with an escape": ({"metadata": {"project": "\x1b[2J"}}, "metadata.project: expected a name"),
 }
 
 

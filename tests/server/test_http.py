@@ -14,7 +14,7 @@ from core.database import Database
 from core.errors import Refused
 from core.ids import uuid7
 from core.settings import Settings
-from server.access import Owner
+from server.access import Owner, user_of
 from server.auth import make_login_code
 from server.conversations import Answer, Turn
 from server.edge import Edge, make_edge
@@ -76,6 +76,25 @@ async def test_a_ticket_works_once(site: Site):
     assert principal is not None
     assert (principal.user, principal.fixed_user, principal.tenant) == ("ada", True, site.tenant)
     assert await site.edge.auth.principal(ticket) is None
+
+
+@pytest.mark.parametrize("user", ["free\x00rider", "\x1b[2J", "a\u202eb", " a", "x" * 201, 5, None, ["a"]])
+async def test_a_ticket_for_no_name_is_refused(site: Site, user: object):
+    """What no bill could be written for is nobody; the refusal says what a name is."""
+    reply = await site.client.post("/v1/tickets", headers=site.bearer, json={"user": user})
+    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "bad_request")
+    assert reply.json()["error"]["message"] == (
+        "user: expected a name of 1 to 200 printable characters, no space at the ends"
+    )
+
+
+async def test_a_ticket_is_for_a_name_in_one_form(site: Site):
+    """Composed or decomposed, the bearer is the same user; a bound key may name its user in either."""
+    reply = await site.client.post("/v1/tickets", headers=site.bearer, json={"user": "Zoe\u0308"})
+    principal = await site.edge.auth.principal(reply.json()["ticket"])
+    assert principal is not None
+    assert principal.user == "Zo\u00eb"
+    assert user_of(principal, {"user": "Zoe\u0308"}, None) == "Zo\u00eb"
 
 
 async def test_another_sites_page_gets_no_ticket(site: Site, redis: Redis):

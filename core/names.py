@@ -1,0 +1,71 @@
+"""Names that people choose (users, tenants, projects, keys, plans): one rule, checked at the edge. Pure.
+
+A name is kept in Unicode's composed form (NFC), so that what looks the same is the same. It is 1 to 200
+printable characters: no controls, no invisible or text-turning format characters, no halves of surrogate
+pairs, none that Unicode keeps for private use or has not given a meaning; spaces inside, not at the ends.
+
+What came past this rule once and cannot be stored is mended: written in a form that the rule refuses, so that
+it is nobody else's name, and that no other text has.
+"""
+
+import hashlib
+import re
+import unicodedata
+
+from core.errors import bad_request
+
+NAME_CHARACTERS_MAX = 200
+RAW_CHARACTERS_MAX = 4 * NAME_CHARACTERS_MAX  # decomposed, a character may take several
+NAME_RULE = f"1 to {NAME_CHARACTERS_MAX} printable characters, no space at the ends"
+MENDED = "\ufdd0"  # a noncharacter, which Unicode leaves to programs: before a text with escapes
+DIGESTED = "\ufdd1"  # and before the beginning and the digest of a text that is too long
+DIGESTED_CHARACTERS = 64
+UNSTORABLE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\ud800-\\udfff\ufdd0\ufdd1]")
+ESCAPED = re.compile(rf"{UNSTORABLE.pattern}|\\")
+
+
+def name_of(text: object) -> str | None:
+    """The name that a text is, in NFC; None where it is none."""
+    if not isinstance(text, str) or len(text) > RAW_CHARACTERS_MAX:
+        return None
+    name = unicodedata.normalize("NFC", text)
+    good = 1 <= len(name) <= NAME_CHARACTERS_MAX and name.isprintable() and name == name.strip()
+    return name if good else None
+
+
+def checked_name(what: str, text: object) -> str:
+    """The name that a text is. `what` is named: a field, or whose name it is. Raises Refused."""
+    name = name_of(text)
+    if name is None:
+        raise bad_request(f"{what}: expected a name of {NAME_RULE}")
+    return name
+
+
+def checked_user(text: object, what: str = "user") -> str:
+    """The name of a tenant's end user, wherever one is named. Raises Refused."""
+    return checked_name(what, text)
+
+
+def forms_of(text: str) -> list[str]:
+    """How a text may be stored as a name: as it is, where it is older than the rule, and as it is now."""
+    found = [text] if mended(text) == text else []
+    name = name_of(text)
+    return found if name is None or name == text else [*found, name]
+
+
+def same_name(one: str, other: str) -> bool:
+    """Whether two texts are one name; those that were stored before the rule are compared by it too."""
+    return one == other or unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", other)
+
+
+def mended(text: str, characters_max: int = RAW_CHARACTERS_MAX) -> str:
+    """The text itself where a database holds it, else one that stands for it and for no other text."""
+    if len(text) > characters_max:
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        return f"{DIGESTED}{_escaped(text[:DIGESTED_CHARACTERS])}…{digest}"
+    return MENDED + _escaped(text) if UNSTORABLE.search(text) else text
+
+
+def _escaped(text: str) -> str:
+    r"""The text with `\{hex}` for what cannot be stored and for the backslash."""
+    return ESCAPED.sub(lambda found: f"\\{{{ord(found[0]):x}}}", text)
