@@ -10,6 +10,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from core.addresses import KnownCallers, Networks
 from core.errors import StartupError
 
 BACKLOG = 2048
@@ -99,10 +100,19 @@ def listen(host: str, port: int, variable: str) -> socket.socket:
     return listener
 
 
-async def serve(app: Any, listener: socket.socket, stop: asyncio.Event, **options: Any) -> None:
-    """Serve `app` on the socket until `stop`, then let open requests finish. `options` are uvicorn's."""
+async def serve(
+    app: Any, listener: socket.socket, stop: asyncio.Event, proxies: Networks, **options: Any
+) -> None:
+    """Serve `app` on the socket until `stop`, then let open requests finish. `proxies` are those whose word
+    about the caller counts (core.addresses); `options` are uvicorn's."""
     config = uvicorn.Config(
-        app, access_log=False, log_config=None, lifespan="off", http=PatientHttpProtocol, **options
+        KnownCallers(app, proxies),
+        access_log=False,
+        log_config=None,
+        lifespan="off",
+        http=PatientHttpProtocol,
+        proxy_headers=False,
+        **options,
     )
     server = _Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))

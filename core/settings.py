@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from core.addresses import Networks, networks
 from core.errors import StartupError
 from core.secret_files import SecretFiles
 from core.signed import Keyring, checked_secret
@@ -30,6 +31,7 @@ class Settings(BaseSettings):
     port: int = 8080
     console_port: int | None = None
     public_origins: str = ""
+    trusted_proxies: str = "127.0.0.1,::1"
     log_format: str = "console"
     log_level: str = "info"
     otlp_endpoint: SecretStr | None = None
@@ -161,6 +163,11 @@ class Settings(BaseSettings):
             if url.startswith(plain):
                 return "postgresql+asyncpg://" + url[len(plain) :]
         return url
+
+    @cached_property
+    def proxies(self) -> Networks:
+        """PARLEY_TRUSTED_PROXIES: the proxies whose word about a caller's address counts."""
+        return networks(self.trusted_proxies, "PARLEY_TRUSTED_PROXIES")
 
     @cached_property
     def console_endpoint_port(self) -> int:

@@ -50,6 +50,7 @@ def command() -> None:
 async def serve(settings: Settings, stop: asyncio.Event) -> None:
     """Serve until `stop`, then tell every client to go on elsewhere, and end."""
     settings.require_secret()
+    _ = settings.proxies  # what cannot be read is told now
     listener = http.listen(settings.host, settings.port, "PARLEY_PORT")
     redis, db = connect(settings), Database(settings.database_endpoint)
     try:
@@ -78,6 +79,7 @@ async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Ev
             SecurityHeaders(application(edge, door, health)),
             listener,
             closed,
+            edge.settings.proxies,
             ws=ParleyWebSocketProtocol,
             ws_max_size=edge.settings.frame_bytes_max,
             ws_ping_interval=None,

@@ -16,7 +16,7 @@ async def test_a_head_that_does_not_come_ends_the_connection(monkeypatch: pytest
     monkeypatch.setattr(http, "HEAD_SECONDS_MAX", 0.05)
     listener, stop = http.listen("127.0.0.1", 0, "PARLEY_PORT"), asyncio.Event()
     app = Starlette(routes=[Route("/", lambda _: PlainTextResponse("here"))])
-    serving = asyncio.create_task(http.serve(app, listener, stop))
+    serving = asyncio.create_task(http.serve(app, listener, stop, proxies=()))
     try:
         reader, writer = await asyncio.open_connection(*listener.getsockname()[:2])
         writer.write(said)
