@@ -33,6 +33,7 @@ from core.clock import now_ms
 from core.database import Database, require_schema
 from core.errors import StartupError
 from core.http import listen
+from core.printed import say
 from core.redis import Client, connect
 from core.settings import Settings
 from core.telemetry import prometheus_page
@@ -176,7 +177,7 @@ async def _print_link(settings: Settings) -> None:
         raise StartupError(f"Redis does not answer ({error}); is the platform running?") from error
     finally:
         await redis.aclose()
-    click.echo(f"http://{settings.host}:{settings.console_endpoint_port}/#o={code}")
+    say(f"http://{settings.host}:{settings.console_endpoint_port}/#o={code}")
 
 
 @click.command()

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import shlex
 import sys
@@ -15,7 +14,6 @@ from typing import Any, TypeVar
 import click
 import httpx
 from redis.exceptions import RedisError
-from rich.console import Console
 
 from admin.children import Child, rotate_logs
 from admin.demo import Demo, UpFile, demo_key
@@ -25,6 +23,7 @@ from core.database import Database, migrate
 from core.embedded import EmbeddedValkey, ensure_home
 from core.errors import StartupError
 from core.http import listen
+from core.printed import say_dated, say_json, say_lines
 from core.redis import Client, connect
 from core.settings import Settings
 from engine.api import prepare_model, register_model
@@ -55,19 +54,17 @@ def command(workers: int, model: str | None, host: str | None, port: int | None,
     settings = Settings()
     # Children find the same folder wherever they run.
     os.environ["PARLEY_HOME"] = str(settings.home)
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    service.run(settings, "up", lambda s, stop: Up(s, workers, model or s.model, as_json, console).run(stop))
+    service.run(settings, "up", lambda s, stop: Up(s, workers, model or s.model, as_json).run(stop))
 
 
 class Up:
     """One start of the platform."""
 
-    def __init__(self, settings: Settings, workers: int, model: str, as_json: bool, console: Console) -> None:
+    def __init__(self, settings: Settings, workers: int, model: str, as_json: bool) -> None:
         self._settings = settings
         self._workers = workers
         self._model = model
         self._as_json = as_json
-        self._console = console
         self._began = time.monotonic()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -137,9 +134,9 @@ class Up:
         chat = f"{url}/#c={await make_login_code(redis, demo.principal.tenant, demo.principal.key)}"
         operator = f"{console}/#o={await make_operator_code(redis)}"
         if self._as_json:
-            click.echo(json.dumps(asdict(up) | {"chat": chat, "operator": operator}))
+            say_json(asdict(up) | {"chat": chat, "operator": operator})
             return
-        click.echo(
+        say_lines(
             f"\n  Parley is ready after {time.monotonic() - self._began:.0f} s.\n\n"
             f"  Chat      {chat}\n"
             f"  Console   {operator}\n"
@@ -211,7 +208,7 @@ class Up:
         return self._settings.home / "up.json"
 
     def _say(self, line: str) -> None:
-        self._console.print(f"[dim]{time.monotonic() - self._began:6.1f} s[/dim]  {line}", markup=True)
+        say_dated(f"{time.monotonic() - self._began:6.1f} s", line)
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:

@@ -7,6 +7,7 @@ import click
 from billing.posting import biller
 from core import service
 from core.database import migrate
+from core.printed import say
 from core.settings import Settings
 
 
@@ -32,4 +33,4 @@ def migrate_command() -> None:
     several processes at once.
     """
     asyncio.run(migrate(Settings().database_endpoint))
-    click.echo("The database schema is up to date.")
+    say("The database schema is up to date.")

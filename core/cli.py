@@ -1,14 +1,16 @@
 """The `parley` command. It only parses and calls; each package registers its commands as entry points."""
 
-import json
 import sys
 from importlib.metadata import entry_points
+from typing import Any
 
 import click
 from pydantic import ValidationError
 
 from core.author import Author, acting_as, process_user
 from core.errors import StartupError
+from core.plain import prose
+from core.printed import print_crash, say, say_json
 
 GROUP = "parley.commands"
 AUTHOR_CHARACTERS_MAX = 120
@@ -28,6 +30,16 @@ class Commands(click.Group):
             assert isinstance(loaded, click.Command), f"{entry.value} is not a click command"
             return loaded
         return None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run what was asked for. What click says of it repeats what was typed: without controls."""
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            for name in ("message", "option_name", "ui_filename"):
+                if isinstance(said := getattr(error, name, None), str):
+                    setattr(error, name, prose(said))
+            raise
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -52,19 +64,20 @@ def main() -> None:
 def in_one_line(command: click.Command) -> None:
     """Run a command: a StartupError or a wrong setting becomes one line on stderr and exit code 1; with
     --json also an object on stdout."""
+    sys.excepthook = print_crash
     try:
         command()
     except StartupError as error:
-        click.echo(f"parley: {error}", err=True)
+        say(f"parley: {error}", err=True)
         if "--json" in sys.argv:
-            click.echo(json.dumps({"error": str(error)}))
+            say_json({"error": str(error)})
         sys.exit(1)
     except ValidationError as error:
         if error.title != "Settings":
             raise
         for each in error.errors(include_url=False, include_input=False):
             name = "_".join(str(part) for part in each["loc"]).upper()
-            click.echo(f"parley: PARLEY_{name}: {each['msg']}", err=True)
+            say(f"parley: PARLEY_{name}: {each['msg']}", err=True)
         sys.exit(1)
 
 

@@ -6,11 +6,11 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 
-import click
 import uvloop
 
 from core import failpoints, telemetry
 from core.errors import StartupError
+from core.printed import say
 from core.settings import Settings
 
 Main = Callable[[Settings, asyncio.Event], Awaitable[None]]
@@ -27,7 +27,7 @@ def run(settings: Settings, name: str, main: Main) -> None:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_watched(settings, main))
     except StartupError as error:
-        click.echo(f"parley {name}: {error}", err=True)
+        say(f"parley {name}: {error}", err=True)
         sys.exit(1)
     except asyncio.CancelledError:
         sys.exit(130)

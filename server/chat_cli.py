@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from core.clock import now_ms
 from core.errors import StartupError
+from core.printed import say, say_json, stream, working
 from core.settings import Settings
 from server.client import Answer, Client, Ended, ProtocolError
 from server.limit_words import error_text
@@ -71,7 +71,6 @@ class Terminal:
         self._target = target
         self._loop = loop
         self._as_json = as_json
-        self._notes = Console(stderr=True, highlight=False, soft_wrap=True)
         self._client: Client | None = None
         self._answer: Answer | None = None
 
@@ -88,17 +87,17 @@ class Terminal:
         with contextlib.suppress(ImportError):
             importlib.import_module("readline")  # line editing and history, where Python has it
         client = self._connect()
-        self._notes.print(f"Connected to {self._target.url}. {HELP}", style="dim")
+        _note(f"Connected to {self._target.url}. {HELP}")
         conversation = client.new_id()
         while True:
             match self._line():
                 case None | "/quit":
                     return 0
                 case "/help":
-                    self._notes.print(HELP, style="dim")
+                    _note(HELP)
                 case "/new":
                     conversation = client.new_id()
-                    self._notes.print("A new chat.", style="dim")
+                    _note("A new chat.")
                 case "":
                     continue
                 case prompt:
@@ -112,7 +111,7 @@ class Terminal:
     def _connect(self) -> Client:
         self._client = Client(self._target.url, self._target.key)
         try:
-            with self._notes.status(f"Connecting to {self._target.url}"):
+            with working(f"Connecting to {self._target.url}"):
                 self._run(self._enter(self._client))
         except TimeoutError:
             raise StartupError(f"no gateway answers at {self._target.url}: is `parley up` running?") from None
@@ -128,11 +127,11 @@ class Terminal:
             try:
                 return input("› ").strip()
             except EOFError:
-                click.echo()
+                say()
                 return None
             except KeyboardInterrupt:
-                click.echo()
-                self._notes.print("Ctrl-D leaves.", style="dim")
+                say()
+                _note("Ctrl-D leaves.")
 
     def _talk_turn(self, prompt: str, conversation: str) -> None:
         try:
@@ -140,7 +139,7 @@ class Terminal:
         except ProtocolError as error:
             if error.code in ("closed", "unauthorized", "superseded", "forbidden"):
                 raise
-            self._notes.print(error_text(error, now_ms()), style="red", markup=False)
+            say(error_text(error, now_ms()), err=True, colour="red")
 
     def _turn(self, prompt: str, conversation: str | None) -> Ended:
         """Ask, print the answer as it comes, and say what it cost."""
@@ -149,10 +148,10 @@ class Terminal:
         assert self._answer is not None
         if self._as_json:
             facts = {name: value for name, value in asdict(ended).items() if name != "trace"}
-            click.echo(json.dumps({"id": self._answer.id, "text": self._answer.text} | facts))
+            say_json({"id": self._answer.id, "text": self._answer.text} | facts)
         else:
-            click.echo()
-            self._notes.print(_facts(ended), style="dim", markup=False)
+            say()
+            _note(_facts(ended))
         return ended
 
     async def _stream(self, client: Client, prompt: str, conversation: str | None) -> Ended:
@@ -167,10 +166,10 @@ class Terminal:
         printed = ""
         async for _ in answer.events():
             if not answer.text.startswith(printed):
-                click.echo()
-                self._notes.print(TAKEN_BACK, style="dim")
+                say()
+                _note(TAKEN_BACK)
                 printed = ""
-            click.echo(answer.text[len(printed) :], nl=False)
+            stream(answer.text[len(printed) :])
             printed = answer.text
 
     def _run(self, work: Any) -> Any:
@@ -184,6 +183,10 @@ class Terminal:
                     future.cancel()
                     raise
                 asyncio.run_coroutine_threadsafe(self._answer.cancel(), self._loop)
+
+
+def _note(text: str) -> None:
+    say(text, err=True, dim=True)
 
 
 def _target(url: str | None, key: str | None, model: str | None) -> Target:

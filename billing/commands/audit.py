@@ -13,7 +13,6 @@ from billing.books.verify import Verified, verify_books
 from billing.commands.running import (
     iso_time,
     json_option,
-    progress,
     run_on_database,
     show_table,
     tenant_named,
@@ -25,6 +24,7 @@ from billing.tenants.audit_tables import AuditLog
 from billing.tenants.audit_verify import PLATFORM_NAME, Kept, VerifiedLog, owners, verify_kept, verify_log
 from core.database import Database
 from core.errors import StartupError
+from core.printed import progress, say
 
 KEPT_BYTES_MAX = 64 << 20
 CHANGE_CHARACTERS_MAX = 120
@@ -91,7 +91,7 @@ def verify_command(tenant: str | None, kept: Path | None, as_json: bool) -> None
     show_table([_facts(*each, as_json) for each in found], as_json, "there are no tenants")
     wrong = [(books.tenant_id, fault) for _, books, log in found for fault in (*books.faults, *log.faults)]
     for id, fault in wrong:
-        click.echo(f"{id or PLATFORM_NAME}: {fault}", err=True)
+        say(f"{id or PLATFORM_NAME}: {fault}", err=True)
     if wrong:
         sys.exit(1)
 

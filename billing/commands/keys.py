@@ -20,6 +20,7 @@ from billing.tenants.keys import key_state, successors
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
+from core.printed import say
 from core.redis import Client
 from core.settings import Settings
 
@@ -150,7 +151,7 @@ def revoke_key_command(tenant: str, key: str, as_json: bool) -> None:
     if as_json:
         show(_key_facts(revoked), as_json)
     else:
-        click.echo(f"pk_{revoked.prefix}_… is revoked.")
+        say(f"pk_{revoked.prefix}_… is revoked.")
 
 
 def _key_facts(key: ApiKey) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from billing.noisy.findings import accept, dismiss, find_finding, in_force, list
 from billing.noisy.tables import NoisyFinding
 from billing.tenants.tenancy import tenant_names
 from core.database import Database
+from core.printed import say
 
 _finding = click.argument("finding")
 _reason = click.option("--reason", required=True, help="Why; kept with the finding and in the audit log.")
@@ -47,8 +48,8 @@ def show_command(finding: str, as_json: bool) -> None:
     found = run_on_database(lambda db: find_finding(db, finding))
     show(_facts(found), as_json)
     if not as_json and found.closed_ms is None:
-        click.echo()
-        click.echo(_advice(found))
+        say()
+        say(_advice(found))
 
 
 @noisy_command.command("accept")

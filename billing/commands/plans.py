@@ -22,6 +22,7 @@ from billing.tables import PLATFORM, Plan, PoolTerms, Tenant
 from billing.tenants import plans, tenancy
 from core.database import Database
 from core.errors import StartupError
+from core.printed import say
 from core.redis import Client
 
 _plan = click.argument("plan")
@@ -85,7 +86,7 @@ def show_command(plan: str, as_json: bool) -> None:
         show({**_facts(found), "limits": limits}, as_json)
         return
     show(_facts(found), as_json)
-    click.echo()
+    say()
     show_table(limits, as_json, "no limits: see `parley plans set-limit`")
 
 

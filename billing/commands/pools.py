@@ -26,6 +26,7 @@ from billing.tenants.tenancy import find_project, tenant_names
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused, StartupError
+from core.printed import say
 
 DAYS_MAX = 366 * 5
 
@@ -148,7 +149,7 @@ def usage_command(tenant: str | None, month: str | None, region: str, as_json: b
         return window, [(_in_units if as_json else _in_words)(each, names) for each in uses]
 
     window, rows = run_on_database(read)
-    click.echo(f"From {iso_time(window.start_ms)} to {iso_time(window.end_ms)}:", err=True)
+    say(f"From {iso_time(window.start_ms)} to {iso_time(window.end_ms)}:", err=True)
     show_table(rows, as_json, "no GPU was ready, and none was committed to")
 
 

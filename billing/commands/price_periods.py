@@ -19,6 +19,7 @@ from billing.tables import Tenant
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
+from core.printed import say
 
 _tenant = click.option("--tenant", required=True, help="The tenant's name or id.")
 
@@ -46,7 +47,7 @@ def close_period_command(tenant: str, month: str | None, dry_run: bool, as_json:
     show_table(rows, as_json, "nothing but flat prices: there is nothing to true up")
     if not as_json:
         state = f"closed {iso_time(closing.closed_ms)}" if closing.closed_ms else "not closed: a dry run"
-        click.echo(f"{closing.month}: {to_display(closing.amount_nano)} in all, {state}", err=True)
+        say(f"{closing.month}: {to_display(closing.amount_nano)} in all, {state}", err=True)
 
 
 def _facts(each: ForPeriod, zone: ZoneInfo, as_json: bool) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from billing.commands.price_periods import close_period_command, commit_command,
 from billing.commands.running import (
     iso_time,
     json_option,
-    progress,
     run_on_database,
     show,
     show_table,
@@ -32,6 +31,7 @@ from billing.tenants.tenancy import tenant_names
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
+from core.printed import progress, say
 
 FILE_BYTES_MAX = 1 << 20
 SUMS = ("requests", "unpriced", "was_nano", "would_nano", "was_true_up_nano", "would_true_up_nano")
@@ -150,7 +150,7 @@ def what_if_command(file: Path, month: str | None, tenant: str | None, as_json: 
     for each in compared:
         for name in SUMS:
             setattr(total, name, getattr(total, name) + getattr(each, name))
-    click.echo(f"From {iso_time(window.start_ms)} to {iso_time(window.end_ms)}:", err=True)
+    say(f"From {iso_time(window.start_ms)} to {iso_time(window.end_ms)}:", err=True)
     lines = (*compared, total)
     show_table([_in_nano(each) if as_json else _in_words(each, names) for each in lines], as_json, "")
 

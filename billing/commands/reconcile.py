@@ -5,15 +5,13 @@ import sys
 from collections.abc import Mapping, Sequence
 
 import click
-from rich.console import Console
-from rich.live import Live
-from rich.table import Table
 
 from billing.commands.running import json_option, run_on_database, show_table, tenant_named
 from billing.reconciliation.board import EVERYTHING, Reconciliation
 from billing.reconciliation.compared import MEANING, Check, Compared, State
 from billing.tenants.tenancy import tenant_names
 from core.database import Database
+from core.printed import Styled, Table, live, show_blocks
 from core.redis import connect
 from core.settings import Settings
 
@@ -75,10 +73,10 @@ def reconcile_command(
             await redis.aclose()
 
     async def look_on(db: Database) -> list[Compared]:
-        with Live(console=Console(), auto_refresh=False) as live:
+        with live(screen=False) as update:
             while True:
                 compared = await look(db)
-                live.update(board(compared, everything, names), refresh=True)
+                update(board(compared, everything, names))
                 await asyncio.sleep(WATCH_SECONDS)
 
     settings = Settings()
@@ -91,33 +89,28 @@ def reconcile_command(
     if as_json:
         show_table([each.facts() for each in compared], True, "")
     else:
-        Console(width=None if sys.stdout.isatty() else 160, highlight=False).print(
-            board(compared, everything, names)
-        )
+        show_blocks(board(compared, everything, names))
     if any(each.state is State.DIFFERS for each in compared):
         sys.exit(1)
 
 
 def board(compared: Sequence[Compared], everything: bool, names: Mapping[str, str]) -> Table:
     """A line a check, and one for each comparison that differs or waits. `names`: of tenants, by id."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("check", "what", "tenant"):
-        table.add_column(name, overflow="fold")
-    for name in ("expected", "actual", "difference", "for"):
-        table.add_column(name, justify="right")
-    table.add_column("state")
-    table.add_column("", overflow="fold")
+    table = Table()
+    table.columns("check", "what", "tenant")
+    table.columns("expected", "actual", "difference", "for", right=True)
+    table.columns("state", "")
     for check in Check:
         own = [each for each in compared if each.check is check]
         if own:
-            table.add_row(check.value, MEANING[check], "", "", "", "", "", _overall(own), _count(own))
+            table.row(check.value, MEANING[check], "", "", "", "", "", _overall(own), _count(own))
         for each in own:
             if everything or each.state is not State.EQUAL:
-                table.add_row("", *_cells(each, names))
+                table.row("", *_cells(each, names))
     return table
 
 
-def _cells(compared: Compared, names: Mapping[str, str]) -> tuple[str, ...]:
+def _cells(compared: Compared, names: Mapping[str, str]) -> tuple[str | Styled, ...]:
     numbers = [compared.expected, compared.actual, compared.difference]
     shown = map(compared.in_words, numbers)
     age = f"{compared.age_ms // 1000} s" if compared.age_ms else ""
@@ -126,7 +119,7 @@ def _cells(compared: Compared, names: Mapping[str, str]) -> tuple[str, ...]:
     return (compared.subject, name, *shown, age, _coloured(compared.state), detail)
 
 
-def _overall(compared: Sequence[Compared]) -> str:
+def _overall(compared: Sequence[Compared]) -> Styled:
     states = {each.state for each in compared}
     worst = next(state for state in (State.DIFFERS, State.WAITING, State.EQUAL) if state in states)
     return _coloured(worst)
@@ -136,5 +129,5 @@ def _count(compared: Sequence[Compared]) -> str:
     return f"{len(compared)} compared"
 
 
-def _coloured(state: State) -> str:
-    return f"[{COLOURS[state]}]{state.value}[/]"
+def _coloured(state: State) -> Styled:
+    return Styled(state.value, COLOURS[state])

@@ -1,29 +1,25 @@
 """How this package's commands reach the database, and how they show what they found."""
 
 import asyncio
-import json
 import re
-import sys
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
 from redis.exceptions import RedisError
-from rich.console import Console
-from rich.table import Table
 
 from billing.tables import Tenant
 from billing.tenants import tenancy
 from core.database import Database, require_schema
 from core.errors import Refused, StartupError
+from core.printed import Table, say, say_json, show_blocks
 from core.redis import Client, connect
 from core.settings import Settings
 
 T = TypeVar("T")
 
 NO_NUMBER = "none"
-PIPED_COLUMNS = 1_000
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 NUMBER = re.compile(r"[$+-]*[\d,.]+( ?%)?( \([+-]?[\d,.]+ %\))?", re.ASCII)
 
@@ -100,11 +96,11 @@ def iso_time(unix_ms: int | None) -> str | None:
 def show(facts: dict[str, Any], as_json: bool) -> None:
     """One thing: a line a fact, those that are empty left out; or a JSON object."""
     if as_json:
-        click.echo(json.dumps(facts))
+        say_json(facts)
         return
     for name, value in facts.items():
         if value not in (None, ""):
-            click.echo(f"{name:15}{_text(value)}")
+            say(f"{name:15}{_text(value)}")
 
 
 def show_table(rows: Sequence[dict[str, Any]], as_json: bool, empty: str) -> None:
@@ -114,27 +110,20 @@ def show_table(rows: Sequence[dict[str, Any]], as_json: bool, empty: str) -> Non
     """
     if as_json:
         for facts in rows:
-            click.echo(json.dumps(facts))
+            say_json(facts)
         return
     if not rows:
-        click.echo(empty)
+        say(empty)
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table()
     names = [name for name in rows[0] if any(facts[name] not in (None, "") for facts in rows)]
     for name in names:
         values = [facts[name] for facts in rows if facts[name] not in (None, "")]
-        justify = "right" if name != "version" and all(map(_is_number, values)) else "left"
-        whole = any(UUID.fullmatch(str(value)) for value in values)
-        table.add_column(name, justify=justify, overflow="fold", no_wrap=whole)
+        right = name != "version" and all(map(_is_number, values))
+        table.columns(name, right=right, whole=any(UUID.fullmatch(str(value)) for value in values))
     for facts in rows:
-        table.add_row(*("" if facts[name] is None else _text(facts[name]) for name in names))
-    Console(width=None if sys.stdout.isatty() else PIPED_COLUMNS, highlight=False).print(table)
-
-
-def progress(line: str) -> None:
-    """One line about what is under way, on stderr, over the one before."""
-    if sys.stderr.isatty():
-        click.echo(f"\r\033[K{line}", err=True, nl=False)
+        table.row(*("" if facts[name] is None else _text(facts[name]) for name in names))
+    show_blocks(table)
 
 
 def _is_number(value: Any) -> bool:

@@ -1,10 +1,6 @@
 """`parley usage`: what tenants used and owe, and the sums that such views are read from."""
 
-import csv
-import re
-import sys
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -22,7 +18,6 @@ from billing.commands.months import month_window
 from billing.commands.running import (
     iso_time,
     json_option,
-    progress,
     run_on_database,
     show,
     show_table,
@@ -37,9 +32,9 @@ from billing.tenants.tenancy import list_projects, list_tenants
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
+from core.printed import progress, say, sheet
 
 DAYS_MAX = 400
-NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
 
 
 @click.group("usage")
@@ -91,7 +86,7 @@ def show_command(
         _print_csv(by, found)
         return
     if not as_json:
-        click.echo(f"From {iso_time(window.start_ms)} to {iso_time(window.end_ms)}:", err=True)
+        say(f"From {iso_time(window.start_ms)} to {iso_time(window.end_ms)}:", err=True)
         found = [each for each in found if by != GroupBy.DAY or int(each.group) <= now_ms()]
     rows = [_row(by, usage, as_json, names) for usage in found]
     show_table(rows, as_json, "nothing was used in this time")
@@ -115,12 +110,11 @@ def export_command(tenant: str, month: str | None, issuer: str, out: Path | None
         period = month_window(month, ZoneInfo(owner.time_zone), now_ms())
         account = await account_of(db, owner, issuer)
         written = 0
-        with out.open("w", newline="") if out else nullcontext(sys.stdout) as stream:
-            writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
-            writer.writeheader()
+        with sheet(out) as write:
+            write(COLUMNS)
             async for charge in charges(db, owner.tenant_id, period):
                 row = focus_row(charge, account, period)
-                writer.writerow({name: _spreadsheet(value) for name, value in row.items()})
+                write(row[name] for name in COLUMNS)
                 written += 1
                 if written % 10_000 == 0:
                     progress(f"{written:,} rows")
@@ -129,7 +123,7 @@ def export_command(tenant: str, month: str | None, issuer: str, out: Path | None
 
     written = run_on_database(export)
     if out:
-        click.echo(f"{written:,} rows in {out}", err=True)
+        say(f"{written:,} rows in {out}", err=True)
 
 
 @usage_command.command("correct")
@@ -238,16 +232,9 @@ def _row(by: str, usage: Usage, as_json: bool, names: Mapping[str, str]) -> dict
 
 
 def _print_csv(by: str, found: list[Usage]) -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
     names = [name for name in asdict(Usage("")) if name not in ("group", "amount_nano")]
-    writer.writerow([by, *names, "amount_usd"])
-    for usage in found:
-        values = [getattr(usage, name) for name in names]
-        writer.writerow([_spreadsheet(_group(by, usage)), *values, to_text(usage.amount_nano)])
-
-
-def _spreadsheet(text: str) -> str:
-    """Text that a spreadsheet does not take for a formula (OWASP, CSV injection): users name themselves."""
-    if NUMBER.fullmatch(text):
-        return text
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+    with sheet(None) as write:
+        write([by, *names, "amount_usd"])
+        for usage in found:
+            values = [getattr(usage, name) for name in names]
+            write([_group(by, usage), *values, to_text(usage.amount_nano)])

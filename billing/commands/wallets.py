@@ -26,6 +26,7 @@ from core.author import current_author
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
+from core.printed import say
 from core.redis import Client
 
 
@@ -126,7 +127,7 @@ def show_command(tenant: str, as_of: str | None, history: bool, last: int, as_js
     show_table([_facts(each, as_json) for each in grants], as_json, "the tenant is postpaid: it has no grant")
     if not as_json:
         left = sum(each.left_nano for each in grants if not each.expired)
-        click.echo(f"left in all: {to_display(left)}")
+        say(f"left in all: {to_display(left)}")
 
 
 @wallets_command.command("expire")

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from core.errors import StartupError
+from core.printed import say, say_json
 from engine.commands.connection import Pool, find_request, in_pool, json_option, tenant_option
 from engine.inspect import RequestRow
 from engine.mover import Mover, MoveReason, MoveRefused
@@ -50,10 +51,10 @@ class Tally:
         if not outcome.moved and outcome.reason not in GONE:
             self.stayed[outcome.tenant, outcome.id] = outcome
         if self.as_json:
-            click.echo(msgspec.json.encode(outcome))
+            say_json(outcome)
         if time.monotonic() - self.shown_at > PROGRESS_SECONDS:
             self.shown_at = time.monotonic()
-            click.echo(f"{self.moved} moved, {self.left} to go", err=True)
+            say(f"{self.moved} moved, {self.left} to go", err=True)
 
 
 @click.command()
@@ -82,7 +83,10 @@ def migrate(
         where = (
             f"moved from pool {outcome.source} to {dest}" if outcome.moved else f"stays: {outcome.message}"
         )
-        click.echo(msgspec.json.encode(outcome) if as_json else f"{outcome.id} {where}")
+        if as_json:
+            say_json(outcome)
+        else:
+            say(f"{outcome.id} {where}")
     if not all(outcome.moved for outcome in outcomes):
         raise SystemExit(1)
 
@@ -121,7 +125,7 @@ async def _empty(pool: Pool, dest: str, tenant: str | None, as_json: bool) -> No
         raise StartupError(f"{tally.moved} are moved, {stay}: {first.id}: {first.message}")
     if not as_json:
         whose = f" of tenant {tenant}" if tenant else ""
-        click.echo(f"pool {pool.name} has no requests{whose} any more: {tally.moved} are moved to {dest}")
+        say(f"pool {pool.name} has no requests{whose} any more: {tally.moved} are moved to {dest}")
 
 
 async def _rest(pool: Pool, tenant: str | None, tally: Tally) -> list[RequestRow]:

@@ -7,14 +7,13 @@ from typing import Any
 
 import click
 import msgspec
-from rich import box
-from rich.table import Table
 
 from billing.api import Quota
 from core.errors import StartupError
+from core.printed import Table, say, say_json, show_blocks
 from engine.commands.connection import Pool, find_request, in_pool, json_option, pool_option, tenant_option
 from engine.commands.migrate import migrate
-from engine.commands.text import NOTHING, console, duration, time_of_day, worker_table
+from engine.commands.text import NOTHING, duration, time_of_day, worker_table
 from engine.ending import end_unclaimed
 from engine.inspect import RequestDetail, RequestRow, WorkerRow
 from engine.queue_types import Moved
@@ -44,11 +43,11 @@ def list_command(tenant: str | None, status: str | None, limit: int, pool: str |
     rows, now = in_pool(pool, lambda found: _list(found, tenant, wanted, limit))
     if as_json:
         for row in rows:
-            click.echo(msgspec.json.encode(row))
+            say_json(row)
     elif rows:
-        console().print(_table(rows, now))
+        show_blocks(_table(rows, now))
     else:
-        click.echo("No request is open." if not (tenant or status) else "No request fits.")
+        say("No request is open." if not (tenant or status) else "No request fits.")
 
 
 @command.command()
@@ -60,12 +59,12 @@ def show(id: str, tenant: str | None, pool: str | None, as_json: bool) -> None:
     """Where the request ID is, how far it got, who reads it. One that has moved is shown where it is now."""
     found, worker, came_from = in_pool(pool, lambda each: _show(each, id, tenant))
     if as_json:
-        click.echo(msgspec.json.encode({**_flat(found), "at": worker, "came_from": came_from}))
+        say_json({**_flat(found), "at": worker, "came_from": came_from})
         return
     for name, value in _lines(found, came_from):
-        click.echo(f"{name:15}{value}")
+        say(f"{name:15}{value}")
     if worker is not None:
-        console().print(worker_table([worker]))
+        show_blocks(worker_table([worker]))
 
 
 @command.command()
@@ -74,7 +73,7 @@ def show(id: str, tenant: str | None, pool: str | None, as_json: bool) -> None:
 @pool_option
 def cancel(id: str, tenant: str | None, pool: str | None) -> None:
     """End the request ID: its readers get `end` with reason `cancelled`, what was sampled is billed."""
-    click.echo(in_pool(pool, lambda found: _cancel(found, id, tenant)))
+    say(in_pool(pool, lambda found: _cancel(found, id, tenant)))
 
 
 async def _list(
@@ -120,14 +119,13 @@ async def _cancel(pool: Pool, id: str, tenant: str | None) -> str:
 
 
 def _table(rows: list[RequestRow], now: int) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("id", "tenant", "status", "class", "worker", "model"):
-        table.add_column(name, overflow="fold", min_width=36 if name == "id" else None)
-    for name in ("claims", "prompt", "tokens", "log", "age", "deadline in"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = Table(ruled=True)
+    table.columns("id", min_width=36)
+    table.columns("tenant", "status", "class", "worker", "model")
+    table.columns("claims", "prompt", "tokens", "log", "age", "deadline in", right=True, whole=True)
     for row in rows:
         ended = row.status == Status.ENDED
-        table.add_row(
+        table.row(
             *(row.id, row.tenant, row.reason or row.status, row.priority or NOTHING, row.worker or NOTHING),
             *(row.model, str(row.claims), str(row.prompt_tokens), str(row.tokens), str(row.log_head)),
             duration(max(0, now - row.accepted_ms)),

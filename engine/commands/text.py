@@ -2,32 +2,21 @@
 
 from datetime import UTC, datetime
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-
+from core.printed import Table
 from engine.inspect import WorkerRow
 
 NOTHING = "-"
-WIDTH_OF_FILES = 240
-
-
-def console() -> Console:
-    """Standard output; wide where it is no terminal, so that nothing is cut there."""
-    terminal = Console()
-    return terminal if terminal.is_terminal else Console(width=WIDTH_OF_FILES)
 
 
 def worker_table(rows: list[WorkerRow]) -> Table:
     """Workers, one a line."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("worker", "node", "model", "state"):
-        table.add_column(name, overflow="fold", min_width=8)
-    for name in ("held", "running", "waiting", "KV", "step age", "memory", "GPU", "lease"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("", overflow="fold")
+    table = Table(ruled=True)
+    table.columns("worker", "node", "model", "state", min_width=8)
+    numbers = ("held", "running", "waiting", "KV", "step age", "memory", "GPU", "lease")
+    table.columns(*numbers, right=True, whole=True)
+    table.columns("")
     for row in rows:
-        table.add_row(
+        table.row(
             *(row.worker, row.node, row.model or NOTHING, row.state, str(row.claims)),
             *(_or_nothing(row.running), _or_nothing(row.waiting)),
             NOTHING if row.kv_usage is None else f"{row.kv_usage:.0%}",

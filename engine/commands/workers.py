@@ -4,11 +4,11 @@ import asyncio
 import time
 
 import click
-import msgspec
 
 from core.errors import StartupError
+from core.printed import say, say_json, show_blocks
 from engine.commands.connection import Pool, in_pool, json_option, pool_option
-from engine.commands.text import console, worker_table
+from engine.commands.text import worker_table
 from engine.fleet import OrderKind
 from engine.inspect import WorkerRow
 
@@ -34,11 +34,11 @@ def list_command(pool: str | None, as_json: bool) -> None:
     rows = in_pool(pool, lambda found: found.inspection.workers())
     if as_json:
         for row in rows:
-            click.echo(msgspec.json.encode(row))
+            say_json(row)
     elif rows:
-        console().print(worker_table(rows))
+        show_blocks(worker_table(rows))
     else:
-        click.echo("There is no worker.")
+        say("There is no worker.")
 
 
 @command.command()
@@ -50,7 +50,7 @@ def drain(worker: str, pool: str | None) -> None:
     Its requests go on elsewhere, at once where another worker has room. Readers see a pause.
     """
     held = in_pool(pool, lambda found: _drain(found, worker))
-    click.echo(f"{worker} is drained: {held} {'request' if held == 1 else 'requests'} moved")
+    say(f"{worker} is drained: {held} {'request' if held == 1 else 'requests'} moved")
 
 
 @command.command()
@@ -62,7 +62,7 @@ def kill(worker: str, pool: str | None) -> None:
     For emergencies and chaos: `drain` does the same in order.
     """
     held = in_pool(pool, lambda found: _kill(found, worker))
-    click.echo(f"{worker} is killed: {held} {'request' if held == 1 else 'requests'} given back")
+    say(f"{worker} is killed: {held} {'request' if held == 1 else 'requests'} given back")
 
 
 async def _drain(pool: Pool, worker: str) -> int:

@@ -1,17 +1,15 @@
 """`parley models`: what models this installation can run."""
 
 import asyncio
-import json
 from dataclasses import asdict
 
 import click
 from redis.exceptions import RedisError
-from rich.console import Console
-from rich.table import Table
 
 from core.database import Database, migrate
 from core.embedded import ensure_home
 from core.errors import StartupError
+from core.printed import Table, say, say_json, show_blocks
 from core.redis import connect
 from core.settings import Settings
 from engine.models.provision import prepare, register
@@ -34,7 +32,7 @@ def add(model: str) -> None:
     A hub id is looked up again: where it has a newer commit, that becomes the newest version.
     """
     record = asyncio.run(_add(Settings(), model))
-    click.echo(f"{record.name} {record.version} is ready in {record.folder}")
+    say(f"{record.name} {record.version} is ready in {record.folder}")
 
 
 @command.command("list")
@@ -44,14 +42,18 @@ def list_command(as_json: bool) -> None:
     records = asyncio.run(_list(Settings()))
     if as_json:
         for record in records:
-            click.echo(json.dumps(asdict(record), default=str))
+            say_json(asdict(record))
         return
-    table = Table("name", "version", "fingerprint", "pool", "tokens at most", "folder")
+    if not records:
+        say("No model yet: parley models add smollm2")
+        return
+    table = Table(ruled=True)
+    table.columns("name", "version", "fingerprint", "pool", "tokens at most", "folder")
     for record in records:
         fingerprint = record.fingerprint[:FINGERPRINT_CHARACTERS]
         facts = (record.name, record.version, fingerprint, record.pool, f"{record.max_model_len:,}")
-        table.add_row(*facts, str(record.folder))
-    Console().print(table if records else "No model yet: parley models add smollm2")
+        table.row(*facts, str(record.folder))
+    show_blocks(table)
 
 
 @command.command("route")
@@ -64,7 +66,7 @@ def route_command(model: str, pool: str) -> None:
     `parley up` and `parley models add` route a model back to PARLEY_POOL.
     """
     before = asyncio.run(_route(Settings(), model, pool))
-    click.echo(f"new requests of {model} go to pool {pool}" + (f", no more to {before}" * (before != pool)))
+    say(f"new requests of {model} go to pool {pool}" + (f", no more to {before}" * (before != pool)))
 
 
 async def _route(settings: Settings, model: str, pool: str) -> str:
@@ -89,7 +91,7 @@ async def _route(settings: Settings, model: str, pool: str) -> str:
 async def _add(settings: Settings, model: str) -> ModelRecord:
     await asyncio.to_thread(ensure_home, settings)
     await migrate(settings.database_endpoint)
-    folder = await prepare(model, settings.home, click.echo, refresh=True)
+    folder = await prepare(model, settings.home, say, refresh=True)
     db = Database(settings.database_endpoint)
     try:
         return await register(db, folder, settings)

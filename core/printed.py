@@ -1,0 +1,144 @@
+"""All that the commands print for people, and nothing else does: what others chose cannot steer a terminal.
+
+Every text goes through `plain` or, where a model wrote it, `prose`; none is read as markup. JSON is for
+programs: exact, with each character that is not plain ASCII as an escape.
+"""
+
+import csv
+import json
+import sys
+import traceback
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import click
+import msgspec
+from rich import box, table
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from core.plain import plain, prose, spreadsheet_cell
+
+PIPED_COLUMNS = 1_000
+
+
+class Styled(NamedTuple):
+    """A text with one of our own styles, as `bold red`."""
+
+    text: str
+    style: str
+
+
+def say(text: str = "", *, err: bool = False, dim: bool = False, colour: str | None = None) -> None:
+    """One line on stdout, or with `err` on stderr; `dim` and `colour` show on a terminal only."""
+    line = plain(text)
+    click.echo(
+        click.style(line, dim=True) if dim else click.style(line, fg=colour) if colour else line, err=err
+    )
+
+
+def say_lines(text: str, *, err: bool = False) -> None:
+    """Lines of our own making: what others chose in them is to be `plain` before."""
+    click.echo(prose(text), err=err)
+
+
+def say_dated(when: str, line: str) -> None:
+    """A line of a process' account on stderr, behind its time."""
+    click.echo(f"{click.style(plain(when), dim=True)}  {plain(line)}", err=True)
+
+
+def say_json(value: Any) -> None:
+    """One value as JSON on a line of stdout, exact."""
+    click.echo(json.dumps(msgspec.to_builtins(value, enc_hook=str)))
+
+
+def stream(text: str) -> None:
+    """A piece of what a model writes, on stdout."""
+    click.echo(prose(text), nl=False)
+
+
+def progress(line: str) -> None:
+    """One line about what is under way, on stderr, over the one before; only on a terminal."""
+    if sys.stderr.isatty():
+        click.echo(f"\r\033[K{plain(line)}", err=True, nl=False)
+
+
+class Table:
+    """A table of texts. `ruled`: with a line below its head."""
+
+    def __init__(self, *, ruled: bool = False) -> None:
+        shape = box.SIMPLE_HEAD if ruled else None
+        self._table = table.Table(box=shape, pad_edge=False, header_style="bold")
+
+    def columns(
+        self, *names: str, right: bool = False, whole: bool = False, min_width: int | None = None
+    ) -> None:
+        """Columns of one kind, after those there are. `whole`: never broken over lines, to be copied."""
+        for name in names:
+            self._table.add_column(
+                Text(plain(name)),
+                justify="right" if right else "left",
+                overflow="fold",
+                no_wrap=whole,
+                min_width=min_width,
+            )
+
+    def row(self, *cells: str | Styled) -> None:
+        """One more row."""
+        self._table.add_row(*map(_text, cells))
+
+    def rendered(self) -> RenderableType:
+        """For this module."""
+        return self._table
+
+
+Block = Table | str | Styled
+
+
+def show_blocks(*blocks: Block) -> None:
+    """Tables and lines on stdout, wide where it is no terminal, so that nothing is cut there."""
+    Console(width=None if is_terminal() else PIPED_COLUMNS, highlight=False).print(_group(blocks))
+
+
+@contextmanager
+def live(*, screen: bool) -> Generator[Callable[..., None]]:
+    """Gives a function that shows blocks in place of those before, `screen`: on all of the terminal."""
+    with Live(console=Console(highlight=False), screen=screen, auto_refresh=False) as shown:
+        yield lambda *blocks: shown.update(_group(blocks), refresh=True)
+
+
+@contextmanager
+def working(text: str) -> Generator[None]:
+    """Says on a terminal's stderr that something is under way, as long as it is."""
+    with Console(stderr=True, highlight=False).status(Text(plain(text))):
+        yield
+
+
+def is_terminal() -> bool:
+    """Whether a person sees stdout at once."""
+    return sys.stdout.isatty()
+
+
+@contextmanager
+def sheet(file: Path | None) -> Generator[Callable[[Iterable[object]], None]]:
+    """Gives a function that writes one row of a CSV file, or of stdout."""
+    with file.open("w", newline="") if file else nullcontext(sys.stdout) as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        yield lambda values: writer.writerow([spreadsheet_cell(value) for value in values])
+
+
+def print_crash(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
+    """For sys.excepthook: a traceback whose texts are prose."""
+    click.echo(prose("".join(traceback.format_exception(kind, error, where))), err=True, nl=False)
+
+
+def _text(cell: str | Styled) -> Text:
+    return Text(plain(cell.text), cell.style) if isinstance(cell, Styled) else Text(plain(cell))
+
+
+def _group(blocks: Iterable[Block]) -> Group:
+    return Group(*(each.rendered() if isinstance(each, Table) else _text(each) for each in blocks))

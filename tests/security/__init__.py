@@ -1,0 +1,1 @@
+"""Attacks that were tried, and the sweeps that keep their doors closed."""

@@ -1,0 +1,127 @@
+"""What others chose cannot steer a terminal, a spreadsheet or the markup that tables are made of."""
+
+import ast
+import csv
+import io
+import json
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from core.plain import plain, prose, spreadsheet_cell
+from core.printed import Styled, Table, print_crash, say, say_dated, say_json, sheet, show_blocks, stream
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("core", "billing", "engine", "server", "admin")
+HOSTILE = "[/x]\x1b]0;x\x07\u202e\r\n\x9b31m\x7f\u2028=cmd()"
+# Who prints beside core/printed.py, and why that is safe.
+OTHERWISE = {
+    "core/exclusive.py": "a program that imports nothing of ours; it names a file of the data folder",
+    "engine/models/download.py": "a program of ours reads what it prints: a commit's digits",
+}
+FORBIDDEN = {"echo", "secho", "style", "prompt", "confirm", "edit", "echo_via_pager", "progressbar"}
+
+
+def controls(text: str) -> list[str]:
+    """What is left in a text that a terminal could obey, line breaks aside."""
+    return [
+        each for each in text if each != "\n" and unicodedata.category(each) in ("Cc", "Cf", "Zl", "Zp", "Cs")
+    ]
+
+
+@pytest.mark.parametrize("code", [*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x202E, 0x2066, 0xD800, 0xE0041])
+def test_every_control_becomes_its_escape(code: int):
+    """It can be read and told from others; prose loses it, but for line breaks and tabs."""
+    assert plain(f"a{chr(code)}b") == f"a{chr(code).encode('unicode_escape').decode()}b"
+    assert prose(f"a{chr(code)}b") == (f"a{chr(code)}b" if code in (9, 10) else "ab")
+
+
+def test_what_people_write_stays():
+    """Other scripts, emoji made of several characters, brackets: nobody's name is changed."""
+    text = "Ünïcode 東京 שלום مرحبا 👩‍💻 [bold] C:\\x1b"
+    assert plain(text) == prose(text) == text
+
+
+def test_each_way_to_print_shows_hostile_text_harmlessly(capsys: pytest.CaptureFixture[str]):
+    """Lines, dated lines, tables, what a model says, and a crash."""
+    say(HOSTILE)
+    say(HOSTILE, err=True, dim=True)
+    say_dated(HOSTILE, HOSTILE)
+    stream(HOSTILE)
+    table = Table(ruled=True)
+    table.columns("a", HOSTILE)
+    table.row(HOSTILE, Styled(HOSTILE, "red"))
+    show_blocks(HOSTILE, table)
+    error = ValueError(HOSTILE)
+    print_crash(type(error), error, None)
+    out, err = capsys.readouterr()
+    assert controls(out + err) == []
+    assert out.count("[/x]\\x1b]0;x\\x07\\u202e\\r\\n") == 5  # shown, not lost
+    say_json({"name": HOSTILE})
+    said = capsys.readouterr().out
+    assert controls(said) == []
+    assert json.loads(said) == {"name": HOSTILE}
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1+1", "@a", " =1", "＝1", "-", "\t=1", "\r=1", "\n=1"])
+def test_a_cell_is_no_formula(text: str):
+    """It begins with what no spreadsheet runs."""
+    assert spreadsheet_cell(text)[:1] in ("'", "\\")
+
+
+def test_a_sheet_holds_numbers_as_they_are(tmp_path: Path):
+    """Amounts below zero too; a line break in a name does not make a row."""
+    file = tmp_path / "x.csv"
+    with sheet(file) as write:
+        write(["-1.50", -2, 3.5, "a\nb", None, "=x"])
+    assert list(csv.reader(io.StringIO(file.read_text()))) == [["-1.50", "-2", "3.5", "a\\nb", "", "'=x"]]
+
+
+def printing(tree: ast.Module) -> list[str]:
+    """Where a module prints by itself."""
+    found: list[str] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                found += [each.name for each in names if each.name.split(".")[0] in ("rich", "csv")]
+            case ast.ImportFrom(module=str(module), names=names):
+                told = {each.name for each in names} & FORBIDDEN if module == "click" else set[str]()
+                found += [module] if module.split(".")[0] in ("rich", "csv") or told else []
+            case ast.Attribute(value=ast.Name(id="click"), attr=name) if name in FORBIDDEN:
+                found.append(f"click.{name}")
+            case ast.Attribute(value=ast.Attribute(value=ast.Name(id="sys"), attr=name), attr="write"):
+                found.append(f"sys.{name}.write")
+            case ast.Call(func=ast.Name(id="print")):
+                found.append("print")
+            case _:
+                pass
+    return found
+
+
+def test_nothing_else_prints():
+    """One module prints for people, so that one place makes names harmless."""
+    files = [file for package in PACKAGES for file in (ROOT / package).rglob("*.py")]
+    assert len(files) > 250
+    found = {
+        str(file.relative_to(ROOT)): told for file in files if (told := printing(ast.parse(file.read_text())))
+    }
+    assert set(found) == {"core/printed.py", *OTHERWISE}, found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import rich",
+        "from rich.table import Table",
+        "import csv",
+        "click.echo(1)",
+        "from click import echo",
+        "print(1)",
+        "sys.stdout.write(1)",
+        "prepare(click.secho)",
+    ],
+)
+def test_the_rule_sees(line: str):
+    """Each way that was used before."""
+    assert printing(ast.parse(line))
