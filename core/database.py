@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 import msgspec
 from sqlalchemy import Connection, Table, event, insert, text
@@ -233,7 +234,8 @@ def _reason(error: OSError | DBAPIError) -> str:
 def _engine(endpoint: str) -> AsyncEngine:
     url = _url(endpoint)
     if url.get_backend_name() != "sqlite":
-        return create_async_engine(url, pool_pre_ping=True)
+        bare, tls = _without_tls(url)
+        return create_async_engine(bare, pool_pre_ping=True, connect_args=tls)
     engine = create_async_engine(url)
     event.listen(engine.sync_engine, "connect", _configure_sqlite)
     return engine
@@ -247,6 +249,13 @@ def _url(endpoint: str) -> URL:
     if url.drivername not in ("sqlite+aiosqlite", "postgresql+asyncpg"):
         raise StartupError(f"the database must be sqlite+aiosqlite or postgresql, not {url.drivername}")
     return url
+
+
+def _without_tls(url: URL) -> tuple[URL, dict[str, str]]:
+    """The URL without what libpq's users say of TLS, and that as the driver takes it."""
+    tls = {name: value for name, value in url.query.items() if name.startswith("ssl") and name != "ssl"}
+    arguments = {"dsn": f"postgresql://?{urlencode(tls, doseq=True)}"} if tls else {}
+    return url.difference_update_query(tls), arguments
 
 
 def _configure_sqlite(connection: Any, _record: object) -> None:

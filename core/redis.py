@@ -1,7 +1,7 @@
 """Redis: one client, and Lua scripts kept in .lua files beside the module that calls them."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,32 +20,64 @@ from core.settings import Settings
 
 Client = Redis | RedisCluster
 
-CLUSTER_SCHEME = "redis+cluster://"
+CLUSTER_SCHEMES = {"redis+cluster://": "redis://", "rediss+cluster://": "rediss://"}
+TLS_SCHEMES = ("rediss://", "rediss+cluster://")
 CONNECTIONS_MAX = 64
 CONNECTION_SECONDS_MAX = 10.0
 
 
 def connect(settings: Settings) -> Client:
     """A client for the configured endpoint (see `connect_url`). Replies are bytes."""
-    return connect_url(settings.redis_endpoint)
+    return connect_url(settings.redis_endpoint, tls_options(settings))
 
 
-def connect_url(url: str) -> Client:
-    """A client for redis://, rediss:// or unix:// URLs; redis+cluster://host:port opens a cluster."""
-    try:
-        if url.startswith(CLUSTER_SCHEME):
-            return RedisCluster.from_url(
-                "redis://" + url.removeprefix(CLUSTER_SCHEME), decode_responses=False
+def tls_options(settings: Settings) -> dict[str, str]:
+    """What redis-py is told of certificates. The server's is always looked at, with its name. StartupError
+    for a file that cannot be read, or where the URL asks for no TLS."""
+    files = {
+        "ssl_ca_certs": ("PARLEY_REDIS_CA_FILE", settings.redis_ca_file),
+        "ssl_certfile": ("PARLEY_REDIS_CERT_FILE", settings.redis_cert_file),
+        "ssl_keyfile": ("PARLEY_REDIS_KEY_FILE", settings.redis_key_file),
+    }
+    options: dict[str, str] = {}
+    for option, (variable, path) in files.items():
+        if path is None:
+            continue
+        if not settings.redis_endpoint.startswith(TLS_SCHEMES):
+            raise StartupError(
+                f"{variable} is set, but PARLEY_REDIS_URL asks for no TLS: begin it with "
+                "rediss:// (or rediss+cluster://), or take the variable away"
             )
+        try:
+            path.open("rb").close()
+        except OSError as error:
+            raise StartupError(f"cannot read {variable} {path}: {error.strerror}") from error
+        options[option] = str(path)
+    return options
+
+
+def connect_url(url: str, tls: Mapping[str, str] | None = None) -> Client:
+    """A client for redis://, rediss:// or unix:// URLs; redis+cluster://host:port opens a cluster, and
+    rediss+cluster:// one whose nodes all speak TLS."""
+    try:
+        for scheme, of_a_node in CLUSTER_SCHEMES.items():
+            if url.startswith(scheme):
+                node: Any = of_a_node + url.removeprefix(scheme)
+                return RedisCluster.from_url(node, decode_responses=False, **(tls or {}))
         # Without waiting for one of its connections, a burst of callers would fail at once.
         pool = BlockingConnectionPool.from_url(
-            url, max_connections=CONNECTIONS_MAX, timeout=CONNECTION_SECONDS_MAX, decode_responses=False
+            url,
+            max_connections=CONNECTIONS_MAX,
+            timeout=CONNECTION_SECONDS_MAX,
+            decode_responses=False,
+            **(tls or {}),
         )
         return MultiplexedRedis.from_pool(pool)
     except ValueError:  # its words may quote a password
         raise StartupError(
             "PARLEY_REDIS_URL is not a Redis URL: it is like redis://user:password@host:6379/0, also "
-            "with rediss://, redis+cluster:// or unix://; what else is in a password is written like %40"
+            "with rediss://, redis+cluster://, rediss+cluster:// or unix://; "
+            "what else is in a password is written like %40"
         ) from None
 
 

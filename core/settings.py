@@ -25,6 +25,9 @@ class Settings(BaseSettings):
 
     home: Path = Field(default_factory=lambda: Path.home() / ".parley")
     redis_url: SecretStr | None = None
+    redis_ca_file: Path | None = None
+    redis_cert_file: Path | None = None
+    redis_key_file: Path | None = None
     redis_maxmemory_mib: int = 1024
     database_url: SecretStr | None = None
     host: str = "127.0.0.1"

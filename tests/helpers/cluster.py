@@ -1,6 +1,7 @@
 """A real Valkey cluster for tests: two nodes on loopback ports, half of the slots each."""
 
 import socket
+import ssl
 import subprocess
 import time
 from collections.abc import Callable, Generator
@@ -12,23 +13,31 @@ from typing import Any
 import redis
 
 from core.embedded import valkey_binary
+from tests.helpers.tls import tls_before
 
 START_SECONDS_MAX = 15.0
 SLOTS = 16_384
 
 
 @contextmanager
-def running_cluster(folder: Path) -> Generator[str]:
-    """Its redis+cluster:// URL, for as long as the block runs."""
-    ports = _free_ports(4)
-    nodes = list(zip(ports[:2], ports[2:], strict=True))
-    processes = [_start(folder, port, bus) for port, bus in nodes]
+def running_cluster(folder: Path, tls: ssl.SSLContext | None = None) -> Generator[str]:
+    """Its redis+cluster:// URL, for as long as the block runs. `tls`: its nodes are reached by that only."""
+    ports = _free_ports(6)
+    nodes = list(zip(ports[:2], ports[2:4], strict=True))
+    doors = list(zip(ports[4:], ports[:2], strict=True)) if tls else []
+    processes = [
+        _start(folder, port, bus, doors[at][0] if doors else port) for at, (port, bus) in enumerate(nodes)
+    ]
     try:
         clients = [redis.Redis(port=port) for port, _ in nodes]
         _join(clients, nodes, processes)
         for client in clients:
             client.close()
-        yield f"redis+cluster://127.0.0.1:{ports[0]}"
+        if tls is None:
+            yield f"redis+cluster://127.0.0.1:{ports[0]}"
+        else:
+            with tls_before(doors, tls):
+                yield f"rediss+cluster://127.0.0.1:{doors[0][0]}"
     finally:
         for process in processes:
             process.terminate()
@@ -36,7 +45,7 @@ def running_cluster(folder: Path) -> Generator[str]:
             process.wait(START_SECONDS_MAX)
 
 
-def _start(folder: Path, port: int, bus: int) -> "subprocess.Popen[bytes]":
+def _start(folder: Path, port: int, bus: int, announced: int) -> "subprocess.Popen[bytes]":
     home = folder / str(port)
     home.mkdir()
     options = {
@@ -44,6 +53,7 @@ def _start(folder: Path, port: int, bus: int) -> "subprocess.Popen[bytes]":
         "--port": str(port),
         "--cluster-enabled": "yes",
         "--cluster-port": str(bus),
+        "--cluster-announce-port": str(announced),
         "--cluster-config-file": str(home / "nodes.conf"),
         "--cluster-node-timeout": "5000",
         "--dir": str(home),
