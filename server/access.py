@@ -12,6 +12,7 @@ from core.errors import Refusal, Refused
 from core.names import same_name
 from server.protocol.codes import ErrorCode, refusal
 
+CHAT_SCOPE = "chat"
 READ_SCOPE = "requests:read"
 CANCEL_SCOPE = "requests:cancel"
 

@@ -1,34 +1,29 @@
 """Who is calling: API keys, single-use tickets for browsers, one-time sign-in codes, and the Origin check.
 
-Secrets are kept hashed; a ticket or code is taken out of Redis by the first who shows it.
+Nothing here turns one who is fixed to a user into one who is not, or into more than the key's scopes.
 """
 
 import hashlib
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from urllib.parse import urlsplit
 
 import msgspec
 
 from billing.api import Principal, authenticate_key, principal_of_key
+from core import one_time
 from core.clock import now_ms
 from core.database import Database
 from core.redis import Client
 from core.settings import Settings
-from server.closed_users import ClosedUsers
+from server import tickets
+from server.tickets import Ticket
 
 LOGIN_CODE_SECONDS = 3600
-TICKET = re.compile(r"pt_([0-9a-f-]{36})_([0-9a-f]{48})", re.ASCII)
+TICKET_ID_BYTES = 12
 CODE = re.compile(r"[0-9a-f]{32}", re.ASCII)
-
-
-class Ticket(msgspec.Struct, frozen=True, array_like=True):
-    """What a ticket stands for: a key, and the one user its bearer may be."""
-
-    key: str
-    user: str
 
 
 class LoginCode(msgspec.Struct, frozen=True, array_like=True):
@@ -49,29 +44,33 @@ async def make_login_code(redis: Client, tenant: str, key_id: str) -> str:
 class Authenticator:
     """Checks what callers show. Asks the database each time, so a revocation holds at once."""
 
-    def __init__(self, db: Database, redis: Client, settings: Settings, closed_users: ClosedUsers) -> None:
+    def __init__(self, db: Database, redis: Client, settings: Settings) -> None:
         self._db = db
-        self._closed_users = closed_users
         self._redis = redis
         self._settings = settings
 
-    async def principal(self, token: str) -> Principal | None:
-        """Who an API key or a ticket belongs to; a ticket is used up by this, and lets its bearer in for
-        `access_seconds`."""
-        ticket = TICKET.fullmatch(token)
-        if ticket is None:
+    async def of_api_key(self, secret: str) -> Principal | None:
+        """Who an API key belongs to."""
+        return await authenticate_key(self._db, secret)
+
+    async def of_token(self, token: str) -> Principal | None:
+        """Who may open or go on with a WebSocket by an API key or a ticket, which is used up by this."""
+        if not token.startswith(tickets.PREFIX):
             return await authenticate_key(self._db, token)
-        packed = await self._redis.getdel(_ticket_name(ticket[1], ticket[2]))
-        if not isinstance(packed, bytes):
+        now = now_ms()
+        ticket = tickets.unseal(token, self._settings.keyring, now)
+        if ticket is None or not await self._spend(ticket, now):
             return None
-        grant = msgspec.json.decode(packed, type=Ticket)
-        principal = await principal_of_key(self._db, ticket[1], grant.key)
-        if principal is None or await self._closed_users.has(principal.tenant, grant.user):
+        principal = await principal_of_key(self._db, ticket.tenant, ticket.key, ticket.user)
+        if principal is None or (principal.fixed_user and principal.user != ticket.user):
             return None
-        ends = now_ms() + self._settings.access_seconds * 1000
-        if principal.access_ends_ms is not None:
-            ends = min(ends, principal.access_ends_ms)
-        return replace(principal, user=grant.user, fixed_user=True, access_ends_ms=ends)
+        return replace(
+            principal,
+            user=ticket.user,
+            fixed_user=True,
+            scopes=principal.scopes.intersection(ticket.scopes),
+            access_ends_ms=_sooner(ticket.ends_ms, principal.access_ends_ms),
+        )
 
     async def of_key(self, tenant: str, key_id: str) -> Principal | None:
         """Who a signed-in key stands for now."""
@@ -87,13 +86,28 @@ class Authenticator:
         found = msgspec.json.decode(packed, type=LoginCode)
         return await principal_of_key(self._db, found.tenant, found.key)
 
-    async def ticket(self, principal: Principal, user: str) -> tuple[str, int]:
-        """A single-use ticket that lets its bearer be `user`, and when it expires (Unix ms)."""
-        secret = secrets.token_hex(24)
-        seconds = self._settings.ticket_seconds
-        packed = msgspec.json.encode(Ticket(principal.key, user))
-        await self._redis.set(_ticket_name(principal.tenant, secret), packed, ex=seconds)
-        return f"pt_{principal.tenant}_{secret}", now_ms() + seconds * 1000
+    def ticket(self, principal: Principal, user: str, scopes: Collection[str]) -> tuple[str, int]:
+        """A single-use ticket that lets its bearer be `user` with these scopes, and by when it must be shown
+        (Unix ms). Its end is absolute, and never after that of the access it was made with."""
+        now = now_ms()
+        lasts_seconds = min(self._settings.access_seconds, tickets.LASTS_SECONDS_MAX)
+        ends_ms = _sooner(now + lasts_seconds * 1000, principal.access_ends_ms)
+        opens_seconds = min(self._settings.ticket_seconds, tickets.OPENS_SECONDS_MAX)
+        opens_by_ms = min(now + opens_seconds * 1000, ends_ms)
+        ticket = Ticket(
+            id=secrets.token_urlsafe(TICKET_ID_BYTES),
+            tenant=principal.tenant,
+            key=principal.key,
+            user=user,
+            scopes=tuple(sorted(scopes)),
+            opens_by_ms=opens_by_ms,
+            ends_ms=ends_ms,
+        )
+        return tickets.seal(ticket, self._settings.keyring), opens_by_ms
+
+    async def _spend(self, ticket: Ticket, now: int) -> bool:
+        name = f"{{t:{ticket.tenant}}}ticket:{ticket.id}"
+        return await one_time.spend(self._redis, name, ticket.opens_by_ms - now)
 
 
 def origin_allowed(headers: Mapping[str, str], settings: Settings) -> bool:
@@ -107,8 +121,8 @@ def origin_allowed(headers: Mapping[str, str], settings: Settings) -> bool:
     return urlsplit(origin).netloc == headers.get("host")
 
 
-def _ticket_name(tenant: str, secret: str) -> str:
-    return f"{{t:{tenant}}}ticket:{hashlib.sha256(secret.encode()).hexdigest()}"
+def _sooner(ends_ms: int, other_ms: int | None) -> int:
+    return ends_ms if other_ms is None else min(ends_ms, other_ms)
 
 
 def _code_name(code: str) -> str:

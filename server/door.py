@@ -112,7 +112,7 @@ class Door:
 
     async def open(self, who: Occupant, hello: Hello, bearer: str) -> Let | HelloRefused:
         """Check a hello and open its session. `bearer` is the token of the upgrade, or empty."""
-        principal = await self.edge.auth.principal(hello.token or bearer)
+        principal = await self.edge.auth.of_token(hello.token or bearer)
         if principal is None:
             problem = "the token is wrong, used up, expired or revoked: get a new ticket, or use an API key"
             return HelloRefused(refusal(ErrorCode.UNAUTHORIZED, problem), CloseCode.AUTH_INVALID)
@@ -264,8 +264,10 @@ class Door:
             return
         sooner = _ends_sooner(fresh, before)
         ends_ms = fresh.access_ends_ms if sooner else before.access_ends_ms
-        rights = {"scopes": fresh.scopes, "priority_max": fresh.priority_max}
-        who.principal = replace(before, access_ends_ms=ends_ms, **rights)
+        scopes = before.scopes & fresh.scopes  # a ticket has fewer than its key
+        who.principal = replace(
+            before, access_ends_ms=ends_ms, scopes=scopes, priority_max=fresh.priority_max
+        )
         if sooner:
             who.feed(AccessChanged(access_ms(fresh)))
 

@@ -51,7 +51,7 @@ def make_edge(settings: Settings, gateway: str, db: Database, redis: Client) -> 
         gateway=gateway,
         db=db,
         redis=redis,
-        auth=Authenticator(db, redis, settings, closed_users),
+        auth=Authenticator(db, redis, settings),
         quota=Quota(redis, settings, db),
         limits=LimitBook(db),
         closed_users=closed_users,

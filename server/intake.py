@@ -47,7 +47,7 @@ from engine.api import (
     input_encoder,
 )
 from server import conversations, instruments, turns
-from server.access import CANCEL_SCOPE, cancel_refusal, owner_of, owns, user_of
+from server.access import CANCEL_SCOPE, CHAT_SCOPE, cancel_refusal, owner_of, owns, user_of
 from server.edge import Edge
 from server.follow import LiveSource, Opening, Readers, Source
 from server.hub import Hub, Name
@@ -57,7 +57,6 @@ from server.protocol.messages import Left, QuotaLeft, Send
 from server.session.events import Reading, TurnAccepted
 from server.turns import Turn
 
-CHAT_SCOPE = "chat"
 TEMPERATURE_DEFAULT = 1.0
 DIRECTORY_KEPT_MS = 15 * 60_000
 CANCEL_TRIES = 20

@@ -97,7 +97,7 @@ class Operations:
 
     async def reauthenticate(self, who: Occupant, token: str) -> ev.Reauthenticated:
         """Take a fresh token of the same owner."""
-        fresh, mine = await self._door.edge.auth.principal(token), self._who()
+        fresh, mine = await self._door.edge.auth.of_token(token), self._who()
         if fresh is None or not _same_owner(fresh, mine):
             raise Refused(refusal(ErrorCode.UNAUTHORIZED, "this token is not good for this session"))
         who.principal = fresh

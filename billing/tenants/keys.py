@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import bindparam
+from sqlalchemy import String, bindparam, case
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -32,6 +32,7 @@ SCOPES = frozenset({"chat", "requests:read", "requests:cancel"})
 DEFAULT_SCOPES = ("chat",)
 KEYS_MAX: int = Settings.model_fields["keys_per_tenant_max"].default
 KEY_REVOKED = "key_revoked"
+NOBODYS = "0" * 64  # the digest that an unknown prefix is compared with
 SECRET = re.compile(r"pk_([0-9a-f]{12})_([0-9a-f]{48})", re.ASCII)
 
 
@@ -189,39 +190,45 @@ async def authenticate_key(db: Database, secret: str) -> Principal | None:
         return None
     # The one query that cannot filter by tenant: it finds the tenant.
     found = await _grant(db, _BY_PREFIX, {"prefix": match[1]})
-    if found is None or not hmac.compare_digest(found.secret_sha256, _digest(match[2])):
-        return None
-    return _principal(found)
+    # The same work whether there is such a prefix or not.
+    right = hmac.compare_digest(found.secret_sha256 if found is not None else NOBODYS, _digest(match[2]))
+    return _principal(found) if right and found is not None else None
 
 
-async def principal_of_key(db: Database, tenant_id: str, key_id: str) -> Principal | None:
-    """Who a key that signed somebody in stands for now; None where it is expired, revoked or closed."""
-    found = await _grant(db, _BY_ID, {"tenant": tenant_id, "id": key_id})
+async def principal_of_key(db: Database, tenant_id: str, key_id: str, user: str = "") -> Principal | None:
+    """Who a key stands for now; None where it is expired or revoked, or its tenant, project or user is
+    closed. `user`: one that a service key was used for, who must not be closed either."""
+    found = await _grant(db, _BY_ID, {"tenant": tenant_id, "id": key_id, "user": user})
     return _principal(found) if found is not None else None
+
+
+def _grants(user: Any) -> Any:
+    """Keys, and what may have ended them; `user`: the id of who must not be closed."""
+    of_project = (col(Project.tenant_id) == col(ApiKey.tenant_id)) & (
+        col(Project.id) == col(ApiKey.project_id)
+    )
+    return (
+        select(
+            ApiKey,
+            col(Tenant.priority_max).label("tenant_priority_max"),
+            col(Tenant.closed_ms).label("tenant_closed_ms"),
+            col(Project.closed_ms).label("project_closed_ms"),
+        )
+        .add_columns(col(Account.closed_ms).label("user_closed_ms"))
+        .join(Tenant, col(Tenant.tenant_id) == col(ApiKey.tenant_id))
+        .join(Project, of_project)
+        .outerjoin(Account, (col(Account.tenant_id) == col(ApiKey.tenant_id)) & (col(Account.id) == user))
+    )
 
 
 # Built once and run on a plain connection: every connection and HTTP call asks this, and a unit of work for
 # three objects that nobody changes would cost three times the query.
-_GRANT = (
-    select(
-        ApiKey,
-        col(Tenant.priority_max).label("tenant_priority_max"),
-        col(Tenant.closed_ms).label("tenant_closed_ms"),
-        col(Project.closed_ms).label("project_closed_ms"),
-    )
-    .add_columns(col(Account.closed_ms).label("user_closed_ms"))
-    .join(Tenant, col(Tenant.tenant_id) == col(ApiKey.tenant_id))
-    .join(
-        Project,
-        (col(Project.tenant_id) == col(ApiKey.tenant_id)) & (col(Project.id) == col(ApiKey.project_id)),
-    )
-    .outerjoin(
-        Account,
-        (col(Account.tenant_id) == col(ApiKey.tenant_id)) & (col(Account.id) == col(ApiKey.user_id)),
-    )
+_OWN_USER = col(ApiKey.user_id)
+_NAMED_USER = case((_OWN_USER != "", _OWN_USER), else_=bindparam("user", type_=String))
+_BY_PREFIX = _grants(_OWN_USER).where(col(ApiKey.prefix) == bindparam("prefix"))
+_BY_ID = _grants(_NAMED_USER).where(
+    (col(ApiKey.tenant_id) == bindparam("tenant")) & (col(ApiKey.id) == bindparam("id"))
 )
-_BY_PREFIX = _GRANT.where(col(ApiKey.prefix) == bindparam("prefix"))
-_BY_ID = _GRANT.where((col(ApiKey.tenant_id) == bindparam("tenant")) & (col(ApiKey.id) == bindparam("id")))
 
 
 async def _grant(db: Database, statement: Any, facts: dict[str, str]) -> Any | None:

@@ -14,6 +14,7 @@ from server.http.conversation_routes import ConversationRoutes
 from server.http.health import Health
 from server.http.limit_routes import LimitRoutes
 from server.http.session_routes import SessionRoutes
+from server.http.ticket_routes import TicketRoutes
 
 WEB = Path(__file__).parent.parent / "web"
 POLICY = "; ".join(
@@ -48,7 +49,7 @@ def routes(edge: Edge, health: Health) -> list[BaseRoute]:
         Route("/v1/login", session.login, methods=["POST"]),
         Route("/v1/logout", session.logout, methods=["POST"]),
         Route("/v1/me", session.me, methods=["GET"]),
-        Route("/v1/tickets", session.tickets, methods=["POST"]),
+        Route("/v1/tickets", TicketRoutes(edge).tickets, methods=["POST"]),
         Route("/v1/limits", limits.limits, methods=["GET"]),
         Route("/v1/models", conversations.models, methods=["GET"]),
         Route("/v1/conversations", conversations.conversations, methods=["GET"]),

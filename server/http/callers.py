@@ -19,7 +19,7 @@ async def caller(request: Request, edge: Edge) -> Principal:
     """Who calls. Raises Refused: unauthorized, or forbidden where a cookie comes from another site's page."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
-        principal = await edge.auth.principal(token.strip())
+        principal = await edge.auth.of_api_key(token.strip())
         if principal is None:
             raise unauthorized("this key is wrong, expired or revoked")
         return principal

@@ -1,33 +1,31 @@
-"""Signing browsers in and out, and tickets for their WebSocket."""
+"""Signing browsers in and out."""
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from billing.api import Principal
-from core.errors import Refused
-from core.names import checked_user, same_name
 from server import cookies
 from server.edge import Edge
 from server.http.callers import caller, require_own_origin, set_cookie
+from server.http.fields import only
 from server.http.replies import bad_request, body_object, json_reply, unauthorized
-from server.protocol.codes import ErrorCode, refusal
 
 
 class SessionRoutes:
-    """/v1/login, /v1/logout, /v1/me, /v1/tickets."""
+    """/v1/login, /v1/logout, /v1/me."""
 
     def __init__(self, edge: Edge) -> None:
         self._edge = edge
 
     async def login(self, request: Request) -> Response:
-        """A one-time code or a key becomes a cookie."""
+        """A one-time code or an API key becomes a cookie. No ticket does: it is for one connection."""
         require_own_origin(request, self._edge)
-        body = await body_object(request)
+        body = only(await body_object(request), "code", "key")
         code, key = body.get("code"), body.get("key")
         if isinstance(code, str) and key is None:
             principal = await self._edge.auth.of_code(code)
         elif isinstance(key, str) and code is None:
-            principal = await self._edge.auth.principal(key)
+            principal = await self._edge.auth.of_api_key(key)
         else:
             raise bad_request("send {code} or {key}, as text")
         if principal is None:
@@ -52,18 +50,6 @@ class SessionRoutes:
         if not request.headers.get("authorization") and cookies.COOKIE not in request.cookies:
             return json_reply({"tenant": None, "project": None, "user": None})
         return json_reply(_me(await caller(request, self._edge)))
-
-    async def tickets(self, request: Request) -> Response:
-        """A single-use ticket for hello.token; a service key may name the user that the ticket is for."""
-        principal = await caller(request, self._edge)
-        named = (await body_object(request)).get("user", principal.user)
-        user = principal.user if named == principal.user else checked_user(named)
-        if principal.fixed_user and not same_name(user, principal.user):
-            raise Refused(refusal(ErrorCode.FORBIDDEN, "this key is bound to another user"))
-        if await self._edge.closed_users.has(principal.tenant, user):
-            raise Refused(refusal(ErrorCode.FORBIDDEN, "this user is closed"))
-        ticket, expires_at = await self._edge.auth.ticket(principal, user)
-        return json_reply({"ticket": ticket, "expires_at": expires_at})
 
 
 def _me(principal: Principal) -> dict[str, str]:

@@ -87,3 +87,23 @@ async def test_a_key_that_loses_rights_loses_them_on_open_connections(gateway: S
             return (await peer.hear("accepted", id=id))["priority"] == "bulk"
 
         await wait_until(lowered)
+
+
+async def test_a_ticket_does_not_grow_into_its_key(gateway: Site):
+    """Looking its key up again takes rights from an open connection, and gives it none."""
+    strong = await gateway.another_key(scopes=["chat", "requests:read"])
+    async with httpx.AsyncClient(base_url=gateway.url, headers={"authorization": f"Bearer {strong}"}) as http:
+        ticket = (await http.post("/v1/tickets", json={"user": "ann"})).json()["ticket"]
+    async with gateway.answering("ok"), gateway.welcomed() as service, gateway.welcomed(ticket) as ann:
+        id = await service.send()
+        await service.hear("end")
+        await tenancy.set_tenant(gateway.database, gateway.tenant, priority_max="bulk")
+        await tenancy.tell(gateway.redis, gateway.tenant, tenancy.ACCESS_CHANGED)
+
+        async def looked_up() -> bool:
+            sent = await ann.send()
+            return (await ann.hear("accepted", id=sent))["priority"] == "bulk"
+
+        await wait_until(looked_up)
+        await ann.tell("attach", id=id, o=0)
+        assert (await ann.hear("error", id=id))["code"] == "forbidden"

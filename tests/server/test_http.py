@@ -1,12 +1,9 @@
 """The HTTP routes beside the socket: sign-in, tickets, models, conversations, and whose they are."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
-import httpx
 import pytest
 from redis.asyncio import Redis
-from starlette.applications import Starlette
 
 from billing.api import create_key, create_project, create_tenant, revoke_key
 from core.clock import now_ms
@@ -17,42 +14,15 @@ from core.settings import Settings
 from server.access import Owner, user_of
 from server.auth import make_login_code
 from server.conversations import Answer, Turn
-from server.edge import Edge, make_edge
-from server.http.app import SecurityHeaders, routes
-from server.http.health import Health
-from server.http.replies import on_refused
-
-ORIGIN = "http://gateway.test"
-
-
-@dataclass
-class Site:
-    """A gateway's HTTP side with one tenant and key."""
-
-    edge: Edge
-    client: httpx.AsyncClient
-    tenant: str
-    project: str
-    key_id: str
-    key: str
-
-    @property
-    def bearer(self) -> dict[str, str]:
-        """The header of the tenant's key."""
-        return {"authorization": f"Bearer {self.key}"}
+from tests.server.http_site import ORIGIN, http_site
+from tests.server.http_site import HttpSite as Site
 
 
 @pytest.fixture
 async def site(database: Database, redis: Redis, settings: Settings) -> AsyncIterator[Site]:
     """The routes over real SQL and Valkey."""
-    edge = make_edge(settings, "gw-test", database, redis)
-    app = Starlette(routes=routes(edge, Health(edge)), exception_handlers={Refused: on_refused})
-    tenant = await create_tenant(database, "acme")
-    project = await create_project(database, tenant.tenant_id, "web")
-    row, secret = await create_key(database, tenant.tenant_id, project.id)
-    transport = httpx.ASGITransport(app=SecurityHeaders(app))
-    async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as client:
-        yield Site(edge, client, tenant.tenant_id, project.id, row.id, secret)
+    async with http_site(database, redis, settings) as site:
+        yield site
 
 
 async def test_a_code_signs_in_once(site: Site, redis: Redis):
@@ -72,10 +42,10 @@ async def test_a_ticket_works_once(site: Site):
     reply = await site.client.post("/v1/tickets", headers=site.bearer, json={"user": "ada"})
     ticket = reply.json()["ticket"]
     assert reply.json()["expires_at"] > now_ms()
-    principal = await site.edge.auth.principal(ticket)
+    principal = await site.edge.auth.of_token(ticket)
     assert principal is not None
     assert (principal.user, principal.fixed_user, principal.tenant) == ("ada", True, site.tenant)
-    assert await site.edge.auth.principal(ticket) is None
+    assert await site.edge.auth.of_token(ticket) is None
 
 
 @pytest.mark.parametrize("user", ["free\x00rider", "\x1b[2J", "a\u202eb", " a", "x" * 201, 5, None, ["a"]])
@@ -91,7 +61,7 @@ async def test_a_ticket_for_no_name_is_refused(site: Site, user: object):
 async def test_a_ticket_is_for_a_name_in_one_form(site: Site):
     """Composed or decomposed, the bearer is the same user; a bound key may name its user in either."""
     reply = await site.client.post("/v1/tickets", headers=site.bearer, json={"user": "Zoe\u0308"})
-    principal = await site.edge.auth.principal(reply.json()["ticket"])
+    principal = await site.edge.auth.of_token(reply.json()["ticket"])
     assert principal is not None
     assert principal.user == "Zo\u00eb"
     assert user_of(principal, {"user": "Zoe\u0308"}, None) == "Zo\u00eb"
@@ -113,7 +83,7 @@ async def test_a_revoked_key_ends_its_cookie_at_once(site: Site, redis: Redis, d
     await revoke_key(database, redis, site.tenant, site.key_id)
     assert (await site.client.get("/v1/me")).status_code == 401
     assert (await site.client.get("/v1/me", headers=site.bearer)).status_code == 401
-    assert await site.edge.auth.principal(ticket) is None
+    assert await site.edge.auth.of_token(ticket) is None
 
 
 @pytest.mark.parametrize(

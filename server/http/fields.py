@@ -1,0 +1,17 @@
+"""The fields of a body: those that a route knows, and no others."""
+
+from typing import Any
+
+from server.http.replies import bad_request
+
+SHOWN_CHARACTERS_MAX = 64
+
+
+def only(body: dict[str, Any], *known: str) -> dict[str, Any]:
+    """The body, where it has no other fields. Raises Refused (bad_request): a field that is ignored in
+    silence is one that somebody believes in."""
+    unknown = next((name for name in body if name not in known), None)
+    if unknown is None:
+        return body
+    named = ascii(unknown[:SHOWN_CHARACTERS_MAX])
+    raise bad_request(f"unknown field {named}: this takes {', '.join(known)}")

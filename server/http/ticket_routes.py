@@ -1,0 +1,57 @@
+"""Tickets for a browser's WebSocket."""
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from billing.api import Principal
+from core.errors import Refused
+from core.names import checked_user, same_name
+from server.access import CHAT_SCOPE
+from server.edge import Edge
+from server.http.callers import caller
+from server.http.fields import only
+from server.http.replies import bad_request, body_object, json_reply
+from server.protocol.codes import ErrorCode, refusal
+
+SCOPE_CHARACTERS_MAX = 64
+
+
+class TicketRoutes:
+    """/v1/tickets."""
+
+    def __init__(self, edge: Edge) -> None:
+        self._edge = edge
+
+    async def tickets(self, request: Request) -> Response:
+        """A single-use ticket for hello.token; a service key names the user that it is for."""
+        principal = await caller(request, self._edge)
+        body = only(await body_object(request), "user", "scopes")
+        user = await self._user(principal, body.get("user", principal.user))
+        ticket, expires_at = self._edge.auth.ticket(principal, user, _scopes(principal, body.get("scopes")))
+        return json_reply({"ticket": ticket, "expires_at": expires_at})
+
+    async def _user(self, principal: Principal, named: Any) -> str:
+        user = principal.user if named == principal.user else checked_user(named)
+        if principal.fixed_user:
+            if not same_name(user, principal.user):
+                raise Refused(refusal(ErrorCode.FORBIDDEN, "this key is bound to another user"))
+            user = principal.user  # as it is stored
+        if await self._edge.closed_users.has(principal.tenant, user):
+            raise Refused(refusal(ErrorCode.FORBIDDEN, "this user is closed"))
+        return user
+
+
+def _scopes(principal: Principal, named: Any) -> frozenset[str]:
+    """Of the key's scopes those that the body names; `chat` where it names none."""
+    if named is None:
+        wanted = frozenset({CHAT_SCOPE})
+    elif isinstance(named, list) and named and all(isinstance(each, str) for each in named):  # pyright: ignore[reportUnknownVariableType]
+        wanted = frozenset[str](named)
+    else:
+        raise bad_request("scopes: a list of one or more of the key's scopes")
+    if not wanted <= principal.scopes:
+        missing = ascii(sorted(wanted - principal.scopes)[0][:SCOPE_CHARACTERS_MAX])
+        raise Refused(refusal(ErrorCode.FORBIDDEN, f"scopes: this key has no scope {missing}"))
+    return wanted

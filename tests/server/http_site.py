@@ -1,0 +1,66 @@
+"""A gateway's HTTP routes without a socket, over real SQL and Valkey, called in this process."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from redis.asyncio import Redis
+from starlette.applications import Starlette
+
+from billing.api import create_key, create_project, create_tenant
+from core.database import Database
+from core.errors import Refused
+from core.settings import Settings
+from server.edge import Edge, make_edge
+from server.http.app import SecurityHeaders, routes
+from server.http.health import Health
+from server.http.replies import on_refused
+
+ORIGIN = "http://gateway.test"
+
+
+@dataclass
+class HttpSite:
+    """A gateway's HTTP side with one tenant and key."""
+
+    edge: Edge
+    client: httpx.AsyncClient
+    tenant: str
+    project: str
+    key_id: str
+    key: str
+
+    @property
+    def bearer(self) -> dict[str, str]:
+        """The header of the tenant's key."""
+        return bearer(self.key)
+
+    async def another_key(self, **facts: Any) -> str:
+        """A further key of the tenant."""
+        return (await create_key(self.edge.db, self.tenant, self.project, **facts))[1]
+
+    async def ticket(self, key: str | None = None, **fields: Any) -> str:
+        """A ticket made with a key."""
+        reply = await self.client.post("/v1/tickets", headers=bearer(key or self.key), json=fields)
+        assert reply.status_code == 200, reply.text
+        return reply.json()["ticket"]
+
+
+def bearer(token: str) -> dict[str, str]:
+    """The header that shows a token."""
+    return {"authorization": f"Bearer {token}"}
+
+
+@asynccontextmanager
+async def http_site(database: Database, redis: Redis, settings: Settings) -> AsyncGenerator[HttpSite]:
+    """The routes, and a tenant with a service key."""
+    edge = make_edge(settings, "gw-test", database, redis)
+    app = Starlette(routes=routes(edge, Health(edge)), exception_handlers={Refused: on_refused})
+    tenant = await create_tenant(database, "acme")
+    project = await create_project(database, tenant.tenant_id, "web")
+    row, secret = await create_key(database, tenant.tenant_id, project.id)
+    transport = httpx.ASGITransport(app=SecurityHeaders(app))
+    async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as client:
+        yield HttpSite(edge, client, tenant.tenant_id, project.id, row.id, secret)
