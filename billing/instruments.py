@@ -12,6 +12,9 @@ events_posted = _meter.create_counter("parley_billing_events_posted", descriptio
 events_repeated = _meter.create_counter(
     "parley_billing_events_repeated", description="deliveries of events that had been posted already"
 )
+events_mended = _meter.create_counter(
+    "parley_billing_events_mended", description="events with a text that was stored in another form"
+)
 events_quarantined = _meter.create_counter(
     "parley_billing_events_quarantined", description="events held back, by reason"
 )

@@ -17,9 +17,10 @@ from core.errors import bad_request
 NAME_CHARACTERS_MAX = 200
 RAW_CHARACTERS_MAX = 4 * NAME_CHARACTERS_MAX  # decomposed, a character may take several
 NAME_RULE = f"1 to {NAME_CHARACTERS_MAX} printable characters, no space at the ends"
+STORED_BYTES_MAX = 4 * NAME_CHARACTERS_MAX  # in UTF-8; an index of six of them is within Postgres' bounds
 MENDED = "\ufdd0"  # a noncharacter, which Unicode leaves to programs: before a text with escapes
 DIGESTED = "\ufdd1"  # and before the beginning and the digest of a text that is too long
-DIGESTED_CHARACTERS = 64
+DIGESTED_CHARACTERS = 16
 UNSTORABLE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\ud800-\\udfff\ufdd0\ufdd1]")
 ESCAPED = re.compile(rf"{UNSTORABLE.pattern}|\\")
 
@@ -58,12 +59,13 @@ def same_name(one: str, other: str) -> bool:
     return one == other or unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", other)
 
 
-def mended(text: str, characters_max: int = RAW_CHARACTERS_MAX) -> str:
+def mended(text: str, bytes_max: int = STORED_BYTES_MAX) -> str:
     """The text itself where a database holds it, else one that stands for it and for no other text."""
-    if len(text) > characters_max:
-        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-        return f"{DIGESTED}{_escaped(text[:DIGESTED_CHARACTERS])}…{digest}"
-    return MENDED + _escaped(text) if UNSTORABLE.search(text) else text
+    stored = MENDED + _escaped(text) if UNSTORABLE.search(text) else text
+    if len(stored.encode()) <= bytes_max:
+        return stored
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{DIGESTED}{_escaped(text[:DIGESTED_CHARACTERS])}…{digest}"
 
 
 def _escaped(text: str) -> str:

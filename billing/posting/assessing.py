@@ -7,14 +7,15 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 from billing.books.ledger_rows import RequestRow
 from billing.prices.rating import Line, counts_of, rate
 from billing.tables import UsageQuarantine
-from billing.usage import UsageEvent, decode
+from billing.usage import UsageEvent, UsageOwner, decode
+from core.names import mended
 
 INTEGER_MAX = 1 << 53  # what Redis scripts count exactly, and far below BIGINT
 SMALL_INTEGER_MAX = 1 << 31
@@ -35,11 +36,13 @@ class Quarantined(StrEnum):
 
 @dataclass(frozen=True)
 class Assessed:
-    """An event that can be posted: as it came, as the row it becomes, and what it is priced at."""
+    """An event that can be posted: as it came, as the row it becomes, and what it is priced at. `mended`: the
+    facts of it that no database holds, and that stand in the row in another form."""
 
     data: bytes
     row: RequestRow
     lines: Sequence[Line]
+    mended: Sequence[str] = ()
 
     @property
     def key(self) -> Key:
@@ -116,18 +119,49 @@ def _assess_one(pool: str, data: bytes, now_ms: int, batch: Batch) -> Assessed |
         batch.settlements.append(msgspec.structs.replace(event, cost_nano=0))
         return None
     batch.settlements.append(event)
-    return Assessed(data, _row(event, data, now_ms), lines)
+    fit, changed = storable(event)
+    return Assessed(data, _row(fit, data, now_ms), lines, changed)
+
+
+def storable(event: UsageEvent) -> tuple[UsageEvent, list[str]]:
+    """The event with every text in a form that a row can hold, and the names of those that were changed.
+
+    What a client chooses is never a reason not to bill."""
+    owner, of_owner = _mended(event.owner)
+    fit, of_event = _mended(event)
+    return msgspec.structs.replace(fit, owner=owner), of_event + of_owner
+
+
+Texts = TypeVar("Texts", UsageEvent, UsageOwner)
+
+
+def _mended(struct: Texts) -> tuple[Texts, list[str]]:
+    found = {name: getattr(struct, name) for name in struct.__struct_fields__}
+    changes = {
+        name: fit
+        for name, value in found.items()
+        if isinstance(value, str) and (fit := mended(value)) != value
+    }
+    return (msgspec.structs.replace(struct, **changes) if changes else struct), sorted(changes)
 
 
 def _unstorable(event: UsageEvent) -> str:
-    """What in the event no row can hold, empty where all is well."""
+    """What in the event no row can hold, empty where all is well. Of texts only those count by which the
+    platform finds the request and its prices again, and which no client chooses."""
     for struct in (event, event.owner, event.prices):
         for name in struct.__struct_fields__:
             value = getattr(struct, name)
             if isinstance(value, int) and not 0 <= value < INTEGER_MAX:
                 return f"{name} is out of range"
-            if isinstance(value, str) and "\x00" in value:
-                return f"{name} holds a zero byte"
+    prices = event.prices
+    for name, text in (
+        ("tenant", event.tenant),
+        ("request", event.request),
+        ("book", prices.book),
+        ("currency", prices.currency),
+    ):
+        if mended(text) != text:
+            return f"{name} holds what no database can, or is too long"
     if max(event.claims, event.prices.version) >= SMALL_INTEGER_MAX:
         return "claims or the price version is out of range"
     return ""
@@ -201,16 +235,11 @@ def _held(
 ) -> UsageQuarantine:
     return UsageQuarantine(
         event_sha256=hashlib.sha256(data).hexdigest(),
-        tenant_id=_storable(event.tenant) if event else "",
-        request_id=_storable(event.request) if event else "",
+        tenant_id=mended(event.tenant) if event else "",
+        request_id=mended(event.request) if event else "",
         pool=pool,
         reason=reason.value,
-        detail=_storable(detail),
+        detail=detail.replace("\x00", ""),
         event=data,
         created_ms=now_ms,
     )
-
-
-def _storable(text: str) -> str:
-    """Postgres holds no zero byte in a text."""
-    return text.replace("\x00", "")

@@ -225,6 +225,15 @@ def _report(pool: str, batch: Batch, posted: Sequence[Assessed]) -> None:
     instruments.events_repeated.add(repeated)
     for each in posted:
         instruments.posting_lag.record(max(0, each.row.posted_ms - each.row.ended_ms))
+        if each.mended:
+            instruments.events_mended.add(1)
+            log.warning(
+                "usage event mended",
+                pool=pool,
+                tenant=each.row.tenant_id,
+                request=each.row.request_id,
+                fields=",".join(each.mended),
+            )
     for held in batch.held:
         instruments.events_quarantined.add(1, {"reason": held.reason})
         log.error(

@@ -228,7 +228,7 @@ async def test_bad_events_are_held_and_the_good_ones_around_them_posted(
         (Quarantined.COST_MISMATCH, "r4"),
         (Quarantined.UNDECODABLE, ""),
         (Quarantined.UNDECODABLE, ""),
-        (Quarantined.UNSTORABLE, "r3"),
+        (Quarantined.UNSTORABLE, "\ufdd0r\\{0}3"),
     ]
     assert sorted(row.request_id for row in await rows(database)) == ["r1", "r2"]
     [second] = [row for row in await rows(database) if row.request_id == "r2"]

@@ -5,6 +5,7 @@ import pytest
 
 from billing.posting.assessing import Quarantined, assess, conflicts
 from billing.usage import UsageOwner, encode
+from core.names import name_of
 from tests.billing.events import PRICES, an_event
 
 
@@ -58,7 +59,6 @@ def test_what_is_no_event_is_held_whole(data: bytes) -> None:
     "event",
     [
         an_event(request="a\x00b"),
-        an_event(owner=UsageOwner(project="p", key="k", user="\x00")),
         an_event(ended_ms=-1),
         msgspec.structs.replace(an_event(), output_text=-1),
         msgspec.structs.replace(an_event(), input_cached=1 << 60),
@@ -95,3 +95,17 @@ def test_only_a_different_event_of_a_posted_request_conflicts() -> None:
     posted = {("t1", "r1"): batch.good[0].row.event_sha256, ("t1", "r2"): "another"}
     [held] = conflicts("default", batch.good, posted, now_ms=1)
     assert (held.reason, held.request_id) == (Quarantined.CONFLICTING, "r2")
+
+
+def test_what_a_client_named_is_never_a_reason_not_to_bill() -> None:
+    """What no database holds stands in the row in a form that is nobody's name, and is told of. What Redis
+    counts goes by what it was called at admission."""
+    owner = UsageOwner(project="p", key="k", user="free\x00rider", conversation="c\x00")
+    event = an_event(owner=owner)
+    batch = assess("default", [encode(event)], now_ms=1)
+    [good] = batch.good
+    assert batch.held == []
+    assert batch.settlements == [event]
+    assert (good.row.user_id, good.row.cost_nano) == ("\ufdd0free\\{0}rider", event.cost_nano)
+    assert list(good.mended) == ["conversation", "user"]
+    assert name_of(good.row.user_id) is None

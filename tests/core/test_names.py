@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import Refused
-from core.names import RAW_CHARACTERS_MAX, UNSTORABLE, checked_user, mended, name_of, same_name
+from core.names import STORED_BYTES_MAX, UNSTORABLE, checked_user, mended, name_of, same_name
 
 ANY_TEXT = st.text(
     st.one_of(st.characters(), st.sampled_from("\x00\x1b\\{}0aé\u0301\u202e\ud800\ufdd0\ufdd1…")), max_size=30
@@ -83,6 +83,6 @@ def test_what_is_mended_can_be_stored_and_is_nobody_s_name(text: str):
 @given(ANY_TEXT, ANY_TEXT)
 def test_two_texts_are_mended_to_two(one: str, other: str):
     """Whoever names the escape of another's name does not become them."""
-    for characters_max in (4, RAW_CHARACTERS_MAX):
-        assert (mended(one, characters_max) == mended(other, characters_max)) == (one == other)
+    for bytes_max in (4, STORED_BYTES_MAX):
+        assert (mended(one, bytes_max) == mended(other, bytes_max)) == (one == other)
     assert mended(mended(one)) != mended(one) or mended(one) == one

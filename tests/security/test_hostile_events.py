@@ -1,0 +1,81 @@
+"""Nothing that a client chooses makes an event unbillable: hostile values in all such fields, both databases."""
+
+import itertools
+
+import msgspec
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlmodel import select
+
+from billing.books.verify import verify_books
+from billing.posting.biller import post_in_parts
+from billing.tables import UsageRow
+from billing.usage import UsageEvent, UsageOwner, encode
+from core.database import Database
+from tests.billing.events import an_event
+
+HOSTILE = st.one_of(
+    st.sampled_from(
+        [
+            "free\x00rider",
+            "\x00" * 200,
+            "😀" * 200,
+            "x" * 100_000,
+            "\ufdd0a",
+            "\ufffe",
+            "\x1b[2J",
+            "'); --",
+            "\ue000",
+        ]
+    ),
+    st.text(max_size=20),
+)
+LABELS = st.one_of(
+    st.sampled_from(
+        [
+            b'{"a":"\\u0000"}',
+            b'{"\\u0000":1}',
+            b'{"a":"\\ud800"}',
+            b'{"a":' + b"9" * 3_000 + b"}",
+            b'{"a":-9223372036854775809,"b":18446744073709551616}',
+            b'{"a":1e999,"b":-0.0,"c":5e-324}',
+            b'{"a":NaN}',
+            b'{"a":1,"a":2,"":null}',
+            b"\xff\xfe",
+            b"[" * 2_000,
+        ]
+    ),
+    st.dictionaries(HOSTILE, st.one_of(HOSTILE, st.integers(), st.floats(), st.none())).map(
+        msgspec.json.encode
+    ),
+)
+# Every field of the event and its owner that a client's own words reach, and what lies next to them.
+OWNERS = st.builds(UsageOwner, HOSTILE, HOSTILE, HOSTILE, HOSTILE, LABELS)
+EVENTS = st.builds(
+    lambda owner, model, code, fingerprint: an_event(
+        owner=owner, model=model, code=code, fingerprint=fingerprint
+    ),
+    OWNERS,
+    HOSTILE,
+    HOSTILE,
+    HOSTILE,
+)
+numbers = itertools.count()
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(events=st.lists(EVENTS, min_size=4, max_size=8))
+async def test_every_hostile_event_is_billed(database: Database, events: list[UsageEvent]):
+    """With its cost; nothing is held back, and the books stay whole."""
+    number = next(numbers)
+    batch = [
+        msgspec.structs.replace(event, tenant=f"t{number}", request=f"r{at}")
+        for at, event in enumerate(events)
+    ]
+    parts = await post_in_parts(database, "default", [encode(event) for event in batch])
+    assert [held.detail for part, _ in parts for held in part.held] == []
+    async with database.session() as session:
+        rows = (await session.exec(select(UsageRow).where(UsageRow.tenant_id == f"t{number}"))).all()
+    assert {row.request_id: row.cost_nano for row in rows} == {each.request: each.cost_nano for each in batch}
+    assert len({row.user_id for row in rows}) == len({each.owner.user for each in batch})
+    assert (await verify_books(database, f"t{number}")).faults == []
