@@ -1,4 +1,4 @@
-"""Nothing that a client chooses makes an event unbillable: hostile values in all such fields, both databases."""
+"""Nothing a client chooses makes an event unbillable: hostile values in all such fields, both databases."""
 
 import itertools
 
