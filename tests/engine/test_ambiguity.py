@@ -1,0 +1,70 @@
+"""Which patterns take a text in more ways than can be counted, and that those from real life do not."""
+
+import re
+
+import pytest
+
+from engine.ambiguity import ambiguous_at
+from engine.pattern import check_pattern
+from tests.engine.real_patterns import REAL_PATTERNS
+
+AMBIGUOUS = {
+    "((((.+)+.?)+.?)+.?)+": 8,
+    "(.+)+": 5,
+    "(a*)*": 5,
+    "(?:x+x+)+y": 9,
+    r"(\w+\s?)*\.": 9,
+    r"(\w*\s*)*": 9,
+    "(a|b|ab)*c": 9,
+    "(a|a)*": 6,
+    "(a{1,3})+": 9,
+    "(a{2}|a{3})*": 12,
+    "([a-c]x|[b-d]x)+": 16,
+    r"(\d|[0-4])*": 11,
+    r"(é|[à-ü])+": 10,
+    "(a{2,}){3,}": 11,
+    "-(a?a?)*": 8,
+}
+PLAIN = [
+    r"(\d+, )*\d+",
+    "(a?)*",
+    "(ab{3}|ab{5})*",
+    "([a-c]x|[d-f]x)+",
+    "(é|[α-ω])+",
+    ".*a.*b.*",  # in many ways, but in no more than it has letters, squared
+    "(a|b)*(a|c)*",
+    "(.?){3}",
+    "(a{3})+",
+    "(?:[^,]*,)*[^,]*",
+    "(x{2,}y)*",
+    "",
+    "()*",
+    "(|a)*",
+    "a{0}(b)*",
+    "a{0,2}|",
+    "(?:[a-z]{1,5} )+",
+    "([a-z]{0,5}-?[0-9]{2,4}x)*",
+]
+
+
+@pytest.mark.parametrize(("pattern", "at"), AMBIGUOUS.items())
+def test_an_ambiguous_repetition_is_found_at_its_end(pattern: str, at: int):
+    """The innermost one, and nothing after it hides it."""
+    check_pattern(pattern)
+    assert ambiguous_at(pattern) == at
+    assert ambiguous_at(f"[xyz]+-{pattern}") == at + 7
+
+
+@pytest.mark.parametrize("pattern", PLAIN)
+def test_others_are_let_through(pattern: str):
+    """Texts in as many ways as they are long do not grow without bound."""
+    check_pattern(pattern)
+    assert ambiguous_at(pattern) is None
+
+
+@pytest.mark.parametrize(("name", "pattern", "matching"), REAL_PATTERNS)
+def test_patterns_from_real_life_pass(name: str, pattern: str, matching: str):
+    """As people write them, none of them refused."""
+    check_pattern(pattern)
+    assert re.fullmatch(pattern, matching), name
+    assert ambiguous_at(pattern) is None
