@@ -1,21 +1,18 @@
-"""Redis: one client, and Lua scripts kept in .lua files beside the module that calls them."""
+"""Redis: one client, for a server or a cluster, with or without TLS."""
 
-import hashlib
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
 from redis.exceptions import (
     ClusterError,
-    NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
     ResponseError,
 )
 
 from core.errors import StartupError
-from core.multiplexed import Argument, MultiplexedConnection
+from core.multiplexed import MultiplexedConnection
 from core.settings import Settings
 
 Client = Redis | RedisCluster
@@ -103,45 +100,3 @@ def is_unwell(error: ResponseError) -> bool:
     something is wrong with this call or its keys."""
     known = isinstance(error, ClusterError | OutOfMemoryError | ReadOnlyError)
     return known or str(error).partition(" ")[0] in UNWELL
-
-
-class Script:
-    """One Lua file. Runs by its sha; loads itself where the server does not know it yet."""
-
-    def __init__(self, path: Path, prelude: Sequence[Path] = ()) -> None:
-        first, _, body = path.read_text().partition("\n")
-        assert first.startswith("#!lua"), f"{path} must start with #!lua"
-        self.name = path.stem
-        self.source = "\n".join([first, *(file.read_text() for file in prelude), body])
-        self.sha = hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
-
-    async def __call__(self, client: Client, keys: Sequence[str], arguments: Sequence[Argument] = ()) -> Any:
-        """The script's reply. `keys` share one hash tag."""
-        call: Any = client  # redis-py types the reply as a union of its sync and async forms
-        run = client.multiplexed.call if isinstance(client, MultiplexedRedis) else call.execute_command
-        try:
-            return await run("EVALSHA", self.sha, len(keys), *keys, *arguments)
-        except NoScriptError:
-            return await run("EVAL", self.source, len(keys), *keys, *arguments)
-
-    async def many(
-        self, client: Client, calls: Sequence[tuple[Sequence[str], Sequence[Argument]]]
-    ) -> list[Any]:
-        """The replies to several calls, (keys, arguments) each, in one round trip; an error stands in the
-        place of its reply. On a cluster one after the other."""
-        if not isinstance(client, MultiplexedRedis):
-            return [await self._reply_or_error(client, *call) for call in calls]
-        commands = [("EVALSHA", self.sha, len(keys), *keys, *arguments) for keys, arguments in calls]
-        replies = await client.multiplexed.calls(commands)
-        return [
-            await self._reply_or_error(client, *call) if isinstance(reply, NoScriptError) else reply
-            for reply, call in zip(replies, calls, strict=True)
-        ]
-
-    async def _reply_or_error(
-        self, client: Client, keys: Sequence[str], arguments: Sequence[Argument]
-    ) -> Any:
-        try:
-            return await self(client, keys, arguments)
-        except ResponseError as error:
-            return error

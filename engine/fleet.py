@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 
 from billing.api import READY_GAP_MS_MAX, READY_INTERVALS_MAX
+from core.scripts import Script
 from engine import keys
 from engine.devices import DeviceHealth
 from engine.queue import PoolQueue
-from engine.scripts import FOLDER, Script
+from engine.scripts import FOLDER
 
 REPORT_LEASE_MS = 5_000
 ORDER_KEEP_MS = 15_000

@@ -11,8 +11,9 @@ import msgspec
 from redis.exceptions import OutOfMemoryError
 
 from core.errors import Refusal
+from core.multiplexed import Argument
 from core.pools import announce_pool
-from core.redis import Argument, Client
+from core.redis import Client
 from core.settings import Settings
 from engine import keys, replies, scripts
 from engine.log import pack_entry

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from core.redis import Script
+from core.scripts import Script
 
 FOLDER = Path(__file__).parent / "lua"
 

@@ -23,6 +23,7 @@ from core import exclusive
 from core.errors import StartupError
 from core.metrics import serving_metrics
 from core.redis import Client
+from core.scripts import keep_scripts
 from core.settings import Settings
 from core.tasks import end_tasks
 from core.telemetry import Seldom, logger
@@ -67,7 +68,7 @@ class Supervisor:
         this pool's workers from this data folder."""
         with _alone(self._settings), serving_metrics(self._settings, 0, lambda: ""):
             await asyncio.to_thread(self._open_devices)
-            loops = (self._reaper.run(), self._watch(), self._obey())
+            loops = (keep_scripts(self._queue.redis), self._reaper.run(), self._watch(), self._obey())
             beside = [asyncio.create_task(loop) for loop in loops]
             try:
                 async with asyncio.TaskGroup() as group:

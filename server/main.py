@@ -18,6 +18,7 @@ from core.database import Database, require_schema
 from core.errors import Refused, StartupError
 from core.ids import uuid7
 from core.redis import connect
+from core.scripts import keep_scripts
 from core.settings import Settings
 from core.tasks import end_tasks
 from core.telemetry import logger
@@ -71,7 +72,7 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
 
 async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Event) -> None:
     door, health = Door(edge, hub), Health(edge)
-    background = [hub.run(), door.run(), edge.terms.run(), Pools(edge).run()]
+    background = [keep_scripts(edge.redis), hub.run(), door.run(), edge.terms.run(), Pools(edge).run()]
     tasks = [asyncio.create_task(work) for work in background]
     closed = asyncio.Event()
     serving = asyncio.create_task(

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from billing.api import Principal
-from core.redis import Client, Script
+from core.redis import Client
+from core.scripts import Script
 from core.settings import Settings
 
 KEPT_AT_ONCE_MAX = 500

@@ -12,7 +12,7 @@ import msgspec
 from billing.api import Principal
 from core.clock import now_ms
 from core.ids import uuid7
-from core.redis import Script
+from core.scripts import Script
 from server.access import owner_of
 from server.edge import Edge
 from server.session.resume import ResumeToken, seal, unseal

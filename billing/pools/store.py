@@ -10,7 +10,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from billing.pools.hours import READY_GAP_MS_MAX, Interval, parse, ready_key
 from billing.pools.tables import PoolInterval
 from core.database import Database
-from core.redis import Client, Script
+from core.redis import Client
+from core.scripts import Script
 from core.telemetry import Seldom, logger
 
 log = logger(__name__)

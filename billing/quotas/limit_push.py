@@ -7,7 +7,8 @@ from billing.quotas.limits import Facts, MoneyLimit, TenantRows, limits_of
 from billing.quotas.quota_money import MoneyCounts
 from core.clock import now_ms
 from core.database import Database
-from core.redis import Client, Script
+from core.redis import Client
+from core.scripts import Script
 
 _LIMITS = Script(Path(__file__).parent / "lua" / "limits.lua")
 

@@ -43,7 +43,9 @@ from billing.usage import PinnedPrices, UsageEvent
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refusal
-from core.redis import Argument, Client, Script
+from core.multiplexed import Argument
+from core.redis import Client
+from core.scripts import Script
 from core.settings import Settings
 from core.telemetry import Seldom, logger
 

@@ -13,7 +13,8 @@ from billing.quotas.quota_answers import parts_of, window_member
 from billing.quotas.quota_types import MoneySum
 from core.clock import now_ms
 from core.database import Database
-from core.redis import Client, Script
+from core.redis import Client
+from core.scripts import Script
 
 SEED_TRIES = 10
 COUNTS_MAX = 10_000

@@ -23,7 +23,8 @@ from chaos.bench.session.figures import Figure, json_option, progress, show
 from core.clock import now_ms
 from core.embedded import EmbeddedValkey, ensure_home
 from core.ids import uuid7
-from core.redis import Client, Script, connect
+from core.redis import Client, connect
+from core.scripts import Script
 from core.settings import Settings
 from core.tasks import end_tasks
 from engine import scripts

@@ -14,7 +14,8 @@ from billing.quotas.limits import Dimension, Limits, Scope
 from billing.quotas.quota import Quota
 from billing.quotas.quota_money import _SEED, MoneyCounts
 from billing.quotas.quota_types import Admitted, Canceller
-from core.redis import Client, Script, connect_url
+from core.redis import Client, connect_url
+from core.scripts import Script
 from core.settings import Settings
 from tests.billing.limited import Tenant, a_budget, a_rate, places
 from tests.helpers.cluster import SLOTS, running_cluster

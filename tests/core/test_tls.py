@@ -16,7 +16,8 @@ from sqlalchemy.exc import DBAPIError
 from core.database import Database
 from core.embedded import valkey_binary
 from core.errors import StartupError
-from core.redis import Client, Script, connect
+from core.redis import Client, connect
+from core.scripts import Script
 from tests.helpers.cluster import running_cluster
 from tests.helpers.home import settings_in, short_folder
 from tests.helpers.platform import free_ports

@@ -7,7 +7,7 @@ import pytest
 from redis.asyncio import Redis
 
 from billing.api import Admission, Quota
-from core.redis import Script
+from core.scripts import Script
 from engine.api import (
     AppendCode,
     Claim,

@@ -17,8 +17,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from core.scripts import Script
 from engine.api import AppendCode, Claim, Control, Moved, Mover, Status
-from engine.scripts import Script
 from tests.engine.builders import Pool, append_to, end_entry, text, tokens, usage_event
 from tests.engine.pool_state import pool_state
 from tests.engine.test_queue_model import SIZE, TENANTS, WORKERS, QueueMachine

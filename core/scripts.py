@@ -1,0 +1,119 @@
+"""Lua scripts, kept in .lua files beside the module that calls them, and how they come to the server.
+
+A process whose Redis user may not bring scripts (a worker, a biller) runs only what gateways and supervisors
+have loaded: they look every second, so a server that starts anew has them soon.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from redis.exceptions import ConnectionError as ConnectionLost
+from redis.exceptions import NoPermissionError, NoScriptError, RedisError, ResponseError
+
+from core.multiplexed import Argument
+from core.redis import Client, MultiplexedRedis
+from core.telemetry import Seldom, logger, named
+
+KEEP_SECONDS = 1.0
+LOADED_TRIES = 20
+LOADED_RETRY_SECONDS = 0.1
+
+log = logger(__name__)
+missing = Seldom(log)
+
+_known: "dict[str, Script]" = {}  # every script of this process, by sha
+
+
+class ScriptsMissing(ConnectionLost):
+    """Nothing was executed, and it may be later, as where Redis is away."""
+
+
+class Script:
+    """One Lua file. Runs by its sha; where the server does not know it yet, brings itself, or waits for who
+    may."""
+
+    def __init__(self, path: Path, prelude: Sequence[Path] = ()) -> None:
+        first, _, body = path.read_text().partition("\n")
+        assert first.startswith("#!lua"), f"{path} must start with #!lua"
+        self.name = path.stem
+        self.source = "\n".join([first, *(file.read_text() for file in prelude), body])
+        self.sha = hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
+        _known[self.sha] = self
+
+    async def __call__(self, client: Client, keys: Sequence[str], arguments: Sequence[Argument] = ()) -> Any:
+        """The script's reply. `keys` share one hash tag."""
+        call: Any = client  # redis-py types the reply as a union of its sync and async forms
+        run = client.multiplexed.call if isinstance(client, MultiplexedRedis) else call.execute_command
+        try:
+            return await run("EVALSHA", self.sha, len(keys), *keys, *arguments)
+        except NoScriptError:
+            try:
+                return await run("EVAL", self.source, len(keys), *keys, *arguments)
+            except NoPermissionError:
+                return await self._once_loaded(run, keys, arguments)
+
+    async def _once_loaded(self, run: Any, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
+        """For a process that may not bring scripts: those that may look every second (`keep_scripts`)."""
+        for _ in range(LOADED_TRIES):
+            missing.warning(
+                "script not loaded yet: a gateway or supervisor of this release does", name=self.name
+            )
+            await asyncio.sleep(LOADED_RETRY_SECONDS)
+            try:
+                return await run("EVALSHA", self.sha, len(keys), *keys, *arguments)
+            except NoScriptError:
+                continue
+        raise ScriptsMissing(f"{self.name} is not loaded: start a gateway or a supervisor of this release")
+
+    async def many(
+        self, client: Client, calls: Sequence[tuple[Sequence[str], Sequence[Argument]]]
+    ) -> list[Any]:
+        """The replies to several calls, (keys, arguments) each, in one round trip; an error stands in the
+        place of its reply. On a cluster one after the other."""
+        if not isinstance(client, MultiplexedRedis):
+            return [await self._reply_or_error(client, *call) for call in calls]
+        commands = [("EVALSHA", self.sha, len(keys), *keys, *arguments) for keys, arguments in calls]
+        replies = await client.multiplexed.calls(commands)
+        return [
+            await self._reply_or_error(client, *call) if isinstance(reply, NoScriptError) else reply
+            for reply, call in zip(replies, calls, strict=True)
+        ]
+
+    async def _reply_or_error(
+        self, client: Client, keys: Sequence[str], arguments: Sequence[Argument]
+    ) -> Any:
+        try:
+            return await self(client, keys, arguments)
+        except ResponseError as error:
+            return error
+
+
+def known_scripts() -> "Sequence[Script]":
+    """Every script of this process."""
+    return tuple(_known.values())
+
+
+async def load_scripts(client: Client) -> int:
+    """Bring every script of this process that a server lacks; how many that were. On a cluster to all
+    primaries."""
+    redis: Any = client
+    scripts = known_scripts()
+    there = await redis.script_exists(*(script.sha for script in scripts))
+    lacking = [script for script, known in zip(scripts, there, strict=True) if not known]
+    for script in lacking:
+        await redis.script_load(script.source)
+    return len(lacking)
+
+
+async def keep_scripts(client: Client) -> None:
+    """Look whether all are loaded, for ever."""
+    while True:
+        try:
+            if loaded := await load_scripts(client):
+                log.info("scripts loaded", scripts=loaded)
+        except (RedisError, OSError) as error:
+            missing.warning("scripts not loaded", error=named(error))
+        await asyncio.sleep(KEEP_SECONDS)

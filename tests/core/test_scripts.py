@@ -1,0 +1,61 @@
+"""Scripts come to a server by who may bring them; who may not waits, and not for ever."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from core import scripts
+from core.redis import MultiplexedRedis
+from core.scripts import Script, ScriptsMissing, keep_scripts, load_scripts
+from core.tasks import end_tasks
+
+USER = ("parley-test-runner", "on", ">pw", "resetkeys", "~key", "+evalsha", "+set", "+get")
+
+
+@pytest.fixture
+async def runner(redis: Redis, redis_url: str) -> AsyncGenerator[Redis]:
+    """A client whose user runs scripts and brings none."""
+    admin: Any = redis
+    await admin.execute_command("ACL", "SETUSER", *USER)
+    await admin.script_flush()
+    client = MultiplexedRedis.from_url(redis_url, username=USER[0], password="pw")
+    yield client
+    await client.aclose()
+    await admin.execute_command("ACL", "DELUSER", USER[0])
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Script:
+    (tmp_path / "echo.lua").write_text("#!lua\nredis.call('SET', KEYS[1], ARGV[1])\nreturn ARGV[1]")
+    return Script(tmp_path / "echo.lua")
+
+
+async def test_who_may_bring_a_script_does(redis: Redis, script: Script):
+    """At once, in the call that needs it."""
+    await redis.script_flush()
+    assert await script(redis, ["key"], ["said"]) == b"said"
+
+
+async def test_who_may_not_waits_for_one_who_may(redis: Redis, runner: Redis, script: Script):
+    """As after a restart of the server: a gateway's or supervisor's look brings all that it knows."""
+    calls = asyncio.gather(
+        script(runner, ["key"], ["a"]),
+        script.many(runner, [(["key"], ["b"]), (["key"], ["c"])]),
+    )
+    await asyncio.sleep(0)
+    keeping = asyncio.create_task(keep_scripts(redis))
+    assert await calls == [b"a", [b"b", b"c"]]
+    await end_tasks([keeping])
+    assert await load_scripts(redis) == 0
+
+
+async def test_the_wait_ends(runner: Redis, script: Script, monkeypatch: pytest.MonkeyPatch):
+    """As where Redis is away: nothing was executed."""
+    monkeypatch.setattr(scripts, "LOADED_RETRY_SECONDS", 0)
+    with pytest.raises(ScriptsMissing, match="start a gateway or a supervisor"):
+        await script(runner, ["key"], ["said"])
+    assert await runner.get("key") is None
