@@ -29,7 +29,7 @@ async def push_limits(db: Database, redis: Client, tenant_id: str) -> None:
         else:
             override = limit.override_nano
             until = 0 if override is None else limit.override_until_ms
-            arguments += [limit.limit_nano, override or 0, until, int(limit.hard), limit.revision]
+            arguments += [limit.script_nano, override or 0, until, int(limit.hard), limit.revision]
     await _LIMITS(redis, [f"{{t:{tenant_id}}}{each.key}" for each in current], arguments)
 
 

@@ -20,6 +20,7 @@ from billing.quotas.limit_tables import Budget, QuotaPolicy
 from billing.tables import PLATFORM
 
 LIMIT_NANO_MAX = 4_000_000_000_000_000  # 4,000,000 USD: what a Lua number still counts exactly, twice over
+WALLET_CIRCLE_NANO = 9_000_000_000_000_000  # below 2^53, and more than twice what a wallet can hold
 KEYS_KEPT = 50_000
 UNITS_MAX = 100_000_000_000  # sixty-thousandths of it stay below 2^53
 TOKENS_MAX = 1 << 33
@@ -120,6 +121,11 @@ class MoneyLimit:
         kind = f"money{'~' if self.shadow else ''}"
         return _key(kind, self.scope, self.scope_id, self.period, str(self.window.start_ms))
 
+    @property
+    def script_nano(self) -> int:
+        """The limit as scripts count it: a wallet's goes round WALLET_CIRCLE_NANO, since it only grows."""
+        return self.limit_nano % WALLET_CIRCLE_NANO if self.period == WALLET else self.limit_nano
+
     def limit_at(self, now_ms: int) -> int:
         """The limit that holds now."""
         overridden = self.override_nano is not None and now_ms < self.override_until_ms
@@ -158,7 +164,7 @@ class Limits:
         money = [
             (
                 each.key,
-                each.limit_nano,
+                each.script_nano,
                 each.override_nano or 0,
                 each.override_until_ms if each.override_nano is not None else 0,
                 each.hard,
@@ -254,9 +260,7 @@ def money_limit(row: Budget, scope_id: str, zone: ZoneInfo, now_ms: int) -> Mone
 
 def wallet_limit(limit_nano: int, read_ms: int) -> MoneyLimit:
     """The wallet as a limit on the whole tenant, as it was read at a time."""
-    return MoneyLimit(
-        Scope.TENANT, "", WALLET, WALLET_WINDOW, min(limit_nano, LIMIT_NANO_MAX), revision=read_ms
-    )
+    return MoneyLimit(Scope.TENANT, "", WALLET, WALLET_WINDOW, limit_nano, revision=read_ms)
 
 
 def _applies(scope: str, scope_id: str, facts: Facts) -> bool:

@@ -8,6 +8,7 @@ from redis.asyncio import Redis
 from sqlalchemy.exc import OperationalError
 
 from billing.books.adjustments import Correction, correct
+from billing.books.ledger_tables import LedgerHead
 from billing.periods import Window
 from billing.posting.biller import post
 from billing.prices.rating import Meter
@@ -16,11 +17,14 @@ from billing.quotas.limit_book import LimitBook
 from billing.quotas.limit_push import push_limits
 from billing.quotas.limit_rows import end_budget, override_budget, set_budget
 from billing.quotas.limit_seeds import spent
-from billing.quotas.limits import MoneyLimit, Scope
+from billing.quotas.limits import WALLET_CIRCLE_NANO, MoneyLimit, Scope
 from billing.quotas.quota import Quota
 from billing.quotas.quota_types import Admission, Admitted, Extension
+from billing.reconciliation.board import EVERYTHING, Reconciliation
+from billing.reconciliation.compared import State
 from billing.tenants.tenancy import create_tenant
 from billing.usage import UsageEvent, UsageOwner, encode
+from billing.wallets.proof import wallet_faults
 from billing.wallets.purse import GrantKind
 from billing.wallets.wallets import NewGrant, grant
 from core.clock import now_ms
@@ -47,12 +51,14 @@ class Books:
         """An ended request of it, accepted now."""
         owner = UsageOwner(project="p1", key="k1", user="u1")
         event = an_event(id, self.tenant, owner=owner, prices=NANO, input_uncached=12, input_cached=0)
-        return msgspec.structs.replace(event, cost_nano=COST, accepted_ms=now_ms(), **facts)
+        given: dict[str, object] = {"cost_nano": COST, "accepted_ms": now_ms(), **facts}
+        return msgspec.structs.replace(event, **given)
 
     async def booked(self, id: str, **facts: object) -> UsageEvent:
         """One whose lines are in the books."""
         event = self.event(id, **facts)
-        await post(self.db, "A", [encode(event)])
+        batch, _ = await post(self.db, "A", [encode(event)])
+        assert not batch.held, batch.held
         return event
 
     async def ask(self, id: str, quota: Quota | None = None) -> Admitted | Refusal:
@@ -76,6 +82,22 @@ class Books:
             limits=limits,
         )
         return await (quota or self.quota).admit(admission)
+
+    async def spend(self, id: str, **facts: object) -> None:
+        """A request that is posted, and counted in Redis."""
+        event = await self.booked(id, **facts)
+        async with self.db.session() as session:
+            head = await session.get(LedgerHead, self.tenant)
+        assert head is not None
+        await self.quota.settle(event, head.line_seq)
+
+    async def is_out_of_money(self, id: str) -> None:
+        """A request is refused by the wallet, with numbers that fit together."""
+        refusal = await self.ask(id)
+        assert isinstance(refusal, Refusal), id
+        assert (refusal.code, refusal.dimension) == ("insufficient_quota", "wallet")
+        limit, spent, held = refusal.limit or 0, refusal.spent or 0, refusal.held or 0
+        assert refusal.remaining == max(0, limit - spent - held)
 
     async def budget(self, limit_nano: int, **facts: object) -> str:
         """A budget of the tenant; its id."""
@@ -264,3 +286,39 @@ async def test_a_prepaid_tenant_spends_its_credit_and_no_more(books: Books) -> N
     await grant(books.db, books.tenant, NewGrant(GrantKind.PROMO, 2 * 100, "second"))
     await push_limits(books.db, books.redis, books.tenant)
     assert (await books.quota.extend(books.tenant, "a", 256 + 64)).granted == 256 + 64
+
+
+MILLIONS = 3_999_999_999_999_000  # nearly all that a wallet can hold
+DEAR = msgspec.structs.replace(NANO, input_nano=MILLIONS // 1_000)
+
+
+async def test_a_wallet_that_has_spent_millions_is_granted_and_spends_again(
+    books: Books, settings: Settings
+) -> None:
+    """Of all that was ever spent only what is open is bounded. To the nano, past 2^53 and across the end of
+    the circle that scripts count on; after Redis lost everything too, and all books agree."""
+    spent_nano = 0
+    for at in range(5):
+        await grant(books.db, books.tenant, NewGrant(GrantKind.PAID, MILLIONS, f"big-{at}"))
+        await push_limits(books.db, books.redis, books.tenant)
+        books.book.changed(books.tenant)
+        assert isinstance(await books.ask(f"small {at}"), Admitted)
+        await books.spend(f"small {at}")
+        await books.spend(f"dear {at}", prices=DEAR, input_uncached=10**9, output_text=0, cost_nano=MILLIONS)
+        spent_nano += MILLIONS + COST
+        assert (await books.posted())[0] == (spent_nano, 0, 0)
+        await books.is_out_of_money(f"no {at}")
+    assert spent_nano > 2 * WALLET_CIRCLE_NANO
+    await books.redis.flushall()
+    books.book.changed(books.tenant)
+    await books.is_out_of_money("after the loss")
+    await grant(books.db, books.tenant, NewGrant(GrantKind.PAID, HELD, "last"))
+    books.book.changed(books.tenant)
+    assert isinstance(await books.ask("a"), Admitted)
+    await books.is_out_of_money("b")
+    assert await books.quota.release(books.tenant, "a")
+    repaired = await Reconciliation(books.db, books.redis, settings).repair(books.tenant)
+    assert {each.state for each in repaired} == {State.EQUAL}
+    compared = await Reconciliation(books.db, books.redis, settings).run(EVERYTHING, books.tenant, True)
+    assert [each for each in compared if each.difference] == []
+    assert await wallet_faults(books.db, books.tenant) == []

@@ -310,7 +310,7 @@ async def test_grants_that_cannot_be_are_refused(sqlite: Database, new: NewGrant
 
 
 async def test_what_a_wallet_holds_in_all_is_bounded(sqlite: Database) -> None:
-    """By what the scripts of Redis count exactly."""
+    """By what the scripts of Redis count exactly. What was ever spent is not."""
     tenant = await a_tenant(sqlite)
     await grant(sqlite, tenant, paid(LIMIT_NANO_MAX, "a"))
     with pytest.raises(Refused, match="at most"):

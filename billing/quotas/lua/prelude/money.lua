@@ -2,8 +2,11 @@
 -- say as of line `seed` and what was booked since, `unbooked` what ended requests cost whose lines are not
 -- booked yet, `held` and `open` what open requests hold, and how many they are. Without `seed` nothing is known.
 -- A limit on money is {key, limit, override, override until, hard, shadow, window's end, revision, member}.
+-- The wallet's window never ends: its `posted` grows past 2^53, as text. Here it counts round a circle, and so does
+-- its limit. How far one is ahead of the other stays exact, as what a wallet can hold is less than half of it.
 local KEEP_MS = 7 * 86400000
 local COST_MAX = 4000000000000001
+local CIRCLE = 9000000000000000
 
 -- Tokens at a price for a million of them, rounded up. Two lines may be made of them, each rounded to the
 -- nearest: one more covers both.
@@ -21,6 +24,12 @@ local function cost_of(input, output, prices)
   return math.min(cost, COST_MAX)
 end
 
+-- Where on the circle an amount is, from its text: the digits above 10^9 and those below stay exact by themselves.
+local function round_the_circle(amount)
+  local high = tonumber(string.sub(amount, 1, -10)) or 0
+  return (high % (CIRCLE / 1000000000)) * 1000000000 + tonumber(string.sub(amount, -9))
+end
+
 local FIELDS = {'seed', 'posted', 'unbooked', 'held', 'open', 'limit', 'over', 'till', 'hard', 'rev'}
 
 local function read_money(key)
@@ -29,11 +38,24 @@ local function read_money(key)
   for at, name in ipairs(FIELDS) do
     money[name] = tonumber(found[at] or (name == 'seed' and '' or 0))
   end
+  if found[2] and string.find(key, '^money:tenant::wallet:') then
+    money.round, money.posted = true, round_the_circle(found[2])
+  end
   return money
 end
 
+-- A wallet's is the one that is nearest to what is posted.
 local function limit_at(money, now)
-  return now < money.till and money.over or money.limit
+  local limit = now < money.till and money.over or money.limit
+  if money.round then
+    local ahead = limit - money.posted
+    if ahead < -CIRCLE / 2 then
+      limit = limit + CIRCLE
+    elseif ahead >= CIRCLE / 2 then
+      limit = limit - CIRCLE
+    end
+  end
+  return limit
 end
 
 -- What is left under the limit; it may be below zero where that was lowered.
