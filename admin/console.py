@@ -18,11 +18,11 @@ import click
 import msgspec
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
 
 from admin import operators
 from admin.findings import Books, read_books, read_noisy
@@ -37,7 +37,7 @@ from core.printed import say
 from core.redis import Client, connect
 from core.settings import Settings
 from core.telemetry import prometheus_page
-from server.api import SecurityHeaders, origin_allowed
+from server.api import SecurityHeaders, guarded, origin_allowed
 
 WEB = Path(__file__).parent / "web"
 COMPARED_SECONDS = 10.0
@@ -53,21 +53,23 @@ class Console:
         self._comparing = asyncio.Lock()
         self._compared: tuple[float, Sequence[Compared]] = (-math.inf, [])
 
-    def app(self) -> Starlette:
+    def app(self) -> ASGIApp:
         """The ASGI application, without the security headers."""
-        return Starlette(
-            routes=[
-                Route("/", self.page, methods=["GET"]),
-                Route("/api/login", self.login, methods=["POST"]),
-                Route("/api/status", self.status, methods=["GET"]),
-                Route("/api/books", self.books, methods=["GET"]),
-                Route("/api/noisy", self.noisy, methods=["GET"]),
-                Route("/api/reconciliation", self.reconciliation, methods=["GET"]),
-                Route("/healthz", self.healthz, methods=["GET"]),
-                Route("/metrics", self.metrics, methods=["GET"]),
-                Mount("/web", StaticFiles(directory=WEB)),
-            ]
-        )
+        return guarded(self.routes())
+
+    def routes(self) -> list[BaseRoute]:
+        """Everything that it serves."""
+        return [
+            Route("/", self.page, methods=["GET"]),
+            Route("/api/login", self.login, methods=["POST"]),
+            Route("/api/status", self.status, methods=["GET"]),
+            Route("/api/books", self.books, methods=["GET"]),
+            Route("/api/noisy", self.noisy, methods=["GET"]),
+            Route("/api/reconciliation", self.reconciliation, methods=["GET"]),
+            Route("/healthz", self.healthz, methods=["GET"]),
+            Route("/metrics", self.metrics, methods=["GET"]),
+            Mount("/web", StaticFiles(directory=WEB)),
+        ]
 
     async def page(self, _request: Request) -> Response:
         """The page itself holds nothing secret."""

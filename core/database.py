@@ -235,8 +235,8 @@ def _engine(endpoint: str) -> AsyncEngine:
     url = _url(endpoint)
     if url.get_backend_name() != "sqlite":
         bare, tls = _without_tls(url)
-        return create_async_engine(bare, pool_pre_ping=True, connect_args=tls)
-    engine = create_async_engine(url)
+        return create_async_engine(bare, pool_pre_ping=True, connect_args=tls, hide_parameters=True)
+    engine = create_async_engine(url, hide_parameters=True)
     event.listen(engine.sync_engine, "connect", _configure_sqlite)
     return engine
 

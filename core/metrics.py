@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Generator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
+from core.faults import named
 from core.settings import Settings
 from core.telemetry import logger, prometheus_page
 
@@ -27,9 +28,9 @@ def serving_metrics(settings: Settings, place: int, missing: Callable[[], str]) 
         return
     at = (settings.metrics_host, settings.metrics_port + place)
     try:
-        server = HTTPServer(at, _handler(missing))
+        server = _Server(at, _handler(missing))
     except (OSError, OverflowError) as error:
-        log.error("metrics not served", host=at[0], port=at[1], error=str(error))
+        log.error("metrics not served", host=at[0], port=at[1], error=named(error))
         yield
         return
     thread = threading.Thread(target=server.serve_forever, args=(POLL_SECONDS,), daemon=True)
@@ -41,6 +42,13 @@ def serving_metrics(settings: Settings, place: int, missing: Callable[[], str]) 
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+class _Server(HTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """One line, where Python's own prints a traceback."""
+        del request, client_address
+        log.exception("metrics not answered")
 
 
 def _handler(missing: Callable[[], str]) -> type[BaseHTTPRequestHandler]:

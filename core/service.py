@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import uvloop
 
-from core import failpoints, telemetry
+from core import crashes, failpoints, telemetry
 from core.errors import StartupError
 from core.printed import say
 from core.settings import Settings
@@ -21,6 +21,7 @@ def run(settings: Settings, name: str, main: Main) -> None:
 
     A StartupError ends the process with one line on stderr and exit code 1.
     """
+    crashes.install()
     telemetry.configure(settings, name)
     try:
         failpoints.arm(settings.home, os.environ)
@@ -44,6 +45,7 @@ async def _watched(settings: Settings, main: Main) -> None:
         stop.set()
 
     loop = asyncio.get_running_loop()
+    crashes.watch(loop)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
     await main(settings, stop)

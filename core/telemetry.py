@@ -1,12 +1,15 @@
-"""Logs, traces and metrics for every process. Prompt text goes into none of them.
+"""Logs, traces and metrics for every process. No prompt, key, secret or other value that an error or a
+stranger brings goes into any of them (core/faults.py, core/log_lines.py).
 
 Instruments are declared by each package in its own `instruments.py` on `meter(package)`.
 """
 
+import contextlib
 import logging
 import math
 import sys
 import time
+from collections.abc import Generator
 
 import structlog
 from opentelemetry import metrics, trace
@@ -17,16 +20,14 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.trace import Tracer
+from opentelemetry.trace import Span, Status, StatusCode, Tracer
 from prometheus_client import generate_latest
-from redis.exceptions import ResponseError
-from sqlalchemy.exc import DBAPIError
 from structlog.typing import FilteringBoundLogger, Processor
 
+from core import faults, log_lines
 from core.settings import Settings
 
 SELDOM_SECONDS = 5.0
-ERROR_CHARACTERS_MAX = 120
 
 
 def configure(settings: Settings, service: str) -> None:
@@ -48,13 +49,15 @@ def configure_logs(settings: Settings, service: str) -> None:
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
+        log_lines.without_words,
     ]
     renderer: Processor = (
         structlog.processors.JSONRenderer()
         if settings.log_format == "json"
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        else structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+        )
     )
-    tail: list[Processor] = [structlog.processors.format_exc_info] if settings.log_format == "json" else []
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(settings.log_level),
@@ -63,9 +66,9 @@ def configure_logs(settings: Settings, service: str) -> None:
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
+        log_lines.Formatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *tail, renderer],
+            processors=[log_lines.Formatter.remove_processors_meta, log_lines.Bounded(renderer)],
         )
     )
     root = logging.getLogger()
@@ -79,14 +82,6 @@ def configure_logs(settings: Settings, service: str) -> None:
 def logger(name: str) -> FilteringBoundLogger:
     """A structured logger; `name` is the module's `__name__`."""
     return structlog.get_logger(name)
-
-
-def named(error: Exception) -> str:
-    """An error in a log line: a server's own first words, without what it was asked, else its type."""
-    words = str(error) if isinstance(error, ResponseError) else ""
-    if isinstance(error, DBAPIError):
-        words = str(error.orig).partition("\n")[0]  # what follows may quote a row
-    return words[:ERROR_CHARACTERS_MAX] or type(error).__name__
 
 
 class Seldom:
@@ -109,9 +104,30 @@ class Seldom:
         self._log.warning(event, **facts, **({"times": held + 1} if held else {}))
 
 
-def tracer(package: str) -> Tracer:
-    """The package's OpenTelemetry tracer (no exporter unless PARLEY_OTLP_ENDPOINT is set)."""
-    return trace.get_tracer(f"parley.{package}")
+class Spans:
+    """A package's spans (no exporter unless PARLEY_OTLP_ENDPOINT is set). Of what is raised in one it keeps
+    the type: OpenTelemetry's own way is to record its words and its traceback."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+
+    @contextlib.contextmanager
+    def span(self, name: str) -> Generator[Span]:
+        """Around a block."""
+        with self._tracer.start_as_current_span(
+            name, record_exception=False, set_status_on_exception=False
+        ) as span:
+            try:
+                yield span
+            except Exception as error:
+                span.set_attribute("error.type", faults.kind(error))
+                span.set_status(Status(StatusCode.ERROR))
+                raise
+
+
+def tracer(package: str) -> Spans:
+    """The package's spans."""
+    return Spans(trace.get_tracer(f"parley.{package}"))
 
 
 def meter(package: str) -> Meter:

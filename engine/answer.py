@@ -267,7 +267,7 @@ def _read(claim: Claim) -> tuple[RequestInput, list[int], list[int]]:
         request = input_decoder.decode(claim.input)
         prompt, logged = ids_from(request.prompt), ids_from(claim.tokens)
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
-        raise UnreadableClaimError(f"{type(error).__name__}: {error}") from error
+        raise UnreadableClaimError(type(error).__name__) from error
     if len(logged) != claim.n:
         raise UnreadableClaimError(f"{len(logged)} token ids where {claim.n} are logged")
     return request, prompt, logged

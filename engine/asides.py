@@ -9,9 +9,10 @@ from redis.exceptions import RedisError, ResponseError
 
 from billing.api import Quota, UsageEvent
 from core.failpoints import Point, reached
+from core.faults import named
 from core.redis import is_unwell
 from core.tasks import end_tasks
-from core.telemetry import Seldom, logger, named
+from core.telemetry import Seldom, logger
 from engine import instruments
 from engine.ending import end_claimed
 from engine.grants import Ask
@@ -75,7 +76,7 @@ class Asides:
         try:
             released = await _insist(lambda: self._queue.release(self._worker, tenant, id, ck, why))
         except ResponseError as error:
-            log.error("release failed", tenant=tenant, id=id, error=str(error))
+            log.error("release failed", tenant=tenant, id=id, error=named(error))
             return
         finally:
             self._releasing.pop((tenant, id), None)
@@ -88,7 +89,7 @@ class Asides:
         try:
             event = await _insist(lambda: end_claimed(self._queue, self._quota, self._worker, claim))
         except ResponseError as error:
-            log.error("not ended", tenant=claim.tenant, id=claim.id, error=str(error))
+            log.error("not ended", tenant=claim.tenant, id=claim.id, error=named(error))
             return
         if event is not None:
             await self._settle(event)
@@ -117,7 +118,7 @@ class Asides:
         try:
             await _insist(lambda: self._queue.unpark(tenant, id))
         except ResponseError as error:
-            log.error("not unparked", tenant=tenant, id=id, error=str(error))
+            log.error("not unparked", tenant=tenant, id=id, error=named(error))
 
     async def _extend(self, ask: Ask) -> None:
         """Ask until there is an answer, or nobody wants it any more."""
@@ -131,7 +132,7 @@ class Asides:
                 answer = await _insist(lambda: self._quota.extend(ask.tenant, ask.id, ask.tokens))
                 reached(Point.WORKER_AFTER_EXTEND)
             except ResponseError as error:  # what is left of its budgets will never be known
-                log.error("grant failed", tenant=ask.tenant, id=ask.id, error=str(error))
+                log.error("grant failed", tenant=ask.tenant, id=ask.id, error=named(error))
                 self._granted(ask.key, 0, True)
                 return
             if answer.wait_ms is None:

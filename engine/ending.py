@@ -13,6 +13,7 @@ import msgspec
 
 from billing import usage
 from billing.api import Counts, PinnedPrices, Quota, UsageEvent, UsageOwner, rate
+from core.faults import named
 from core.telemetry import logger
 from engine.log import DamagedLogError, LogReader
 from engine.queue import PoolQueue
@@ -174,7 +175,7 @@ async def _text_of(queue: PoolQueue, tenant: str, id: str, head: int) -> str:
     try:
         return await LogReader(queue.redis, queue.pool).text_through(tenant, id, head)
     except DamagedLogError as error:
-        log.error("log cannot be read", tenant=tenant, id=id, error=str(error))
+        log.error("log cannot be read", tenant=tenant, id=id, error=named(error))
         return ""
 
 

@@ -20,6 +20,7 @@ from tokenizers import Tokenizer
 from core.cli import in_one_line
 from core.database import Database
 from core.errors import StartupError
+from core.faults import facts
 from core.metrics import serving_metrics
 from core.redis import connect
 from core.service import run
@@ -146,7 +147,7 @@ async def _work(settings: Settings, stop: asyncio.Event, name: str, scripted: bo
             await worker.run(stop)
         return 0
     except EngineDeadError as error:
-        log.error("engine died", worker=name, error=str(error))
+        log.error("engine died", worker=name, **facts(error))
         await worker.abandon()
         return ENGINE_DEAD
     finally:

@@ -7,7 +7,8 @@ import time
 from redis.exceptions import RedisError, ResponseError
 
 from billing.api import Quota
-from core.telemetry import Seldom, logger, named
+from core.faults import named
+from core.telemetry import Seldom, logger
 from engine import instruments
 from engine.ending import end_unclaimed
 from engine.mover import Mover
@@ -69,7 +70,7 @@ class Reaper:
         try:
             ended = await end_unclaimed(self._queue, self._quota, tenant, id, reason, code or None)
         except ResponseError as error:  # its keys are not what they should be: the others must not suffer
-            log.error("request not ended", tenant=tenant, id=id, error=str(error))
+            log.error("request not ended", tenant=tenant, id=id, error=named(error))
             return
         if ended:
             instruments.orphan_ends.add(1, {"reason": reason})

@@ -15,6 +15,7 @@ import psutil
 from redis.exceptions import RedisError
 
 from core.errors import StartupError
+from core.faults import named
 from core.leash import LeashedProcess, spawn
 from core.settings import Settings
 from core.telemetry import logger
@@ -184,7 +185,7 @@ class Slot:
             logs.mkdir(mode=0o700, parents=True, exist_ok=True)
             process = await spawn(argv, self._environment(os.environ), logs / self._log_name)
         except (StartupError, OSError) as error:
-            log.error("worker not started", worker=self.worker, error=str(error))
+            log.error("worker not started", worker=self.worker, error=named(error))
             return 1
         log.info("worker started", worker=self.worker, pid=process.pid)
         self._process = process

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from redis.exceptions import ResponseError
 
 from billing.api import Quota
+from core.faults import named
 from core.telemetry import logger
 from engine.queue import PoolQueue
 
@@ -27,7 +28,7 @@ async def sweep(queue: PoolQueue, quota: Quota, older_than_ms: int = STALE_MS) -
             for at in range(0, len(stale), IDS_MAX):
                 swept += await _sweep(queue, quota, tenant, stale[at : at + IDS_MAX])
         except ResponseError as error:  # its keys are not what they should be: the others must not suffer
-            log.error("tenant not swept", tenant=tenant, error=str(error))
+            log.error("tenant not swept", tenant=tenant, error=named(error))
     return swept
 
 

@@ -18,10 +18,11 @@ from redis.exceptions import RedisError, ResponseError
 from billing.api import Quota
 from core.clock import ServerClock
 from core.failpoints import Point, reached
+from core.faults import facts, named
 from core.redis import Client, is_unwell
 from core.settings import Settings
 from core.tasks import end_tasks
-from core.telemetry import Seldom, logger, named
+from core.telemetry import Seldom, logger
 from engine import instruments
 from engine.answer import Answer
 from engine.asides import REDIS_RETRY_SECONDS, Asides
@@ -187,7 +188,7 @@ class Worker:
     async def _append_singly(self, sent: list[tuple[Answer, Append]], error: ResponseError) -> None:
         """One request's broken keys fail the whole call: find it, give it up, and let the others through."""
         if len(sent) == 1:
-            log.error("append failed", error=str(error), **_names(sent[0][0]))
+            log.error("append failed", error=named(error), **_names(sent[0][0]))
             await self._do(self._workload.given_up(sent[0][0]))
             return
         for pair in sent:
@@ -346,7 +347,7 @@ class Worker:
             self._counted.submitted(generation)
             await self._engine.submit(generation)
         except GenerationRefusedError as error:
-            log.error("generation refused", error=str(error), id=generation.id)
+            log.error("generation refused", id=generation.id, **facts(error))
             self._workload.refused(generation.id)
             return
         if generation.id not in self._workload.generating:  # cancelled while it was on its way

@@ -2,6 +2,7 @@
 
 from server.auth import make_login_code, origin_allowed
 from server.http.app import SecurityHeaders
+from server.http.guard import guarded
 from server.prompts import PromptRenderer
 
-__all__ = ["PromptRenderer", "SecurityHeaders", "make_login_code", "origin_allowed"]
+__all__ = ["PromptRenderer", "SecurityHeaders", "guarded", "make_login_code", "origin_allowed"]

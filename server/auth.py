@@ -118,7 +118,10 @@ def origin_allowed(headers: Mapping[str, str], settings: Settings) -> bool:
     listed = [each.strip().rstrip("/") for each in settings.public_origins.split(",") if each.strip()]
     if origin in listed:
         return True
-    return urlsplit(origin).netloc == headers.get("host")
+    try:
+        return urlsplit(origin).netloc == headers.get("host")
+    except ValueError:  # `http://[`
+        return False
 
 
 def _sooner(ends_ms: int, other_ms: int | None) -> int:

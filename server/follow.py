@@ -12,6 +12,7 @@ import msgspec
 
 from billing.api import Principal
 from core.errors import Refusal, Refused
+from core.faults import named
 from core.telemetry import logger
 from engine.api import DamagedLogError, Entry, EntryKind, LogReader, PriorityClass, Status, View, text_hash
 from server.access import owns, read_refusal
@@ -74,7 +75,7 @@ class LiveSource:
             reader = self._logs[name.pool]
             return await reader.read(name.tenant, name.id, after, entries_max, bytes_max, self._epoch)
         except DamagedLogError as error:
-            log.error("log cannot be read", tenant=name.tenant, id=name.id, error=str(error))
+            log.error("log cannot be read", tenant=name.tenant, id=name.id, error=named(error))
             problem = "the platform lost a part of this answer"
             raise Refused(refusal(ErrorCode.LOG_LOST, problem)) from error
 

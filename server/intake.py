@@ -92,7 +92,7 @@ class Intake:
         """Take a send; the source reads its log from the start. Raises Refused, and then nothing remains."""
         began = time.monotonic()
         outcome, facts = "failed", dict[str, object]()
-        with spans.start_as_current_span("gateway.send"):
+        with spans.span("gateway.send"):
             try:
                 accepted, source = await self._take(principal, send, facts)
                 outcome = "dup" if accepted.dup else "accepted"
@@ -130,11 +130,11 @@ class Intake:
             "prompt_tokens": len(prepared.prompt),
             "max_tokens": prepared.sampling.max_tokens,
         }
-        with spans.start_as_current_span("reserve"):
+        with spans.span("reserve"):
             admitted = await self._admit(principal, prepared)
         if admitted.state is AdmissionState.ENDED:  # another gateway took the same send, and it is over
             return _repeated(await self._readers.open(principal, turn.id, None, 0))
-        with spans.start_as_current_span("enqueue"):
+        with spans.span("enqueue"):
             return await self._enqueue(principal, prepared, admitted)
 
     async def _again(self, principal: Principal, turn: Turn) -> Opening | None:
@@ -170,7 +170,7 @@ class Intake:
         if await edge.closed_users.has(principal.tenant, user):
             raise Refused(refusal(ErrorCode.FORBIDDEN, "this user is closed"))
         messages = await self._messages(principal, turn)
-        with spans.start_as_current_span("validate"):
+        with spans.span("validate"):
             prompt = await edge.prompts.render(record.folder, messages)
         context = min(record.max_model_len, edge.settings.worker_max_model_len or record.max_model_len)
         sampling = turns.sampling(turn.options, len(prompt), context, default_temperature(record.folder))

@@ -7,15 +7,15 @@ import secrets
 
 import click
 from redis.exceptions import RedisError
-from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import WebSocketRoute
+from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
 from core import http, service
 from core.clock import now_ms
 from core.database import Database, require_schema
-from core.errors import Refused, StartupError
+from core.errors import StartupError
 from core.ids import uuid7
 from core.redis import connect
 from core.scripts import keep_scripts
@@ -27,8 +27,8 @@ from server.connection import Connection
 from server.door import Door
 from server.edge import Edge, make_edge
 from server.http.app import SecurityHeaders, routes
+from server.http.guard import guarded
 from server.http.health import Health
-from server.http.replies import on_refused
 from server.hub import Hub
 from server.pools import Pools
 from server.protocol.codec import Subprotocol, choose_subprotocol
@@ -112,7 +112,7 @@ def _spare_collections() -> None:
     gc.set_threshold(50_000, 20, 100)
 
 
-def application(edge: Edge, door: Door, health: Health) -> Starlette:
+def application(edge: Edge, door: Door, health: Health) -> ASGIApp:
     """The gateway's ASGI application, without the security headers."""
 
     async def websocket(socket: WebSocket) -> None:
@@ -130,10 +130,7 @@ def application(edge: Edge, door: Door, health: Health) -> Starlette:
         connection.start()
         wire.hand_over(connection)
 
-    return Starlette(
-        routes=[WebSocketRoute("/v1/ws", websocket), *routes(edge, health)],
-        exception_handlers={Refused: on_refused},
-    )
+    return guarded([WebSocketRoute("/v1/ws", websocket), *routes(edge, health)])
 
 
 def _upgrade_problem(

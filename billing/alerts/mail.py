@@ -10,6 +10,7 @@ from email.utils import format_datetime
 
 from billing.alerts.webhooks import NotDelivered
 from core.errors import bad_request
+from core.faults import kind
 from core.settings import Settings
 
 ADDRESS = re.compile(r"[^\s@<>,;:\"()\[\]\\]{1,64}@[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})+", re.ASCII)
@@ -43,8 +44,12 @@ async def send_mail(settings: Settings, address: str, subject: str, text: str, m
             await asyncio.to_thread(_send, settings, message)
     except TimeoutError as error:
         raise NotDelivered(f"the mail server did not take it in {SECONDS_MAX:.0f} s") from error
+    except smtplib.SMTPNotSupportedError as error:
+        raise NotDelivered(
+            "the mail server offers no STARTTLS, or no sign-in (PARLEY_SMTP_SECURITY)"
+        ) from error
     except (smtplib.SMTPException, OSError) as error:
-        raise NotDelivered(f"mail server: {type(error).__name__}: {error}"[:200]) from error
+        raise NotDelivered(f"mail server: {kind(error)}") from error
 
 
 def _send(settings: Settings, message: EmailMessage) -> None:

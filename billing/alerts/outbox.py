@@ -24,8 +24,9 @@ from billing.periods import Period
 from billing.wallets.tables import AlertTarget, BudgetAlert, BudgetSpent, Outbox
 from core.clock import now_ms
 from core.database import Database
+from core.faults import named
 from core.settings import Settings
-from core.telemetry import logger, named
+from core.telemetry import logger
 
 log = logger(__name__)
 

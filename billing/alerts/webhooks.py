@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from core.errors import bad_request
+from core.faults import kind
 
 SIGNATURE_HEADER = "parley-signature"
 ID_HEADER = "parley-message-id"
@@ -80,7 +81,7 @@ async def send_webhook(
     except TimeoutError as error:
         raise NotDelivered(f"no answer in {SECONDS_MAX:.0f} s") from error
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-        raise NotDelivered(f"{type(error).__name__}: {error}"[:200]) from error
+        raise NotDelivered(kind(error)) from error
 
 
 async def _send(client: httpx.AsyncClient, webhook: Webhook, message_id: str, body: bytes, at: int) -> None:

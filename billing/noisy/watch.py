@@ -32,9 +32,10 @@ from billing.tenants.tenancy import tell
 from billing.tenants.terms import TERMS_CHANGED, find_terms, list_terms
 from core.clock import now_ms
 from core.database import Database
+from core.faults import named
 from core.redis import Client
 from core.settings import Settings
-from core.telemetry import logger, named
+from core.telemetry import logger
 
 POSTED_AFTER_MS = 10_000  # what ended longer ago is posted, or comes with the spans that are read again
 READ_AGAIN_SPANS = 4

@@ -10,6 +10,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from billing.pools.hours import READY_GAP_MS_MAX, Interval, parse, ready_key
 from billing.pools.tables import PoolInterval
 from core.database import Database
+from core.faults import named
 from core.redis import Client
 from core.scripts import Script
 from core.telemetry import Seldom, logger
@@ -44,7 +45,7 @@ def _readable(pool: str, entries: Sequence[tuple[bytes, bytes]]) -> list[tuple[I
         try:
             found.append((parse(pool, name, value), name, value))
         except ValueError as error:  # it stays, and holds up no other
-            wrong.warning("ready time that cannot be read", pool=pool, error=str(error))
+            wrong.warning("ready time that cannot be read", pool=pool, error=named(error))
     return found
 
 

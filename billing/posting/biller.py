@@ -32,12 +32,13 @@ from billing.wallets.watch import watch_wallets
 from core.clock import now_ms
 from core.database import Database, insert_ignore, require_schema
 from core.failpoints import Point, reached
+from core.faults import facts, named
 from core.metrics import serving_metrics
 from core.pools import known_pools
 from core.redis import Client, connect, is_unwell
 from core.settings import Settings
 from core.tasks import Group
-from core.telemetry import logger, named
+from core.telemetry import logger
 
 log = logger(__name__)
 
@@ -283,8 +284,8 @@ async def _beside(run: Callable[[], Awaitable[None]], stop: asyncio.Event) -> No
     while not stop.is_set():
         try:
             return await run()
-        except Exception as error:
-            log.error("a task beside billing failed", error=type(error).__name__, exc_info=error)
+        except Exception as error:  # noqa: BLE001
+            log.error("a task beside billing failed", **facts(error))
             await _wait(stop, BESIDE_RETRY_SECONDS)
 
 

@@ -41,10 +41,11 @@ from billing.tenants.tenancy import list_tenants
 from core.clock import now_ms
 from core.database import Database
 from core.errors import bad_request
+from core.faults import named
 from core.pools import known_pools
 from core.redis import Client
 from core.settings import Settings
-from core.telemetry import logger, named
+from core.telemetry import logger
 
 log = logger(__name__)
 

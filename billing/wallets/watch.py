@@ -10,8 +10,9 @@ from billing.quotas.limit_rows import announce
 from billing.wallets.wallets import expire, tenants_with_expired
 from core.clock import now_ms
 from core.database import Database
+from core.faults import named
 from core.redis import Client
-from core.telemetry import logger, named
+from core.telemetry import logger
 
 log = logger(__name__)
 

@@ -7,16 +7,14 @@ from typing import Any
 
 import httpx
 from redis.asyncio import Redis
-from starlette.applications import Starlette
 
 from billing.api import create_key, create_project, create_tenant
 from core.database import Database
-from core.errors import Refused
 from core.settings import Settings
 from server.edge import Edge, make_edge
 from server.http.app import SecurityHeaders, routes
+from server.http.guard import guarded
 from server.http.health import Health
-from server.http.replies import on_refused
 
 ORIGIN = "http://gateway.test"
 
@@ -57,7 +55,7 @@ def bearer(token: str) -> dict[str, str]:
 async def http_site(database: Database, redis: Redis, settings: Settings) -> AsyncGenerator[HttpSite]:
     """The routes, and a tenant with a service key."""
     edge = make_edge(settings, "gw-test", database, redis)
-    app = Starlette(routes=routes(edge, Health(edge)), exception_handlers={Refused: on_refused})
+    app = guarded(routes(edge, Health(edge)))
     tenant = await create_tenant(database, "acme")
     project = await create_project(database, tenant.tenant_id, "web")
     row, secret = await create_key(database, tenant.tenant_id, project.id)

@@ -1,0 +1,65 @@
+"""The one place where what is unexpected in a route or an upgrade becomes a typed answer and one log line."""
+
+from redis.exceptions import RedisError
+from sqlalchemy.exc import DBAPIError
+from starlette.middleware.exceptions import ExceptionMiddleware
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Router
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from core import faults
+from core.errors import Refused
+from core.telemetry import logger
+from server.http.replies import on_refused, refused_reply
+from server.protocol.codes import CloseCode, ErrorCode, refusal
+
+BEGINNINGS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
+PROBLEM = "something went wrong here that is not your fault: try again"
+
+log = logger(__name__)
+
+
+def guarded(routes: list[BaseRoute]) -> ASGIApp:
+    """An application of these routes. Refusals are answered as such, everything else by Guard."""
+    return Guard(ExceptionMiddleware(Router(routes=routes), handlers={Refused: on_refused}))
+
+
+class Guard:
+    """Answers `internal` for what an application raises, and tells the log its type and place."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI. An answer that has begun is cut short."""
+        begun = False
+
+        async def noticing(message: Message) -> None:
+            nonlocal begun
+            begun = begun or message["type"] in BEGINNINGS
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noticing)
+        except ClientDisconnect:
+            return
+        except Exception as error:  # noqa: BLE001  (this is what it is for)
+            failed(scope, error)
+            if not begun:
+                await _answer(error)(scope, receive, send)
+            elif scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": CloseCode.INTERNAL, "reason": ""})
+
+
+def failed(scope: Scope, error: Exception) -> None:
+    """The one line. The endpoint's name is from our code; the path is the stranger's."""
+    endpoint = getattr(scope.get("endpoint"), "__qualname__", None)
+    log.error("request failed", transport=scope["type"], endpoint=endpoint, **faults.facts(error))
+
+
+def _answer(error: Exception) -> Response:
+    reply = refused_reply(refusal(ErrorCode.INTERNAL, PROBLEM))
+    if isinstance(error, RedisError | DBAPIError | OSError):  # what we ask does not answer
+        reply.status_code = 503
+    return reply

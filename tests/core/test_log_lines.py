@@ -1,0 +1,173 @@
+"""What log lines hold: an error's type and place, and nothing that it or a stranger says."""
+
+import asyncio
+import io
+import logging
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+import structlog
+from redis.exceptions import ResponseError
+from sqlalchemy.exc import IntegrityError
+
+from core import crashes, faults
+from core.log_lines import LINE_BYTES_MAX
+from core.settings import Settings
+from core.telemetry import configure_logs, logger
+
+CANARY = "canary-8f3a"
+FORMATS = ("json", "console")
+
+
+class Lines:
+    """What was logged in one format."""
+
+    def __init__(self, settings: Settings, format: str, patch: pytest.MonkeyPatch) -> None:
+        self.written = io.StringIO()
+        patch.setattr(sys, "stderr", self.written)
+        configure_logs(settings.model_copy(update={"log_format": format}), "test")
+
+    @property
+    def all(self) -> list[str]:
+        """Line by line."""
+        return self.written.getvalue().splitlines()
+
+
+@pytest.fixture
+def _logs_restored() -> Generator[None]:
+    """The run's own logging, once the test has changed it."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+    structlog.contextvars.clear_contextvars()
+
+
+@pytest.fixture(params=FORMATS)
+def lines(
+    request: pytest.FixtureRequest, settings: Settings, monkeypatch: pytest.MonkeyPatch, _logs_restored: None
+) -> Lines:
+    """A log in each format."""
+    return Lines(settings, request.param, monkeypatch)
+
+
+def _raise(argument: str) -> None:
+    local = argument.upper().lower()
+    raise ValueError(f"no {local}") from KeyError(argument)
+
+
+def test_an_error_is_its_type_and_its_place(lines: Lines):
+    """Neither message nor cause nor any local or argument of the calls is written; the places are."""
+    log = logger(__name__)
+    try:
+        _raise(CANARY)
+    except ValueError as error:
+        log.exception("broke", id="r1")
+        log.error("broke", exc_info=error)
+        log.error("broke", error=error, told=[error])
+        logging.getLogger("uvicorn.error").exception("Exception in ASGI application\n")
+        logging.getLogger("some.library").error("not taken: %s", error)
+        logging.getLogger("some.library").error("not taken: %s", {"key": CANARY})
+    assert len(lines.all) == 6
+    assert CANARY not in lines.written.getvalue()
+    for line in lines.all[:5]:
+        assert "ValueError" in line, line
+        assert "test_log_lines.py:" in line, line
+    assert "KeyError" in lines.all[0]
+    assert "dict" in lines.all[5]
+
+
+def test_a_line_is_short_and_one_line(lines: Lines):
+    """However long what a stranger sent, and whatever control characters it has."""
+    log = logger(__name__)
+    log.warning("seen", origin="x" * 100_000)
+    log.warning("seen", **{f"header_{n}": "\U0001f600" * 500 for n in range(100)})
+    log.warning("seen", names=["y" * 300] * 1000, deep={"a": {"b": "z" * 5000}})
+    log.warning("seen", name="a\nb\x1b[31mc\u202ed\x9be")
+    log.warning("seen", number=10**4000)
+    logging.getLogger("some.library").warning("w" * 100_000)
+    assert len(lines.all) == 6
+    assert max(len(line.encode()) for line in lines.all) <= LINE_BYTES_MAX
+    for character in ("\x1b[31m", "\u202e", "\x9b"):
+        assert character not in lines.written.getvalue()
+    assert "seen" in lines.all[1]
+
+
+async def test_what_the_event_loop_says_quotes_nothing(lines: Lines):
+    """Neither a callback's arguments nor a forgotten task's error, by our handler or asyncio's own."""
+    loop = asyncio.get_running_loop()
+    for watch in (crashes.watch, lambda loop: loop.set_exception_handler(None)):
+        watch(loop)
+        loop.call_soon(_raise, CANARY)
+        loop.call_exception_handler({"message": f"it broke (of {CANARY})", "task": CANARY})
+        await asyncio.sleep(0)
+    loop.set_exception_handler(None)
+    assert len(lines.all) == 4
+    assert CANARY not in lines.written.getvalue()
+    assert ["it broke" in line for line in lines.all] == [True, False] * 2
+    assert ["ValueError" in line for line in lines.all] == [False, True] * 2
+
+
+CRASHING = """
+import asyncio, sys, threading
+from core import service
+from core.settings import Settings
+home, format, secret = sys.argv[1:]
+def broken(argument):
+    local = argument + "!"
+    raise ValueError(local)
+class Closing:
+    def __del__(self):
+        broken(secret)
+async def task(argument):
+    broken(argument)
+async def main(settings, stop):
+    Closing()
+    thread = threading.Thread(target=broken, args=(secret,))
+    thread.start()
+    thread.join()
+    made = asyncio.create_task(task(secret))
+    await asyncio.sleep(0.01)
+    del made
+    broken(secret)
+service.run(Settings(home=home, log_format=format), "test", main)
+"""
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_a_crash_prints_quotes_nothing(format: str, home: Path):
+    """What ends a process, a thread, a forgotten task and a finalizer: one line each, of type and place."""
+    argv = [sys.executable, "-c", CRASHING, str(home), format, CANARY]
+    ended = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1
+    assert CANARY not in ended.stdout + ended.stderr
+    lines = ended.stderr.splitlines()
+    assert len(lines) == 4, ended.stderr
+    for line, event in zip(
+        lines, ("nobody can catch", "thread crashed", "event loop", "process crashed"), strict=True
+    ):
+        assert event in line
+        assert "ValueError" in line
+
+
+def test_an_errors_codes_are_kept():
+    """What a server or the system calls it: enough to act on, and no values."""
+    orig = sqlite3.IntegrityError(CANARY)
+    orig.sqlite_errorname = "SQLITE_CONSTRAINT_UNIQUE"
+    told = {
+        "ResponseError OOM": ResponseError(f"OOM command not allowed {CANARY}"),
+        "ResponseError in line 12 of its script": ResponseError(f"user_script:12: {CANARY} script: abc"),
+        "ResponseError": ResponseError(CANARY),
+        "OSError ENOSPC": OSError(28, CANARY),
+        "IntegrityError SQLITE_CONSTRAINT_UNIQUE": IntegrityError(f"INSERT {CANARY}", {"a": CANARY}, orig),
+        "ExceptionGroup of KeyError, ValueError": ExceptionGroup(
+            CANARY, [ValueError(CANARY), KeyError(CANARY)]
+        ),
+    }
+    assert {name: faults.kind(error) for name, error in told.items()} == {name: name for name in told}
