@@ -13,9 +13,10 @@ from typing import Any
 from redis.exceptions import ConnectionError as ConnectionLost
 from redis.exceptions import NoPermissionError, NoScriptError, RedisError, ResponseError
 
+from core.faults import named
 from core.multiplexed import Argument
 from core.redis import Client, MultiplexedRedis
-from core.telemetry import Seldom, logger, named
+from core.telemetry import Seldom, logger
 
 KEEP_SECONDS = 1.0
 LOADED_TRIES = 20
