@@ -106,7 +106,9 @@ class Account(Record, table=True):
 
 
 class ApiKey(Record, table=True):
-    """A key. Of its secret only the SHA-256 is kept. `user_id` empty: a service key."""
+    """A key. Of its secret only the SHA-256 is kept. `user_id` empty: a service key; `shared`: its tickets
+    need not name a user. `owner_key`: the first key of its chain of rotations, whose name stands for all of
+    them where something is the key's own; empty for itself."""
 
     __table_args__ = (
         UniqueConstraint("prefix", name="uq_api_key_prefix"),
@@ -125,6 +127,8 @@ class ApiKey(Record, table=True):
     prefix: str
     secret_sha256: str
     user_id: str = ""
+    shared: bool = False
+    owner_key: str = ""
     scopes: list[str] = Field(sa_type=JSON)
     priority_max: str
     created_ms: int = Field(sa_type=BigInteger)

@@ -1,8 +1,8 @@
 """Who may read and cancel what (docs/protocol.md). Pure.
 
-The owner of a request is (tenant, project, key) for a service key and (tenant, project, user) for whoever is
-fixed to a user. Other tenants' ids never get here: every look-up names the caller's tenant, so they answer
-like unknown ones.
+The owner of a request is (tenant, project, key) for a service key, and (tenant, project, user) for whoever is
+fixed to a user. A key that was rotated and its successors are one owner, by the name of the first of them.
+Other tenants' ids never get here: every look-up names the caller's tenant, so they answer like unknown ones.
 """
 
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ def owner_of(principal: Principal) -> Owner:
     """Who owns what the caller makes: the user where one is fixed, else the key."""
     if principal.fixed_user and principal.user:
         return Owner(principal.project, "", principal.user)
-    return Owner(principal.project, principal.key, "")
+    return Owner(principal.project, principal.owner_key, "")
 
 
 def owns(principal: Principal, project: str, key: str, user: str) -> bool:
@@ -38,7 +38,7 @@ def owns(principal: Principal, project: str, key: str, user: str) -> bool:
         return False
     if principal.fixed_user and principal.user:
         return user == principal.user
-    return key == principal.key and (user == "" or not principal.fixed_user)
+    return key == principal.owner_key and (user == "" or not principal.fixed_user)
 
 
 def read_refusal(principal: Principal, found: Directory) -> Refusal | None:

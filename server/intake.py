@@ -210,7 +210,7 @@ class Intake:
             tenant=principal.tenant,
             id=turn.id,
             body_hash=turn.body_hash,
-            owner_key=principal.key,
+            owner_key=principal.owner_key,
             project=principal.project,
             user=prepared.user,
             model=record.name,

@@ -159,9 +159,7 @@ class Operations:
 
 
 def _same_owner(fresh: Principal, mine: Principal) -> bool:
-    """The same user, the same service key, or the key that it was rotated into."""
+    """The same user, or the same service key, however often it was rotated."""
     if fresh.tenant != mine.tenant or fresh.fixed_user != mine.fixed_user:
         return False
-    if owner_of(fresh) == owner_of(mine):
-        return True
-    return not fresh.fixed_user and (fresh.project, fresh.succeeds) == (mine.project, mine.key)
+    return owner_of(fresh) == owner_of(mine)

@@ -16,7 +16,7 @@ from billing.commands.running import (
 )
 from billing.tables import ApiKey
 from billing.tenants import keys, tenancy
-from billing.tenants.keys import key_state, successors
+from billing.tenants.keys import KeyState, key_state, successors
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
@@ -43,6 +43,11 @@ _tenant = click.option("--tenant", required=True, help="The tenant's name or id.
     "--user", default="", help="Bind the key to this user. Without it the key may name users itself."
 )
 @click.option(
+    "--shared",
+    is_flag=True,
+    help="Its tickets need not name a user: all browsers that have them are one, and see each other's chats.",
+)
+@click.option(
     "--scope",
     "scopes",
     multiple=True,
@@ -58,6 +63,7 @@ def create_key_command(
     project: str,
     name: str,
     user: str,
+    shared: bool,
     scopes: tuple[str, ...],
     priority_max: str,
     expires_days: int | None,
@@ -85,6 +91,7 @@ def create_key_command(
             name=name,
             scopes=scopes or keys.DEFAULT_SCOPES,
             user=user,
+            shared=shared,
             priority_max=priority_max,
             expires_ms=int(expires.timestamp() * 1000) if expires else ends,
             keys_max=settings.keys_per_tenant_max,
@@ -103,6 +110,8 @@ def list_keys_command(tenant: str, as_json: bool) -> None:
     A rotated key works until it expires; its successor is named.
     """
 
+    shared: list[str] = []
+
     async def read(db: Database) -> list[dict[str, Any]]:
         found = await keys.list_keys(db, (await tenant_named(db, tenant)).tenant_id)
         followed, now = successors(found), now_ms()
@@ -110,6 +119,8 @@ def list_keys_command(tenant: str, as_json: bool) -> None:
         for key in found:
             successor = followed.get(key.id)
             state = key_state(key, followed, now).value
+            if key.shared and state in (KeyState.ACTIVE, KeyState.ROTATED):
+                shared.append(f"pk_{key.prefix}")
             if as_json:
                 rows.append({**_key_facts(key), "successor": successor and successor.id, "state": state})
             else:
@@ -117,6 +128,12 @@ def list_keys_command(tenant: str, as_json: bool) -> None:
         return rows
 
     show_table(run_on_database(read), as_json, "there are no keys: see `parley keys create`")
+    if shared:
+        say(
+            f"warning: browsers with tickets of {', '.join(shared)} that name no user are one, and see each "
+            "other's chats; let tickets name users, and make keys without --shared",
+            err=True,
+        )
 
 
 @keys_command.command("rotate")
@@ -162,6 +179,7 @@ def _key_facts(key: ApiKey) -> dict[str, Any]:
         "tenant": key.tenant_id,
         "project": key.project_id,
         "user": key.user_id,
+        "shared": key.shared,
         "scopes": key.scopes,
         "priority_max": key.priority_max,
         "created": iso_time(key.created_ms),
@@ -177,6 +195,7 @@ def _key_line(key: ApiKey, successor: ApiKey | None, state: str) -> dict[str, An
         "prefix": f"pk_{key.prefix}",
         "name": key.name,
         "user": key.user_id,
+        "shared": "shared" if key.shared else "",
         "scopes": key.scopes,
         "created": iso_time(key.created_ms),
         "expires": iso_time(key.expires_ms),

@@ -30,6 +30,7 @@ from core.settings import Settings
 
 SCOPES = frozenset({"chat", "requests:read", "requests:cancel"})
 DEFAULT_SCOPES = ("chat",)
+RIGHTS = {"tenant_id", "project_id", "name", "user_id", "shared", "scopes", "priority_max", "expires_ms"}
 KEYS_MAX: int = Settings.model_fields["keys_per_tenant_max"].default
 KEY_REVOKED = "key_revoked"
 NOBODYS = "0" * 64  # the digest that an unknown prefix is compared with
@@ -38,9 +39,11 @@ SECRET = re.compile(r"pk_([0-9a-f]{12})_([0-9a-f]{48})", re.ASCII)
 
 @dataclass(frozen=True)
 class Principal:
-    """Who calls. `fixed_user`: the key is bound to `user`; else it is a service key, which names users.
+    """Who calls. `fixed_user`: the caller is `user` and nobody else; else it is a service key, which names
+    users. `owner_key`: the first key of the chain of rotations that `key` is in; what is a service key's own
+    is the chain's. `shared`: the key's tickets need not name a user.
 
-    `access_ends_ms` is Unix ms, None: without end; `succeeds` is the key that this one was rotated from."""
+    `access_ends_ms` is Unix ms, None: without end."""
 
     tenant: str
     project: str
@@ -50,7 +53,8 @@ class Principal:
     priority_max: str
     access_ends_ms: int | None
     fixed_user: bool
-    succeeds: str | None = None
+    owner_key: str
+    shared: bool = False
 
 
 class KeyState(StrEnum):
@@ -70,11 +74,13 @@ async def create_key(
     name: str = "",
     scopes: Sequence[str] = DEFAULT_SCOPES,
     user: str = "",
+    shared: bool = False,
     priority_max: str = PRIORITIES[0],
     expires_ms: int | None = None,
     keys_max: int = KEYS_MAX,
 ) -> tuple[ApiKey, str]:
-    """A new key and its secret, which is nowhere else: show it once. `user` binds the key to one user.
+    """A new key and its secret, which is nowhere else: show it once. `user` binds the key to one user;
+    `shared`: the tickets of a service key need not name one.
 
     Raises Refused where a fact is none, the tenant, project or user is closed, or the tenant has `keys_max`
     keys that work."""
@@ -94,6 +100,7 @@ async def create_key(
         project_id=project_id,
         name=name,
         user_id=user,
+        shared=shared,
         scopes=sorted(set(scopes)),
         priority_max=priority_max,
         expires_ms=expires_ms,
@@ -154,10 +161,9 @@ async def rotate_key(
         if (next_key := (await session.exec(follower)).first()) is not None:
             raise bad_request(f"pk_{old.prefix} was rotated already: its successor is pk_{next_key.prefix}")
         await _check_open(session, tenant_id, old.project_id)
-        rights = old.model_dump(
-            include={"tenant_id", "project_id", "name", "user_id", "scopes", "priority_max", "expires_ms"}
+        new, secret = _draft(
+            now, rotated_from=old.id, owner_key=old.owner_key or old.id, **old.model_dump(include=RIGHTS)
         )
-        new, secret = _draft(now, rotated_from=old.id, **rights)
         limit = now + overlap_seconds * 1000
         old.expires_ms = limit if old.expires_ms is None else min(limit, old.expires_ms)
         session.add_all([old, new])
@@ -251,7 +257,8 @@ def _principal(found: Any) -> Principal | None:
         priority_max=max(found.priority_max, found.tenant_priority_max, key=PRIORITIES.index),
         access_ends_ms=found.expires_ms,
         fixed_user=bool(found.user_id),
-        succeeds=found.rotated_from,
+        owner_key=found.owner_key or found.id,
+        shared=found.shared,
     )
 
 

@@ -1,0 +1,122 @@
+"""What installations have when they upgrade stays what it was, on SQLite and on Postgres."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Generator, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from alembic import command
+from sqlalchemy import Connection, text
+
+from chaos import postgres
+from core.database import Database, _alembic, migrate  # pyright: ignore[reportPrivateUsage]
+
+Row = Mapping[str, Any]
+TENANT = {
+    "tenant_id": "t1",
+    "name": "demo",
+    "price_book_id": "default",
+    "priority_max": "bulk",
+    "created_ms": 1,
+}
+PROJECT = {"tenant_id": "t1", "id": "p1", "name": "default", "created_ms": 1}
+KEY = {
+    "tenant_id": "t1",
+    "project_id": "p1",
+    "secret_sha256": "",
+    "scopes": '["chat"]',
+    "priority_max": "bulk",
+}
+
+
+class Old:
+    """A database of an older version."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.database = Database(url)
+
+    async def at(self, revision: str) -> None:
+        """Make it one of this revision."""
+
+        def upgrade(connection: Connection) -> None:
+            config = _alembic()
+            config.attributes["connection"] = connection
+            command.upgrade(config, revision)
+
+        async with self.database.engine.begin() as connection:
+            await connection.run_sync(upgrade)
+
+    async def add(self, table: str, *rows: Row) -> None:
+        """Insert rows as an older version did."""
+        async with self.database.engine.begin() as connection:
+            for row in rows:
+                names = ", ".join(row)
+                values = ", ".join(f":{name}" for name in row)
+                await connection.execute(text(f"INSERT INTO {table} ({names}) VALUES ({values})"), dict(row))
+
+    async def read(self, statement: str) -> list[tuple[Any, ...]]:
+        """Rows as they are now."""
+        async with self.database.engine.connect() as connection:
+            return [tuple(row) for row in await connection.execute(text(statement))]
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def empty_url(request: pytest.FixtureRequest, home: Path) -> Generator[str]:
+    """The URL of a database that was never migrated."""
+    if request.param == "sqlite":
+        yield f"sqlite+aiosqlite:///{home / 'parley.db'}"
+        return
+    folder: Path = request.getfixturevalue("postgres_folder")
+    name = f"test_{uuid4().hex}"
+    asyncio.run(postgres.execute(folder, f"CREATE DATABASE {name}"))
+    yield postgres.url(folder, name)
+    asyncio.run(postgres.execute(folder, f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+@pytest.fixture
+async def old(empty_url: str) -> AsyncGenerator[Old]:
+    """A database that a test brings to an older version."""
+    made = Old(empty_url)
+    yield made
+    await made.database.close()
+
+
+def _key(id: str, name: str = "", user: str = "", rotated_from: str | None = None) -> Row:
+    facts = {"id": id, "prefix": id, "name": name, "user_id": user, "rotated_from": rotated_from}
+    return {**KEY, **facts, "created_ms": 1}
+
+
+def _conversation(id: str, key: str, user: str = "") -> Row:
+    facts = {"tenant_id": "t1", "id": id, "project_id": "p1", "owner_key": key, "user_id": user, "title": id}
+    return {**facts, "created_ms": 1, "updated_ms": 1}
+
+
+async def test_keys_stay_what_they_were_and_their_chains_become_one_owner(old: Old):
+    """Service keys are shared, for their tickets named nobody; what a rotated key made is its chain's."""
+    await old.at("0010")
+    await old.add("tenant", TENANT)
+    await old.add("project", PROJECT)
+    await old.add("api_key", _key("k1"), _key("k2", rotated_from="k1"), _key("k3", rotated_from="k2"))
+    await old.add("api_key", _key("k4"), _key("k5", user="ann"))
+    await old.add("conversation", *(_conversation(f"c{n}", f"k{n}") for n in (1, 2, 3, 4)))
+    await old.add("conversation", _conversation("c5", "", "ann"))
+    await migrate(old.url)
+    keys = await old.read("SELECT id, owner_key, shared FROM api_key ORDER BY id")
+    assert [(id, owner, bool(shared)) for id, owner, shared in keys] == [
+        ("k1", "k1", True),
+        ("k2", "k1", True),
+        ("k3", "k1", True),
+        ("k4", "k4", True),
+        ("k5", "k5", False),
+    ]
+    owners = await old.read("SELECT id, owner_key, user_id FROM conversation ORDER BY id")
+    assert owners == [
+        ("c1", "k1", ""),
+        ("c2", "k1", ""),
+        ("c3", "k1", ""),
+        ("c4", "k4", ""),
+        ("c5", "", "ann"),
+    ]
