@@ -7,9 +7,10 @@ from typing import Any
 
 import axe_core_python
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 from tests.helpers.scripted_peer import Peer, scripted_peer
+from tests.helpers.wait import HANG_SECONDS_MAX
 
 AXE = Path(axe_core_python.__file__).parent / "axe.min.js"
 FLAGS = [
@@ -22,6 +23,7 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
+expect.set_options(timeout=HANG_SECONDS_MAX * 1000)
 
 
 class WatchedPage:

@@ -128,7 +128,7 @@ async def test_access_that_ends_is_renewed_in_mid_answer(
     make: Make, sqlite: Database, redis: Redis, settings: Settings
 ):
     """The client shows a fresh ticket each time it is asked: a connection outlives several tickets."""
-    short = {"access_seconds": 2, "auth_notice_seconds": 1.5}
+    short = {"access_seconds": 8, "auth_notice_seconds": 7.8}
     async with running_site(settings, sqlite, redis, **short) as site, site.answering(TEXT, 0.01):
         subject = await make(site.url, site.key)
         answer = await seen(subject, await ask(subject), status="ended")

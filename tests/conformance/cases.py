@@ -108,7 +108,7 @@ class Step(Strict, frozen=True):
     """One action. `within_ms` bounds every wait of it."""
 
     connection: str = "a"
-    within_ms: int = 5000
+    within_ms: int = 20_000
 
 
 class Connect(Step, frozen=True, kw_only=True):

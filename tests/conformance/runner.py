@@ -13,7 +13,7 @@ from tests.conformance.line import Line, connected
 from tests.conformance.stage import Houses, Stage
 from tests.conformance.values import BadCase, Names
 
-HTTP_SECONDS_MAX = 5.0
+HTTP_SECONDS_MAX = 20.0
 LOOK_SECONDS = 0.1
 
 

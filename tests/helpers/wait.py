@@ -7,10 +7,12 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar, cast
 
 T = TypeVar("T")
+# After so long it hangs. Nothing that is only slow takes so long, on a machine that stops for seconds either.
+HANG_SECONDS_MAX = 20.0
 
 
 async def wait_until(
-    check: Callable[[], T | Awaitable[T]], seconds: float = 5.0, interval: float = 0.01
+    check: Callable[[], T | Awaitable[T]], seconds: float = HANG_SECONDS_MAX, interval: float = 0.01
 ) -> T:
     """The first truthy value of `check` (sync or async). Fails the test after `seconds`."""
     deadline = time.monotonic() + seconds
