@@ -68,6 +68,18 @@ class Database:
             await session.commit()
 
     @asynccontextmanager
+    async def erasing(self) -> AsyncGenerator[AsyncSession]:
+        """A transaction that deletes what shall be gone: SQLite overwrites it, Postgres does with the next
+        VACUUM."""
+        async with self.session() as session:
+            if self.dialect == "sqlite":
+                connection = await session.connection()
+                await connection.exec_driver_sql("PRAGMA secure_delete=ON")
+                await connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield session
+            await session.commit()
+
+    @asynccontextmanager
     async def snapshot(self) -> AsyncGenerator[AsyncSession]:
         """A session that only reads, and sees one state of the database however many statements it takes. No
         writer waits for it."""

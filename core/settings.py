@@ -79,6 +79,8 @@ class Settings(BaseSettings):
     id_age_seconds_max: int = 24 * 3600
     id_ahead_seconds_max: int = 5 * 60
     prompt_messages_max: int = 1024
+    deleted_keep_seconds: int = Field(default=600, ge=0)
+    backups_kept_days: int | None = Field(default=None, ge=0)
 
     # Queue and log (docs/architecture.md)
     entry_bytes_max: int = 16 * 1024

@@ -32,6 +32,7 @@ from server.http.health import Health
 from server.hub import Hub
 from server.pools import Pools
 from server.protocol.codec import Subprotocol, choose_subprotocol
+from server.purge import Purge
 from server.wire import WIRE, ParleyWebSocketProtocol, Wire
 
 log = logger(__name__)
@@ -72,7 +73,8 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
 
 async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Event) -> None:
     door, health = Door(edge, hub), Health(edge)
-    background = [keep_scripts(edge.redis), hub.run(), door.run(), edge.terms.run(), Pools(edge).run()]
+    upkeep = [keep_scripts(edge.redis), Purge(edge.db, edge.recorders, edge.settings).run()]
+    background = [hub.run(), door.run(), edge.terms.run(), Pools(edge).run(), *upkeep]
     tasks = [asyncio.create_task(work) for work in background]
     closed = asyncio.Event()
     serving = asyncio.create_task(

@@ -70,6 +70,10 @@ class Recorder:
         """The request as this pool knows it."""
         return await self._queue.view(tenant, request)
 
+    async def forget(self, tenant: str, request: str) -> None:
+        """Delete this pool's log and record of a request that has ended."""
+        await self._queue.expire_log(tenant, request, 0)
+
     async def _make_group(self) -> None:
         try:
             await self._redis.xgroup_create(self._stream, ENDED_GROUP_RECORDER, id="0", mkstream=True)
@@ -150,6 +154,7 @@ class Recorders(ByPool[Recorder]):
     def __init__(self, redis: Client, settings: Settings, conversations: Conversations, gateway: str) -> None:
         super().__init__(lambda pool: Recorder(redis, pool, settings, conversations, gateway), settings.pool)
         self._conversations = conversations
+        self._settings = settings
 
     async def catch_up(self, tenant: str, conversation: str) -> None:
         """Record a conversation's answer whose request has ended, so that the next turn may come."""
@@ -168,6 +173,16 @@ class Recorders(ByPool[Recorder]):
         if found is None or await self._find(tenant, request) is not None:
             return False
         return await self._conversations.record(tenant, request, _lost(found[0]))
+
+    @property
+    def known_ms(self) -> int:
+        """How long after its beginning a pool may know a request, at the most."""
+        return self._settings.deadline_bulk_ms + self._settings.unrecorded_log_keep_seconds * 1000
+
+    async def forget(self, tenant: str, request: str) -> None:
+        """Have every pool delete what it holds of a request that has ended."""
+        for recorder in self.values():
+            await recorder.forget(tenant, request)
 
     async def _find(self, tenant: str, request: str) -> tuple[Recorder, View] | None:
         """The recorder of the pool that has a request, and how it stands there."""

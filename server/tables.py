@@ -21,10 +21,17 @@ class MessageStatus(StrEnum):
 
 
 class Conversation(Record, table=True):
-    """A thread of one owner (tenant, project, key or user). `deleted_ms` hides it at once."""
+    """A thread of one owner (tenant, project, key or user). `deleted_ms` hides it at once; server/purge.py
+    takes it away."""
 
     __table_args__ = (
         Index("ix_conversation_owner", "tenant_id", "project_id", "owner_key", "user_id", "updated_ms", "id"),
+        Index(
+            "ix_conversation_deleted",
+            "deleted_ms",
+            sqlite_where=text("deleted_ms IS NOT NULL"),
+            postgresql_where=text("deleted_ms IS NOT NULL"),
+        ),
     )
 
     tenant_id: str = Field(primary_key=True)

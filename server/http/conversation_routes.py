@@ -79,7 +79,7 @@ class ConversationRoutes:
         )
 
     async def delete(self, request: Request) -> Response:
-        """Hide a conversation for good."""
+        """Hide a conversation at once; server/purge.py takes it away."""
         principal = await caller(request, self._edge)
         conversation = request.path_params["id"]
         if not await self._edge.conversations.delete(

@@ -146,7 +146,7 @@ export class Sidebar {
    * @param {string} title
    */
   #ask(id, title) {
-    byId("confirm-text").textContent = `“${title}” will be gone for good.`;
+    byId("confirm-text").textContent = `“${title}” will be deleted. You cannot get it back.`;
     this.#confirm.returnValue = "";
     this.#confirm.onclose = () => {
       if (this.#confirm.returnValue === "delete") void this.#delete(id);

@@ -1,0 +1,98 @@
+"""Takes deleted conversations away for good: their rows, and what Redis still holds of their answers.
+
+Every gateway does it, in small batches; two of them at once only share the work. A conversation that is
+hidden can be read by nobody; from then on it lasts `deleted_keep_seconds` at most, and a round of this.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from redis.exceptions import RedisError
+from sqlalchemy import delete
+from sqlalchemy.exc import SQLAlchemyError
+from sqlmodel import col, select
+
+from core.clock import now_ms
+from core.database import Database
+from core.faults import facts
+from core.settings import Settings
+from core.telemetry import logger
+from server.recorder import Recorders
+from server.tables import Conversation, Message
+
+ROUND_SECONDS = 30.0
+CONVERSATIONS_AT_ONCE = 20
+
+log = logger(__name__)
+
+Id = tuple[str, str]  # tenant, conversation
+
+
+class Purge:
+    """One gateway's part of it."""
+
+    def __init__(self, db: Database, recorders: Recorders, settings: Settings) -> None:
+        self._db = db
+        self._recorders = recorders
+        self._settings = settings
+
+    async def run(self) -> None:
+        """Purge for ever; a failure is logged and tried again in the next round."""
+        while True:
+            try:
+                while await self.step(now_ms()):
+                    pass
+            except (RedisError, SQLAlchemyError, OSError) as error:
+                log.warning("purge interrupted", **facts(error))
+            await asyncio.sleep(ROUND_SECONDS)
+
+    async def step(self, now: int) -> int:
+        """Take some away that were deleted long enough ago, the oldest first; how many."""
+        before_ms = now - self._settings.deleted_keep_seconds * 1000
+        async with self._db.session() as session:
+            statement = (
+                select(Conversation.tenant_id, Conversation.id)
+                .where(col(Conversation.deleted_ms) <= before_ms)
+                .order_by(col(Conversation.deleted_ms))
+                .limit(CONVERSATIONS_AT_ONCE)
+            )
+            found = [(tenant, id) for tenant, id in (await session.exec(statement)).all()]
+        return await purge(self._db, self._recorders, found)
+
+
+async def purge(db: Database, recorders: Recorders, conversations: Sequence[Id]) -> int:
+    """Take these deleted conversations away, first from Redis; how many were still there."""
+    for tenant, conversation in conversations:
+        await _forget(db, recorders, tenant, conversation)
+    gone = 0
+    async with db.erasing() as session:
+        for tenant, conversation in conversations:
+            mine = select(Conversation.id).where(
+                col(Conversation.tenant_id) == tenant,
+                col(Conversation.id) == conversation,
+                col(Conversation.deleted_ms).is_not(None),
+            )
+            if (await session.exec(mine.with_for_update(skip_locked=True))).first() is None:
+                continue  # another gateway has it
+            of_it = (col(Message.tenant_id) == tenant, col(Message.conversation_id) == conversation)
+            await session.exec(delete(Message).where(*of_it))
+            row = (col(Conversation.tenant_id) == tenant, col(Conversation.id) == conversation)
+            await session.exec(delete(Conversation).where(*row))
+            gone += 1
+    if gone:
+        log.info("deleted conversations purged", conversations=gone)
+    return gone
+
+
+async def _forget(db: Database, recorders: Recorders, tenant: str, conversation: str) -> None:
+    """Have the pools forget the conversation's answers. One that still runs is forgotten after its end."""
+    statement = select(Message.request_id).where(
+        col(Message.tenant_id) == tenant,
+        col(Message.conversation_id) == conversation,
+        col(Message.role) == "assistant",
+        col(Message.created_ms) > now_ms() - recorders.known_ms,
+    )
+    async with db.session() as session:
+        requests = (await session.exec(statement)).all()
+    for request in requests:
+        await recorders.forget(tenant, request)
