@@ -22,6 +22,7 @@ from billing.quotas.limit_rows import (
     set_policy,
 )
 from billing.quotas.limits import UNLIMITED, Dimension, Limits, Mode, Scope
+from billing.quotas.owned import Whose, open_of
 from billing.quotas.quota import Quota
 from billing.quotas.quota_types import (
     Admission,
@@ -41,7 +42,8 @@ from billing.quotas.quota_types import (
 from billing.quotas.shadow_counts import count_shadowed
 from billing.reconciliation.board import Reconciliation
 from billing.reconciliation.compared import MEANING, Check, Compared, State
-from billing.tables import ApiKey, PoolTerms, Project, Tenant
+from billing.tables import PLATFORM, ApiKey, PoolTerms, Project, Tenant
+from billing.tenants.audit_log import note, record
 from billing.tenants.keys import (
     DEFAULT_SCOPES,
     KEY_REVOKED,
@@ -79,6 +81,7 @@ __all__ = [
     "KEY_REVOKED",
     "LIMITS_CHANGED",
     "MEANING",
+    "PLATFORM",
     "PRIORITIES",
     "READY_GAP_MS_MAX",
     "READY_INTERVALS_MAX",
@@ -124,6 +127,7 @@ __all__ = [
     "Usage",
     "UsageEvent",
     "UsageOwner",
+    "Whose",
     "Window",
     "authenticate_key",
     "count_shadowed",
@@ -142,11 +146,14 @@ __all__ = [
     "list_policies",
     "list_tenants",
     "list_terms",
+    "note",
+    "open_of",
     "override_budget",
     "pinned_prices",
     "principal_of_key",
     "push_limits",
     "rate",
+    "record",
     "revoke_key",
     "rotate_key",
     "set_budget",

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from billing.commands.cancelling import Cancelled, cancel_option, cancel_requests, facts_of
 from billing.commands.running import (
     iso_time,
     json_option,
@@ -14,6 +15,7 @@ from billing.commands.running import (
     show_table,
     tenant_named,
 )
+from billing.quotas.owned import Whose
 from billing.tables import ApiKey
 from billing.tenants import keys, tenancy
 from billing.tenants.keys import KeyState, key_state, successors
@@ -155,20 +157,27 @@ def rotate_key_command(tenant: str, key: str, overlap_hours: int, as_json: bool)
 @keys_command.command("revoke")
 @_tenant
 @click.argument("key")
+@cancel_option
 @json_option
-def revoke_key_command(tenant: str, key: str, as_json: bool) -> None:
-    """Revoke KEY (its id or prefix) at once; open connections of it are closed."""
+def revoke_key_command(tenant: str, key: str, cancel: bool, as_json: bool) -> None:
+    """Revoke KEY (its id or prefix) at once; open connections of it are closed.
 
-    async def revoke(db: Database, redis: Client) -> ApiKey | None:
-        return await keys.revoke_key(db, redis, (await tenant_named(db, tenant)).tenant_id, key)
+    What it has queued and running goes on unless --cancel ends it, now or by revoking again.
+    """
 
-    revoked = run_with_redis(revoke)
-    if revoked is None:
-        raise StartupError(f"the tenant {tenant!r} has no key {key!r}: see `parley keys list`")
+    async def revoke(db: Database, redis: Client) -> tuple[ApiKey, Cancelled | None]:
+        owner = (await tenant_named(db, tenant)).tenant_id
+        revoked = await keys.revoke_key(db, redis, owner, key)
+        if revoked is None:
+            raise StartupError(f"the tenant {tenant!r} has no key {key!r}: see `parley keys list`")
+        return revoked, await cancel_requests(db, redis, Whose(owner, key=revoked.id)) if cancel else None
+
+    revoked, cancelled = run_with_redis(revoke)
     if as_json:
-        show(_key_facts(revoked), as_json)
-    else:
-        say(f"pk_{revoked.prefix}_… is revoked.")
+        show(_key_facts(revoked) | facts_of(cancelled), as_json)
+        return
+    say(f"pk_{revoked.prefix}_… is revoked.")
+    show(facts_of(cancelled), as_json)
 
 
 def _key_facts(key: ApiKey) -> dict[str, Any]:

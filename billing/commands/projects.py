@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from billing.books.ledger_tables import CostCenter
+from billing.commands.cancelling import Cancelled, cancel_option, cancel_requests, facts_of
 from billing.commands.running import (
     iso_time,
     json_option,
@@ -15,6 +16,7 @@ from billing.commands.running import (
     show_table,
     tenant_named,
 )
+from billing.quotas.owned import Whose
 from billing.tables import Project
 from billing.tenants import cost_centers, tenancy
 from core.clock import now_ms
@@ -50,10 +52,15 @@ def create_project_command(tenant: str, name: str, as_json: bool) -> None:
 @projects_command.command("close")
 @_tenant
 @click.argument("project")
+@cancel_option
 @json_option
-def close_project_command(tenant: str, project: str, as_json: bool) -> None:
-    """Refuse the keys of PROJECT (name or id) from now on, and close their connections."""
-    show(_project_facts(_close(tenant, project, closed=True)), as_json)
+def close_project_command(tenant: str, project: str, cancel: bool, as_json: bool) -> None:
+    """Refuse the keys of PROJECT (name or id) from now on, and close their connections.
+
+    What they have queued and running goes on unless --cancel ends it, now or by closing again.
+    """
+    closed, cancelled = _close(tenant, project, closed=True, cancel=cancel)
+    show(_project_facts(closed) | facts_of(cancelled), as_json)
 
 
 @projects_command.command("reopen")
@@ -62,16 +69,18 @@ def close_project_command(tenant: str, project: str, as_json: bool) -> None:
 @json_option
 def reopen_project_command(tenant: str, project: str, as_json: bool) -> None:
     """Let the keys of PROJECT (name or id) in again."""
-    show(_project_facts(_close(tenant, project, closed=False)), as_json)
+    show(_project_facts(_close(tenant, project, closed=False)[0]), as_json)
 
 
-def _close(tenant: str, project: str, closed: bool) -> Project:
-    async def change(db: Database, redis: Client) -> Project:
+def _close(tenant: str, project: str, closed: bool, cancel: bool = False) -> tuple[Project, Cancelled | None]:
+    async def change(db: Database, redis: Client) -> tuple[Project, Cancelled | None]:
         owner = (await tenant_named(db, tenant)).tenant_id
         found = await tenancy.find_project(db, owner, project)
         if found is None:
             raise StartupError(f"there is no project {project!r}: see `parley projects list`")
-        return await tenancy.close_project(db, redis, owner, found.id, closed)
+        changed = await tenancy.close_project(db, redis, owner, found.id, closed)
+        whose = Whose(owner, project=found.id)
+        return changed, await cancel_requests(db, redis, whose) if cancel else None
 
     return run_with_redis(change)
 

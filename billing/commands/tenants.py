@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from billing.commands.cancelling import Cancelled, cancel_option, cancel_requests, facts_of
 from billing.commands.running import (
     NO_NUMBER,
     NUMBER_OR_NONE,
@@ -16,6 +17,7 @@ from billing.commands.running import (
     tenant_named,
 )
 from billing.quotas.limit_rows import announce
+from billing.quotas.owned import Whose
 from billing.tables import PoolTerms, Tenant
 from billing.tenants import tenancy
 from billing.tenants.terms import find_terms, set_terms
@@ -79,13 +81,16 @@ def set_command(
 
 @tenants_command.command("close")
 @click.argument("tenant")
+@cancel_option
 @json_option
-def close_command(tenant: str, as_json: bool) -> None:
+def close_command(tenant: str, cancel: bool, as_json: bool) -> None:
     """Refuse all keys of TENANT (name or id) from now on, and close its connections.
 
-    What it used stays in the books, and what it still runs is finished and billed. `reopen` undoes it.
+    What it used stays in the books, and what it still runs is finished and billed, unless --cancel ends it,
+    now or by closing again. `reopen` lets it in again.
     """
-    show(_tenant_facts(_close(tenant, closed=True)), as_json)
+    closed, cancelled = _close(tenant, closed=True, cancel=cancel)
+    show(_tenant_facts(closed) | facts_of(cancelled), as_json)
 
 
 @tenants_command.command("reopen")
@@ -93,12 +98,14 @@ def close_command(tenant: str, as_json: bool) -> None:
 @json_option
 def reopen_command(tenant: str, as_json: bool) -> None:
     """Let the keys of TENANT (name or id) in again."""
-    show(_tenant_facts(_close(tenant, closed=False)), as_json)
+    show(_tenant_facts(_close(tenant, closed=False)[0]), as_json)
 
 
-def _close(tenant: str, closed: bool) -> Tenant:
-    async def change(db: Database, redis: Client) -> Tenant:
-        return await tenancy.close_tenant(db, redis, (await tenant_named(db, tenant)).tenant_id, closed)
+def _close(tenant: str, closed: bool, cancel: bool = False) -> tuple[Tenant, Cancelled | None]:
+    async def change(db: Database, redis: Client) -> tuple[Tenant, Cancelled | None]:
+        owner = (await tenant_named(db, tenant)).tenant_id
+        changed = await tenancy.close_tenant(db, redis, owner, closed)
+        return changed, await cancel_requests(db, redis, Whose(owner)) if cancel else None
 
     return run_with_redis(change)
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from billing.commands.cancelling import Cancelled, cancel_option, cancel_requests, facts_of
 from billing.commands.running import (
     iso_time,
     json_option,
@@ -13,6 +14,7 @@ from billing.commands.running import (
     show_table,
     tenant_named,
 )
+from billing.quotas.owned import Whose
 from billing.tables import Account
 from billing.tenants import tenancy
 from core.database import Database
@@ -62,13 +64,16 @@ def list_users_command(tenant: str, as_json: bool) -> None:
 @users_command.command("close")
 @_tenant
 @click.argument("user")
+@cancel_option
 @json_option
-def close_user_command(tenant: str, user: str, as_json: bool) -> None:
+def close_user_command(tenant: str, user: str, cancel: bool, as_json: bool) -> None:
     """Refuse USER from now on: keys bound to them, and keys and tickets that name them.
 
-    Open connections are closed. What they used stays in the books. `reopen` undoes it.
+    Open connections are closed. What they used stays in the books. `reopen` undoes it. What they have queued
+    and running goes on unless --cancel ends it, now or by closing again.
     """
-    show(_facts(_close(tenant, user, closed=True)), as_json)
+    closed, cancelled = _close(tenant, user, closed=True, cancel=cancel)
+    show(_facts(closed) | facts_of(cancelled), as_json)
 
 
 @users_command.command("reopen")
@@ -77,12 +82,15 @@ def close_user_command(tenant: str, user: str, as_json: bool) -> None:
 @json_option
 def reopen_user_command(tenant: str, user: str, as_json: bool) -> None:
     """Let USER in again."""
-    show(_facts(_close(tenant, user, closed=False)), as_json)
+    show(_facts(_close(tenant, user, closed=False)[0]), as_json)
 
 
-def _close(tenant: str, user: str, closed: bool) -> Account:
-    async def change(db: Database, redis: Client) -> Account:
-        return await tenancy.close_user(db, redis, (await tenant_named(db, tenant)).tenant_id, user, closed)
+def _close(tenant: str, user: str, closed: bool, cancel: bool = False) -> tuple[Account, Cancelled | None]:
+    async def change(db: Database, redis: Client) -> tuple[Account, Cancelled | None]:
+        owner = (await tenant_named(db, tenant)).tenant_id
+        account = await tenancy.close_user(db, redis, owner, user, closed)
+        whose = Whose(owner, user=account.id)
+        return account, await cancel_requests(db, redis, whose) if cancel else None
 
     return run_with_redis(change)
 

@@ -121,7 +121,13 @@ class Quota:
         """The answer, or the numbers of the money limits of which Redis knows nothing."""
         tag = _tag(a.tenant)
         of_limits = [tag + key for key in a.limits.keys]
-        keys = [_rq(a.tenant, a.id), _mark(a.tenant, a.id), _open(a.tenant), _live(a.tenant), *of_limits]
+        keys = [
+            rq_key(a.tenant, a.id),
+            _mark(a.tenant, a.id),
+            _open(a.tenant),
+            live_key(a.tenant),
+            *of_limits,
+        ]
         prices = msgspec.msgpack.encode(a.prices)
         who = (a.id, a.body_hash, _owner(a))
         binding = (a.pool, a.fingerprint, prices, a.project, a.owner_key, a.user, a.model)
@@ -162,7 +168,7 @@ class Quota:
 
         Fewer may be granted where money runs short; only where none is left is more refused."""
         arguments = [min(to_tokens, TOKENS_MAX), now_ms, WAIT_STEP_MS, WAIT_MS_MAX]
-        reply = await _EXTEND(self._redis, [_rq(tenant, id)], arguments)
+        reply = await _EXTEND(self._redis, [rq_key(tenant, id)], arguments)
         match reply:
             case [b"granted", n]:
                 return Extension(n)
@@ -212,18 +218,18 @@ class Quota:
 
     async def release(self, tenant: str, id: str, now_ms: int = 0) -> bool:
         """Undo an admission that the queue refused; True where there was an open one."""
-        keys = [_rq(tenant, id), _open(tenant), _live(tenant)]
+        keys = [rq_key(tenant, id), _open(tenant), live_key(tenant)]
         return bool(await _RELEASE(self._redis, keys, [id, SETTLED_KEEP_MS, now_ms]))
 
     async def rebind(self, tenant: str, id: str, pool: str, hop: int) -> str | None:
         """The request's `hop`th move brought it to `pool`: bind it there, unless a later one has bound it
         already. The pool that it is bound to; None where the directory does not know it."""
-        return (await _REBIND(self._redis, [_rq(tenant, id)], [pool, hop])).decode() or None
+        return (await _REBIND(self._redis, [rq_key(tenant, id)], [pool, hop])).decode() or None
 
     async def directory(self, tenant: str, id: str) -> Directory | None:
         """What is known of a request, None for an id that this tenant never had admitted or long ago."""
         client: Any = self._redis
-        record: Mapping[bytes, bytes] = await client.hgetall(_rq(tenant, id))
+        record: Mapping[bytes, bytes] = await client.hgetall(rq_key(tenant, id))
         if not record or record[b"state"] == b"released":
             return None
         return _directory(tenant, id, record)
@@ -232,7 +238,7 @@ class Quota:
         """For a cancel: the record of a known request; None after marking an unknown id for 60 s.
 
         The mark cancels only a request that is the canceller's."""
-        keys = [_rq(tenant, id), _mark(tenant, id)]
+        keys = [rq_key(tenant, id), _mark(tenant, id)]
         reply: list[bytes] = await _CANCEL(self._redis, keys, [CANCEL_MARK_MS, canceller.member])
         fields = dict(zip(reply[::2], reply[1::2], strict=True))
         return _directory(tenant, id, fields) if fields else None
@@ -270,10 +276,10 @@ class Quota:
         at most."""
         client: Any = self._redis
         most = "+inf" if admitted_before_ms is None else f"({admitted_before_ms}"
-        ids = await client.zrange(_live(tenant), "-inf", most, byscore=True, offset=0, num=STALE_MAX)
+        ids = await client.zrange(live_key(tenant), "-inf", most, byscore=True, offset=0, num=STALE_MAX)
         pipeline = client.pipeline(transaction=False)
         for id in ids:
-            pipeline.hmget(_rq(tenant, id.decode()), "state", "pool", "admitted", "deadline", "hold")
+            pipeline.hmget(rq_key(tenant, id.decode()), "state", "pool", "admitted", "deadline", "hold")
         found = await pipeline.execute() if ids else []
         return [
             Hold(id.decode(), pool.decode(), int(admitted), int(deadline), int(hold))
@@ -301,7 +307,7 @@ def _settlement(
     if not all(0 <= amount < AMOUNT_MAX for amount in (event.cost_nano, tokens_in, tokens_out)):
         return ValueError("an amount is out of range")
     tenant, owner = event.tenant, event.owner
-    keys = [_rq(tenant, event.request), posted_key(tenant), _tag(tenant) + "windows"]
+    keys = [rq_key(tenant, event.request), posted_key(tenant), _tag(tenant) + "windows"]
     seq = "" if line_seq is None else line_seq
     facts = [quote(id, safe="") for id in (owner.project, owner.key, owner.user, event.model)]
     amounts = (event.cost_nano, tokens_in, tokens_out, SETTLED_KEEP_MS, now_ms)
@@ -317,7 +323,8 @@ def _tag(tenant: str) -> str:
     return f"{{t:{tenant}}}"
 
 
-def _rq(tenant: str, id: str) -> str:
+def rq_key(tenant: str, id: str) -> str:
+    """The directory record of a request."""
     return f"{{t:{tenant}}}rq:{id}"
 
 
@@ -329,7 +336,8 @@ def _open(tenant: str) -> str:
     return f"{{t:{tenant}}}conc"
 
 
-def _live(tenant: str) -> str:
+def live_key(tenant: str) -> str:
+    """The open requests of a tenant, by admission."""
     return f"{{t:{tenant}}}live"
 
 

@@ -1,0 +1,40 @@
+"""Whose open requests there are: a tenant's, and in it a project's, a key's or a user's."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from billing.quotas.quota import live_key, rq_key
+from core.redis import Client
+
+AT_ONCE = 1_000
+
+
+@dataclass(frozen=True)
+class Whose:
+    """Of the tenant those requests that all of these own; empty: any. A user of several projects is one."""
+
+    tenant: str
+    project: str = ""
+    key: str = ""
+    user: str = ""
+
+    def owns(self, project: str, key: str, user: str) -> bool:
+        """Whether a request of these is meant."""
+        pairs = ((self.project, project), (self.key, key), (self.user, user))
+        return all(wanted in ("", found) for wanted, found in pairs)
+
+
+async def open_of(redis: Client, whose: Whose) -> list[tuple[str, str]]:
+    """The id and pool of each request that is admitted and not settled, oldest first."""
+    client: Any = redis
+    ids = [id.decode() for id in await client.zrange(live_key(whose.tenant), 0, -1)]
+    found: list[tuple[str, str]] = []
+    for first in range(0, len(ids), AT_ONCE):
+        part = ids[first : first + AT_ONCE]
+        pipeline = client.pipeline(transaction=False)
+        for id in part:
+            pipeline.hmget(rq_key(whose.tenant, id), "state", "pool", "project", "key", "user")
+        for id, (state, pool, *owner) in zip(part, await pipeline.execute(), strict=True):
+            if state == b"open" and whose.owns(*((each or b"").decode() for each in owner)):
+                found.append((id, pool.decode()))
+    return found

@@ -1,0 +1,51 @@
+"""Ends what a key, a user, a project or a tenant has queued and running, for commands that shut them out."""
+
+import asyncio
+import time
+
+from billing.api import Quota, Whose, open_of
+from core.redis import Client
+from core.settings import Settings
+from engine.ending import end_unclaimed
+from engine.queue import PoolQueue
+from engine.queue_types import Moved
+from engine.request import Control, EndReason, Status
+
+# Gateways know within a second who may come in no more: until then there may be new ones.
+NEWCOMERS_SECONDS = 1.0
+CANCEL_SECONDS_MAX = 10.0
+AT_ONCE_MAX = 16
+POLL_SECONDS = 0.1
+
+
+async def cancel_requests(redis: Client, settings: Settings, whose: Whose) -> tuple[int, int]:
+    """Cancel all that is open and what comes in meanwhile; how many were told to end, and how many of them
+    have not yet: their workers do not obey, and the reaper ends them. Repeating it changes nothing."""
+    began, told = time.monotonic(), set[str]()
+    while True:
+        found = await open_of(redis, whose)
+        told |= {id for id, _ in found}
+        await _cancel_all(redis, settings, whose.tenant, found)
+        passed = time.monotonic() - began
+        if passed > (CANCEL_SECONDS_MAX if found else NEWCOMERS_SECONDS):
+            return len(told), len(found)
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def _cancel_all(redis: Client, settings: Settings, tenant: str, found: list[tuple[str, str]]) -> None:
+    slots, quota = asyncio.Semaphore(AT_ONCE_MAX), Quota(redis, settings)
+
+    async def one(id: str, pool: str) -> None:
+        async with slots:
+            await _cancel(PoolQueue(redis, pool, settings), quota, tenant, id)
+
+    async with asyncio.TaskGroup() as group:
+        for id, pool in found:
+            group.create_task(one(id, pool))
+
+
+async def _cancel(queue: PoolQueue, quota: Quota, tenant: str, id: str) -> None:
+    while isinstance(status := await queue.control(tenant, id, Control.CANCEL), Moved):
+        queue = PoolQueue(queue.redis, status.pool, queue.settings)
+    if status in (Status.QUEUED, Status.PARKED):
+        await end_unclaimed(queue, quota, tenant, id, EndReason.CANCELLED)

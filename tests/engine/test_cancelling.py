@@ -1,0 +1,174 @@
+"""`--cancel` of `keys revoke`, `users close`, `projects close` and `tenants close`, on a real Valkey."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from redis.asyncio import Redis
+
+import engine.cancelling
+from billing.api import Quota, find_tenant
+from billing.quotas.quota_types import Admission, Admitted
+from billing.tenants.audit_log import list_rows
+from core.cli import parley as cli
+from core.database import Database
+from core.settings import Settings
+from engine.api import Control
+from tests.engine.builders import FINGERPRINT, PRICES, Pool, request
+from tests.helpers.wait import wait_until
+
+FAR_MS = 4_000_000_000_000
+
+
+class Office:
+    """An installation with a tenant that has two projects, a key in each, and open requests."""
+
+    def __init__(self, pool: Pool, database: Database) -> None:
+        self.pool = pool
+        self.db = database
+        self.quota = Quota(pool.redis, pool.settings)
+        self.keys: dict[str, dict[str, Any]] = {}
+        self.tenant = ""
+
+    async def run(self, *arguments: str) -> dict[str, Any]:
+        """What a command prints with --json."""
+        result = await asyncio.to_thread(CliRunner().invoke, cli, [*arguments, "--json"])
+        assert result.exit_code == 0, (result.output, result.exception)
+        return json.loads(result.stdout)
+
+    async def prepare(self) -> None:
+        """The tenant, its projects and keys."""
+        await self.run("tenants", "create", "acme")
+        await self.run("projects", "create", "--tenant", "acme", "other")
+        for project in ("default", "other"):
+            self.keys[project] = await self.run("keys", "create", "--tenant", "acme", "--project", project)
+        found = await find_tenant(self.db, "acme")
+        assert found is not None
+        self.tenant = found.tenant_id
+
+    async def send(self, project: str = "default", user: str = "", pool: Pool | None = None) -> str:
+        """A request in line; its id."""
+        at, key = pool or self.pool, self.keys[project]
+        sent = request(tenant=self.tenant, deadline_ms=FAR_MS)
+        admission = Admission(
+            tenant=self.tenant,
+            id=sent.id,
+            body_hash="h",
+            owner_key=key["key"],
+            project=key["project"],
+            user=user,
+            model="smollm2",
+            pool=at.name,
+            fingerprint=FINGERPRINT,
+            input_tokens=10,
+            chunk_tokens=256,
+            deadline_ms=FAR_MS,
+            prices=PRICES,
+        )
+        assert isinstance(await self.quota.admit(admission), Admitted)
+        await at.queue.enqueue(sent)
+        return sent.id
+
+    async def ended(self, ids: Sequence[str]) -> list[bool]:
+        """Which of these have ended, and are settled."""
+        views = [await self.pool.queue.view(self.tenant, id) for id in ids]
+        open_ids = {hold.id for hold in await self.quota.holds(self.tenant)}
+        over = [view is not None and view.ended for view in views]
+        assert over == [id not in open_ids for id in ids]
+        return over
+
+    async def last_row(self) -> tuple[str, str, dict[str, Any]]:
+        """Action, target and facts of the newest row of the tenant's audit chain."""
+        (row,) = await list_rows(self.db, self.tenant, limit=1)
+        return row.action, row.target, json.loads(row.after)
+
+
+@pytest.fixture
+async def office(
+    redis: Redis,
+    settings: Settings,
+    sqlite: Database,
+    home: Path,
+    redis_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Office:
+    """Ready, with commands that wait for nobody."""
+    monkeypatch.setenv("PARLEY_HOME", str(home))
+    monkeypatch.setenv("PARLEY_REDIS_URL", redis_url)
+    monkeypatch.setattr(engine.cancelling, "NEWCOMERS_SECONDS", 0.0)
+    monkeypatch.setattr(engine.cancelling, "CANCEL_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(engine.cancelling, "POLL_SECONDS", 0.02)
+    made = Office(Pool(redis, settings, clock=None), sqlite)  # pyright: ignore[reportArgumentType]
+    await made.prepare()
+    return made
+
+
+async def test_what_a_revoked_key_has_queued_ends_on_demand(office: Office):
+    """Without --cancel it goes on; revoking again with it ends all of this key and nothing of another."""
+    mine, others = [await office.send() for _ in range(3)], [await office.send("other")]
+    key = office.keys["default"]["key"]
+    revoke = ("keys", "revoke", "--tenant", "acme", key)
+    assert "cancelled" not in await office.run(*revoke)
+    assert await office.ended(mine) == [False] * 3
+    assert (await office.run(*revoke, "--cancel"))["cancelled"] == 3
+    assert await office.ended(mine) == [True] * 3
+    assert await office.ended(others) == [False]
+    assert await office.last_row() == ("request.cancel", key, {"cancelled": 3, "key": key})
+    assert (await office.run(*revoke, "--cancel"))["cancelled"] == 0
+
+
+async def test_what_a_closed_user_runs_is_told_to_end(office: Office):
+    """In every project and pool. What a worker has is its to end, and until it does the command says so."""
+    there = Pool(office.pool.redis, office.pool.settings, "b", clock=None)  # pyright: ignore[reportArgumentType]
+    await office.pool.worker()
+    running = await office.send(user="ann")
+    (claim,) = await office.pool.claim(slots=1)
+    assert claim.id == running
+    elsewhere = await office.send("other", user="ann", pool=there)
+    bobs = await office.send(user="bob")
+    closed = await office.run("users", "close", "--tenant", "acme", "ann", "--cancel")
+    assert (closed["cancelled"], closed["not_ended_yet"]) == (2, 1)
+    view = await office.pool.queue.view(office.tenant, running)
+    assert view is not None
+    assert view.control == Control.CANCEL
+    moved = await there.queue.view(office.tenant, elsewhere)
+    assert moved is not None
+    assert moved.ended
+    assert await office.ended([bobs]) == [False]
+    action, target, _ = await office.last_row()
+    assert (action, target) == ("request.cancel", "ann")
+
+
+async def test_projects_and_tenants_are_closed_with_all_they_have(office: Office):
+    """A project's requests, then whatever the tenant still has; a tenant without any is closed as well."""
+    first, second = await office.send("other"), await office.send()
+    closed = await office.run("projects", "close", "--tenant", "acme", "other", "--cancel")
+    assert closed["cancelled"] == 1
+    assert await office.ended([first, second]) == [True, False]
+    assert (await office.run("tenants", "close", "acme", "--cancel"))["cancelled"] == 1
+    assert await office.ended([second]) == [True]
+    assert (await office.run("tenants", "close", "acme", "--cancel"))["cancelled"] == 0
+    assert (await office.last_row())[1] == office.tenant
+    assert (await office.run("audit", "verify"))["state"] == "whole"
+
+
+async def test_one_that_comes_in_before_gateways_know_is_ended_too(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+):
+    """For as long as a gateway may let somebody in who is shut out."""
+    monkeypatch.setattr(engine.cancelling, "NEWCOMERS_SECONDS", 0.3)
+    monkeypatch.setattr(engine.cancelling, "CANCEL_SECONDS_MAX", 5.0)
+    key = office.keys["default"]["key"]
+    closing = asyncio.create_task(office.run("keys", "revoke", "--tenant", "acme", key, "--cancel"))
+
+    async def revoked() -> bool:
+        return (await office.last_row())[0] == "key.revoke"
+
+    await wait_until(revoked)
+    late = await office.send()
+    assert (await closing)["cancelled"] == 1
+    assert await office.ended([late]) == [True]
