@@ -30,6 +30,7 @@ check: ## formatting, lint, types, import contracts, file sizes, named tests, th
 	@$(BIN)/lint-imports
 	@$(BIN)/python scripts/check_sizes.py
 	@$(BIN)/python scripts/check_complaints.py
+	@$(BIN)/python scripts/check_security.py
 	@$(BIN)/python scripts/javascript.py tsc -p server/web/jsconfig.json
 	@$(BIN)/python scripts/client_types.py --check
 	@$(BIN)/python scripts/javascript.py tsc -p admin/web/jsconfig.json
