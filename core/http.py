@@ -15,18 +15,28 @@ from core.errors import StartupError
 
 BACKLOG = 2048
 HEAD_SECONDS_MAX = 10.0
-HEAD_BYTES_MAX = 64 * 1024
-TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+HEAD_BYTES_MAX = 32 * 1024
+TARGET_BYTES_MAX = 8 * 1024
+HEADERS_MAX = 100
+PIECE_BYTES = 8 * 1024
+CLOSING = b"\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+TOO_SLOW = b"HTTP/1.1 408 Request Timeout" + CLOSING
+TOO_LONG = b"HTTP/1.1 414 URI Too Long" + CLOSING
+TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large" + CLOSING
 
 Listener = socket.socket
 
 
-class PatientHttpProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol with an end to its patience: it waits for any head, for ever."""
+class RefusedHeadError(Exception):
+    """Ends the parsing of a request whose head was refused."""
+
+
+class BoundedHttpProtocol(HttpToolsProtocol):
+    """uvicorn's HTTP protocol with bounds: it waits for any head, for ever, and takes one of any length."""
 
     _head_timer: asyncio.TimerHandle | None = None
     _head_bytes = 0
+    _header_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """A client is here, and owes a request."""
@@ -34,16 +44,41 @@ class PatientHttpProtocol(HttpToolsProtocol):
         self._wait_for_head()
 
     def data_received(self, data: bytes) -> None:
-        """More of a request; of its head only so much."""
-        super().data_received(data)
-        if self._head_timer is not None:
-            self._head_bytes += len(data)
-            if self._head_bytes > HEAD_BYTES_MAX:
-                self._refuse(TOO_LARGE)
+        """More of a request; of its head only so much, whatever one read of the socket brought."""
+        for at in range(0, len(data), PIECE_BYTES):
+            piece = data[at : at + PIECE_BYTES]
+            super().data_received(piece)
+            if self._head_timer is not None:
+                self._head_bytes += len(piece)
+                if self._head_bytes > HEAD_BYTES_MAX:
+                    self._refuse(TOO_LARGE)
+            if self.transport.is_closing() or self.transport.get_protocol() is not self:
+                return
+
+    def on_url(self, url: bytes) -> None:
+        """The target, or a part of it."""
+        super().on_url(url)
+        if len(self.url) > TARGET_BYTES_MAX:
+            self._refuse(TOO_LONG)
+            raise RefusedHeadError
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header."""
+        super().on_header(name, value)
+        self._header_bytes += len(name) + len(value)
+        if len(self.headers) > HEADERS_MAX or self._header_bytes > HEAD_BYTES_MAX:
+            self._refuse(TOO_LARGE)
+            raise RefusedHeadError
+
+    def send_400_response(self, msg: str) -> None:
+        """To what was not answered yet."""
+        if not self.transport.is_closing():
+            super().send_400_response(msg)
 
     def on_message_begin(self) -> None:
         """The first bytes of a request, perhaps not the first request."""
         super().on_message_begin()
+        self._header_bytes = 0
         if self._head_timer is None:
             self._wait_for_head()
 
@@ -103,18 +138,8 @@ def listen(host: str, port: int, variable: str) -> socket.socket:
 async def serve(
     app: Any, listener: socket.socket, stop: asyncio.Event, proxies: Networks, **options: Any
 ) -> None:
-    """Serve `app` on the socket until `stop`, then let open requests finish. `proxies` are those whose word
-    about the caller counts (core.addresses); `options` are uvicorn's."""
-    config = uvicorn.Config(
-        KnownCallers(app, proxies),
-        access_log=False,
-        log_config=None,
-        lifespan="off",
-        http=PatientHttpProtocol,
-        proxy_headers=False,
-        **options,
-    )
-    server = _Server(config)
+    """Serve `app` on the socket until `stop`, then let open requests finish. See `configured`."""
+    server = _Server(configured(app, proxies, **options))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     stopping = asyncio.create_task(stop.wait())
     try:
@@ -123,3 +148,17 @@ async def serve(
         stopping.cancel()
         server.should_exit = True
         await serving
+
+
+def configured(app: Any, proxies: Networks, **options: Any) -> uvicorn.Config:
+    """How uvicorn serves `app` here. `proxies` are those whose word about the caller counts
+    (core.addresses); `options` are uvicorn's."""
+    return uvicorn.Config(
+        KnownCallers(app, proxies),
+        access_log=False,
+        log_config=None,
+        lifespan="off",
+        http=BoundedHttpProtocol,
+        proxy_headers=False,
+        **options,
+    )

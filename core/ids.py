@@ -4,7 +4,7 @@ import re
 import secrets
 import uuid
 
-UUID7 = re.compile(r"^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")
+UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
 def uuid7(now_ms: int) -> str:
@@ -15,4 +15,4 @@ def uuid7(now_ms: int) -> str:
 
 def uuid7_ms(text: str) -> int | None:
     """The Unix milliseconds inside a canonical UUIDv7, or None where `text` is not one."""
-    return int(text[:8] + text[9:13], 16) if UUID7.match(text) else None
+    return int(text[:8] + text[9:13], 16) if UUID7.fullmatch(text) else None

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import secrets
+from typing import Any
 
 import click
 from redis.exceptions import RedisError
@@ -83,11 +84,7 @@ async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Ev
             listener,
             closed,
             edge.settings.proxies,
-            ws=ParleyWebSocketProtocol,
-            ws_max_size=edge.settings.frame_bytes_max,
-            ws_ping_interval=None,
-            ws_per_message_deflate=edge.settings.deflate,
-            timeout_graceful_shutdown=2,
+            **serving_options(edge.settings),
         )
     )
     stopping = asyncio.create_task(stop.wait())
@@ -105,6 +102,17 @@ async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Ev
         for task in tasks:
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
+
+
+def serving_options(settings: Settings) -> dict[str, Any]:
+    """uvicorn's, for a gateway."""
+    return {
+        "ws": ParleyWebSocketProtocol,
+        "ws_max_size": settings.frame_bytes_max,
+        "ws_ping_interval": None,
+        "ws_per_message_deflate": settings.deflate,
+        "timeout_graceful_shutdown": 2,
+    }
 
 
 def _spare_collections() -> None:

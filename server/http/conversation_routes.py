@@ -1,16 +1,16 @@
 """Models, and the caller's own conversations."""
 
-import base64
-
 from starlette.requests import Request
 from starlette.responses import Response
 
 from core.clock import now_ms
+from core.ids import uuid7_ms
 from server.access import owner_of
 from server.conversations import PAGE_ROWS, unknown
 from server.edge import Edge
+from server.http import cursors
 from server.http.callers import caller
-from server.http.replies import bad_request, json_reply
+from server.http.replies import json_reply
 from server.tables import Message
 
 
@@ -47,7 +47,7 @@ class ConversationRoutes:
     async def conversations(self, request: Request) -> Response:
         """The caller's conversations, last used first."""
         principal = await caller(request, self._edge)
-        cursor = _list_cursor(request.query_params.get("cursor"))
+        cursor = cursors.read_time(request.query_params.get("cursor"))
         page = await self._edge.conversations.page(principal.tenant, owner_of(principal), cursor)
         running = await self._edge.conversations.running_in(principal.tenant, [row.id for row in page])
         rows = [
@@ -56,15 +56,18 @@ class ConversationRoutes:
         ]
         more = len(page) == PAGE_ROWS
         return json_reply(
-            {"conversations": rows, "cursor": _pack(f"{page[-1].updated_ms}:{page[-1].id}") if more else None}
+            {
+                "conversations": rows,
+                "cursor": cursors.pack_time(page[-1].updated_ms, page[-1].id) if more else None,
+            }
         )
 
     async def messages(self, request: Request) -> Response:
         """One conversation's messages, oldest first; a running answer names its request to attach to."""
         principal = await caller(request, self._edge)
-        conversation = request.path_params["id"]
+        conversation = _conversation(request)
         await self._catch_up(principal.tenant, conversation)
-        after = _position_cursor(request.query_params.get("cursor"))
+        after = cursors.read_position(request.query_params.get("cursor"))
         page = await self._edge.conversations.messages(
             principal.tenant, owner_of(principal), conversation, after
         )
@@ -74,14 +77,14 @@ class ConversationRoutes:
         return json_reply(
             {
                 "messages": [_message(row) for row in page],
-                "cursor": _pack(str(page[-1].position)) if more else None,
+                "cursor": cursors.pack_position(page[-1].position) if more else None,
             }
         )
 
     async def delete(self, request: Request) -> Response:
         """Hide a conversation at once; server/purge.py takes it away."""
         principal = await caller(request, self._edge)
-        conversation = request.path_params["id"]
+        conversation = _conversation(request)
         if not await self._edge.conversations.delete(
             principal.tenant, owner_of(principal), conversation, now_ms()
         ):
@@ -108,30 +111,8 @@ def _message(row: Message) -> dict[str, object]:
     }
 
 
-def _pack(text: str) -> str:
-    return base64.urlsafe_b64encode(text.encode()).decode()
-
-
-def _unpack(cursor: str) -> str:
-    try:
-        return base64.urlsafe_b64decode(cursor.encode()).decode()
-    except ValueError as error:
-        raise bad_request("cursor: use the one that the page before gave") from error
-
-
-def _list_cursor(cursor: str | None) -> tuple[int, str] | None:
-    if not cursor:
-        return None
-    at, _, id = _unpack(cursor).partition(":")
-    if not at.isascii() or not at.isdigit():
-        raise bad_request("cursor: use the one that the page before gave")
-    return int(at), id
-
-
-def _position_cursor(cursor: str | None) -> int:
-    if not cursor:
-        return 0
-    at = _unpack(cursor)
-    if not at.isascii() or not at.isdigit():
-        raise bad_request("cursor: use the one that the page before gave")
-    return int(at)
+def _conversation(request: Request) -> str:
+    id: str = request.path_params["id"]
+    if uuid7_ms(id) is None:
+        raise unknown(id[:36])
+    return id

@@ -68,8 +68,8 @@ async def body_object(request: Request) -> dict[str, Any]:
         return {}
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise bad_request("the body is not a JSON object") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise bad_request("the body is not a JSON object") from None
 
 
 async def _body(request: Request) -> bytes:

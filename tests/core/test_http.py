@@ -1,6 +1,8 @@
 """Serving: what uvicorn leaves open is closed."""
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 import pytest
 from starlette.applications import Starlette
@@ -10,24 +12,55 @@ from starlette.routing import Route
 from core import http
 
 
-@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nhost: x\r\nslow: "])
-async def test_a_head_that_does_not_come_ends_the_connection(monkeypatch: pytest.MonkeyPatch, said: bytes):
-    """A client that connects and dribbles holds a socket for seconds, not for ever."""
-    monkeypatch.setattr(http, "HEAD_SECONDS_MAX", 0.05)
+@asynccontextmanager
+async def _serving() -> AsyncGenerator[tuple[str, int]]:
     listener, stop = http.listen("127.0.0.1", 0, "PARLEY_PORT"), asyncio.Event()
     app = Starlette(routes=[Route("/", lambda _: PlainTextResponse("here"))])
     serving = asyncio.create_task(http.serve(app, listener, stop, proxies=()))
     try:
-        reader, writer = await asyncio.open_connection(*listener.getsockname()[:2])
-        writer.write(said)
-        async with asyncio.timeout(5):
-            assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
-        writer.close()
-        reader, writer = await asyncio.open_connection(*listener.getsockname()[:2])
-        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
-        async with asyncio.timeout(5):
-            assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
-        writer.close()
+        yield listener.getsockname()[:2]
     finally:
         stop.set()
         await serving
+
+
+async def _answer(at: tuple[str, int], said: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection(*at)
+    writer.write(said)
+    try:
+        async with asyncio.timeout(5):
+            return await reader.readline()
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nhost: x\r\nslow: "])
+async def test_a_head_that_does_not_come_ends_the_connection(monkeypatch: pytest.MonkeyPatch, said: bytes):
+    """A client that connects and dribbles holds a socket for seconds, not for ever."""
+    monkeypatch.setattr(http, "HEAD_SECONDS_MAX", 0.05)
+    async with _serving() as at:
+        assert (await _answer(at, said)).startswith(b"HTTP/1.1 408 ")
+        assert (await _answer(at, b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+
+
+HEADS = {
+    "as many headers as may be": (b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * http.HEADERS_MAX + b"\r\n", 200),
+    "one more": (b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * (http.HEADERS_MAX + 1) + b"\r\n", 431),
+    "a long header": (b"GET / HTTP/1.1\r\na: " + b"b" * http.HEAD_BYTES_MAX + b"\r\n\r\n", 431),
+    "many, all in one piece": (b"GET / HTTP/1.1\r\n" + b"a:\r\n" * 50_000 + b"\r\n", 431),
+    "a long target": (b"GET /?" + b"a" * http.TARGET_BYTES_MAX + b" HTTP/1.1\r\n\r\n", 414),
+    "a target that is none": (b"GET http://[ HTTP/1.1\r\n\r\n", 400),
+    "two lengths": (b"POST / HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab", 400),
+    "a length and chunks": (
+        b"POST / HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+        400,
+    ),
+    "a length below 0": (b"POST / HTTP/1.1\r\ncontent-length: -1\r\n\r\n", 400),
+}
+
+
+@pytest.mark.parametrize(("said", "status"), HEADS.values(), ids=HEADS.keys())
+async def test_a_head_has_bounds(said: bytes, status: int):
+    """Whatever comes in one read of the socket: so many bytes, headers, and characters of a target."""
+    async with _serving() as at:
+        assert (await _answer(at, said)).startswith(b"HTTP/1.1 %d " % status)

@@ -1,0 +1,80 @@
+"""What strangers send is bounded before it is parsed, and refused before anything is asked for it."""
+
+import base64
+from typing import Any
+
+import pytest
+
+from core.clock import now_ms
+from core.ids import uuid7, uuid7_ms
+from tests.server.http_site import HttpSite
+
+
+def _cursor(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode()
+
+
+ID = uuid7(now_ms())
+CURSORS = {
+    "more than 64 bits": _cursor(f"{2**63}:{ID}"),
+    "as many digits as Python refuses": _cursor("9" * 5000),
+    "an id with NUL": _cursor("1:\0"),
+    "no id": _cursor("1:x"),
+    "an id and a line break": _cursor(f"1:{ID}\n"),
+    "a sign": _cursor(f"-1:{ID}"),
+    "digits of another script": _cursor("١"),
+    "bytes": base64.urlsafe_b64encode(b"\xff\xfe").decode(),
+    "no base64": "!!!",
+    "cut base64": "abcde",
+    "no ASCII": "é",
+    "long": "A" * 50_000,
+}
+
+
+@pytest.mark.parametrize("cursor", CURSORS.values(), ids=CURSORS.keys())
+async def test_a_cursor_that_is_not_ours_is_refused(site: HttpSite, cursor: str):
+    """400 that names the cursor; SQL is not asked."""
+    for path in ("/v1/conversations", f"/v1/conversations/{ID}/messages"):
+        reply = await site.client.get(path, params={"cursor": cursor}, headers=site.bearer)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (400, "bad_request"), path
+        assert "cursor" in reply.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("id", ["x", "%00", f"{ID}%0A", ID.upper(), "%ff", "..%2f..", "a" * 4000])
+@pytest.mark.parametrize(("method", "rest"), [("GET", "/messages"), ("DELETE", "")])
+async def test_an_id_that_is_none_is_unknown(site: HttpSite, id: str, method: str, rest: str):
+    """As one that nobody has."""
+    reply = await site.client.request(method, f"/v1/conversations/{id}{rest}", headers=site.bearer)
+    assert reply.status_code == 404
+
+
+BODIES: dict[str, Any] = {
+    "deep": b'{"key":' + b"[" * 2000 + b"]" * 2000 + b"}",
+    "deep objects": b'{"key":' * 500,
+    "half a surrogate pair": b'{"key":"\\ud800"}',
+    "a long number": b'{"key":' + b"1" * 4000 + b"}",
+    "bytes": b'{"key":"\xff"}',
+    "an array": b"[]",
+    "large": b'{"key":"' + b"x" * 10_000 + b'"}',
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
+async def test_a_body_that_is_none_is_refused(site: HttpSite, body: bytes):
+    """400, whatever Python's parser would have made of it."""
+    reply = await site.client.post("/v1/login", content=body)
+    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "bad_request")
+
+
+@pytest.mark.parametrize("origin", ["http://[", "http://[::1", "null", "http://a:b@[", "\x00", "http://\xe9"])
+async def test_an_origin_that_is_none_is_forbidden(site: HttpSite, origin: str):
+    """It is nobody's."""
+    headers = {b"origin": origin.encode("latin-1")}
+    reply = await site.client.post("/v1/login", json={"key": site.key}, headers=headers)
+    assert reply.status_code == 403
+
+
+def test_an_id_ends_where_it_ends():
+    """A line break behind it makes it another text."""
+    assert uuid7_ms(ID) is not None
+    assert uuid7_ms(f"{ID}\n") is None
