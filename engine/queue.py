@@ -74,7 +74,7 @@ class PoolQueue:
         )
         bounds = (s.queue_requests_max, s.queue_requests_per_tenant_max, s.maxmemory_fraction_max)
         limits = (s.readers_per_request_max, s.gateway_lease_ms, ENDED_UNREAD_MAX)
-        limits = (*limits, s.no_worker_seconds_max * 1000)
+        limits = (*limits, s.no_worker_seconds_max * 1000, int(e.shaped))
         try:
             reply = await self._run(scripts.ENQUEUE, *what, *when, *bounds, *limits)
         except OutOfMemoryError:

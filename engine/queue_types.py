@@ -19,7 +19,7 @@ class Enqueue(msgspec.Struct, frozen=True, kw_only=True):
 
     `gateway` registers that gateway as a reader in the same call; `no_reader_ms`: end it when nobody has
     read it for so long, None: never. `cancelled`: no worker may claim it; the caller ends it, else the
-    reaper does.
+    reaper does. `shaped`: its answer has a response_format, and a hung engine is blamed on it first.
     """
 
     tenant: str
@@ -37,6 +37,7 @@ class Enqueue(msgspec.Struct, frozen=True, kw_only=True):
     gateway: str | None = None
     no_reader_ms: int | None = None
     cancelled: bool = False
+    shaped: bool = False
 
 
 class Enqueued(msgspec.Struct, frozen=True):

@@ -322,6 +322,7 @@ class Intake:
             gateway=self._edge.gateway,
             cancelled=admitted.cancelled,
             no_reader_ms=turns.no_reader_ms(turn.options),
+            shaped=prepared.sampling.response_format is not None,
         )
 
     async def cancel(self, principal: Principal, id: str) -> str:

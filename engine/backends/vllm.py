@@ -85,7 +85,8 @@ class VllmEngine:
         self.kv_tokens = 0
         self._llm: AsyncLLM | None = None
         self._collectors: dict[str, RequestOutputCollector] = {}
-        self._shaped: set[str] = set()  # those of them that began with a grammar to be compiled
+        self._shaped: set[str] = set()  # those of them that fail because of their shape, if they fail
+        self._continued: set[str] = set()  # those that will be among them once their tail was taken
         self._stepped = asyncio.Event()
         self._scheduler: Any = None
         self._steps = 0
@@ -137,8 +138,8 @@ class VllmEngine:
         except (VLLMClientError, ValueError, TypeError) as error:
             raise GenerationRefusedError(type(error).__name__) from error
         self._collectors[generation.id] = collector
-        if generation.response_format and not generation.tail_tokens:
-            self._shaped.add(generation.id)
+        if generation.response_format:
+            (self._continued if generation.tail_tokens else self._shaped).add(generation.id)
         self._stepped.set()
 
     async def steps(self) -> AsyncGenerator[list[StepOutput]]:
@@ -156,8 +157,7 @@ class VllmEngine:
     async def abort(self, ids: Collection[str]) -> None:
         """Shielded: a cancellation here must not leave vLLM working for nobody."""
         for id in ids:
-            self._collectors.pop(id, None)
-            self._shaped.discard(id)
+            self._forget(id)
         llm = self._running()
         if ids and not llm.errored:
             await asyncio.shield(llm.abort(list(ids)))
@@ -196,6 +196,7 @@ class VllmEngine:
             llm, self._llm = self._llm, None
             self._collectors.clear()
             self._shaped.clear()
+            self._continued.clear()
             await asyncio.to_thread(llm.shutdown)
 
     def _arguments(self) -> AsyncEngineArgs:
@@ -252,6 +253,8 @@ class VllmEngine:
                 raise EngineDeadError("vLLM's engine core died") from error
             if output is not None:
                 completion = output.outputs[0]
+                if completion.token_ids and id in self._continued:
+                    self._shaped.add(id)
                 finish = self._finish(id, completion.finish_reason) if output.finished else None
                 batch.append(
                     StepOutput(
@@ -264,9 +267,13 @@ class VllmEngine:
                 )
         for output in batch:
             if output.finish:
-                del self._collectors[output.id]
-                self._shaped.discard(output.id)
+                self._forget(output.id)
         return batch
+
+    def _forget(self, id: str) -> None:
+        self._collectors.pop(id, None)
+        self._shaped.discard(id)
+        self._continued.discard(id)
 
     def _finish(self, id: str, reason: str | None) -> Finish:
         """vLLM's reason. An abort that comes here is not ours."""

@@ -3,9 +3,10 @@
 A continued answer's tail comes in as prompt, but vLLM starts every grammar at its root: here a grammar first
 takes the tail, in the thread that compiled it, before its generation is scheduled. And xgrammar 0.2.8 lets
 raw control characters into strings of bounded length, which no JSON parser takes: tokens that hold one are
-never sampled for JSON.
+never sampled for JSON. Every call of a grammar is timed: one that takes too long of a step ends its request.
 """
 
+import logging
 from typing import Any
 
 import numpy
@@ -14,6 +15,8 @@ from vllm.sampling_params import StructuredOutputsParams
 from vllm.v1.structured_output import StructuredOutputManager
 from vllm.v1.structured_output.backend_types import StructuredOutputOptions
 
+from core.telemetry import logger
+from engine.backends.mask_budget import keep_within_budget
 from engine.backends.vllm_noise import TAIL
 from engine.response_format import shape_of
 
@@ -22,6 +25,10 @@ from engine.response_format import shape_of
 CONFIG = {"backend": "xgrammar", "disable_any_whitespace": True}
 JSON = (StructuredOutputOptions.JSON, StructuredOutputOptions.JSON_OBJECT)
 SPACE = 0x20
+SCHEDULER = "vllm.v1.core.sched.scheduler"
+REJECTED = "Unexpected: grammar rejected tokens"
+
+log = logger(__name__)
 
 
 def structured_outputs(response_format: str | None) -> StructuredOutputsParams | None:
@@ -68,6 +75,11 @@ def _without_controls(grammar: Any, backend: Any) -> None:
     grammar.fill_bitmask = fill_bitmask
 
 
+def _silent_on_text(record: logging.LogRecord) -> bool:
+    """vLLM would log the tokens that a grammar did not take."""
+    return not str(record.msg).startswith(REJECTED)
+
+
 def installed() -> bool:
     """Whether this process has it."""
     return getattr(StructuredOutputManager, "parley_replays", False)
@@ -85,7 +97,13 @@ def install() -> None:
         replay(grammar, request)
         if request.structured_output_request.structured_output_key[0] in JSON:
             _without_controls(grammar, manager.backend)
+
+        def too_slow(seconds: float) -> None:
+            log.error("shape too slow", id=request.request_id, ms=round(seconds * 1000))
+
+        keep_within_budget(grammar, too_slow)
         return grammar
 
+    logging.getLogger(SCHEDULER).addFilter(_silent_on_text)
     manager_class._create_grammar = create_at_the_seam
     manager_class.parley_replays = True

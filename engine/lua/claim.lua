@@ -16,6 +16,7 @@ local NOT_FITTING_RETRY_MS, AGED_EVERY, LARGE_PREFILLS_MAX = 50, 8, 2
 local worker = P .. 'worker:' .. name
 local picks, victims, unfit, retry, wanted, large_left = {}, {}, false, math.huge, math.huge, 0
 local fresh, trial = 0, math.huge  -- how many here have logged nothing yet, and how many may, because of suspects
+local held = 0  -- how many are here
 local restart_order  -- what was in line by then waited when the server last started anew; read at the first pick
 
 local ROW = { 'ck', 'cn', 'epoch', 'n', 'o', 'raw', 'visible', 'granted', 'control', 'deaths', 'claimed', 'first',
@@ -84,6 +85,7 @@ local function fits(found)
   end
   enough = enough and prefill > 0 and (not found.large or large_left > 0)
     and fresh < share_of(found.deaths, found.crowd)
+    and (held == 0 or not is_alone(found.deaths, found.crowd))
   unfit = unfit or not enough
   return enough
 end
@@ -158,6 +160,11 @@ local function account(found, counter)
   return found.cn == 0 and charge(found.t, prompt_weight * found.prompt) or counter
 end
 
+-- How many may be fresh beside a suspect, itself counted.
+local function company_of(deaths, crowd)
+  return is_alone(deaths, crowd) and 0 or share_of(deaths, crowd)
+end
+
 local function take(found)
   local t, id = found.t, found.id
   local req, ck = key('req', t, id), nonce .. '-' .. (#picks + 1)
@@ -180,7 +187,7 @@ local function take(found)
     call('HINCRBY', req, 'recomputed', found.prompt + found.n)
   end
   try_out(t, id, name, found.deaths)
-  fresh, trial = fresh + 1, math.min(trial, share_of(found.deaths, found.crowd))
+  fresh, held, trial = fresh + 1, held + 1, math.min(trial, company_of(found.deaths, found.crowd))
   if found.large then
     call('SADD', P .. 'bigs:' .. name, member_of(t, id))
     large_left = large_left - 1
@@ -200,9 +207,10 @@ end
 
 local function read_trial()
   fresh = call('SCARD', P .. 'fresh:' .. name)
+  held = call('SCARD', P .. 'claims:' .. name)
   for _, member in ipairs(call('SMEMBERS', P .. 'suspects:' .. name)) do
     local deaths, crowd = unpack(call('HMGET', key('req', split(member)), 'deaths', 'crowd'))
-    trial = math.min(trial, share_of(number_of(deaths), number_of(crowd)))
+    trial = math.min(trial, company_of(number_of(deaths), number_of(crowd)))
   end
 end
 

@@ -1,6 +1,6 @@
 #!lua
 -- enqueue(now, t, id, body hash, input, class, fingerprint, prompt tokens, max tokens, deadline, accepted, granted,
--- model, gateway, no reader ms or '', control, then the limits): create or return. Replies {created, status, epoch, head, position, wait ms}, or
+-- model, gateway, no reader ms or '', control, then the limits, shaped): create or return. Replies {created, status, epoch, head, position, wait ms}, or
 -- {refusal, number}; of a moved one also the pool.
 local t, id, body_hash, class, fingerprint = ARGV[2], ARGV[3], ARGV[4], ARGV[6], ARGV[7]
 local prompt, max_tokens, deadline = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
@@ -137,6 +137,9 @@ call('HSET', req, 'status', 'queued', 'fingerprint', fingerprint, 'prompt', ARGV
   'body_hash', body_hash)
 if ARGV[15] ~= '' then
   call('HSET', req, 'noread', ARGV[15])
+end
+if ARGV[24] == '1' then
+  call('HSET', req, 'shaped', '1')
 end
 call('SET', key('in', t, id), ARGV[5])
 call('ZADD', P .. 'deadlines', ARGV[10], member_of(t, id))

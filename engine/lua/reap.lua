@@ -52,10 +52,16 @@ for _, member in ipairs(due('deadlines', NOW)) do
     if bit.band(tonumber(control), CANCEL) ~= 0 then
       expire(t, id, 'cancelled', '')
     elseif is_poison(tonumber(deaths), number_of(crowd), deaths_max) then
+      expire(t, id, 'error', is_alone(tonumber(deaths), number_of(crowd)) and 'bad_request' or 'engine_lost')
+    elseif NOW < tonumber(deadline) and is_alone(tonumber(deaths), number_of(crowd)) then
       expire(t, id, 'error', 'engine_lost')
+    elseif NOW < tonumber(deadline) then
+      call('ZADD', P .. 'deadlines', deadline, member)
     else
       expire(t, id, 'deadline', '')
     end
+  elseif status == 'running' and NOW < tonumber(deadline) and bit.band(number_of(control), CANCEL) == 0 then
+    call('ZADD', P .. 'deadlines', deadline, member)
   end
 end
 

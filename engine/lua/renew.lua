@@ -10,6 +10,9 @@ if call('ZSCORE', P .. 'workers', name) and age < age_max then
   call('HSET', worker, 'info', ARGV[6])
   call('HSET', KEYS[1], 'seen:' .. call('HGET', worker, 'fingerprint'), int(NOW))
 end
+if call('ZSCORE', P .. 'workers', name) then
+  call('HSET', worker, 'hung', age < age_max and '0' or '1')
+end
 for _, member in ipairs(call('SMEMBERS', P .. 'claims:' .. name)) do
   local t, id = split(member)
   local control = number_of(call('HGET', key('req', t, id), 'control'))

@@ -249,6 +249,18 @@ async def test_a_shape_that_the_engine_cannot_serve_ends_its_request_only(
     assert (await other)[1]["reason"] == "length"
 
 
+async def test_a_shape_whose_masks_stall_the_engine_ends_its_request_only(client: Client):
+    """No gateway lets it through: 0.1 s and more for a token."""
+    packed = msgspec.json.encode(Shape(pattern=r"(\w*\s*){10}")).decode()
+    other = asyncio.create_task(client.answer("Say hi.", min_tokens=20, max_tokens=20))
+    _, end = await client.answer("Say hi.", response_format=packed)
+    assert (end["reason"], end["code"], end["usage"]["output"]) == ("error", "bad_request", 0)
+    assert (await other)[1]["reason"] == "length"
+    log = client.worker.log.read_text()
+    assert "shape too slow" in log
+    assert "grammar rejected" not in log
+
+
 async def test_a_seeded_prompt_in_several_chunks(client: Client):
     """Longer than one prefill step, and many at once: the engine lives, and the answer still repeats."""
     long = "Repeat after me: " + "all work and no play makes Jack a dull boy, " * 40

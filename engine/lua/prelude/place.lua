@@ -29,6 +29,16 @@ end
 -- of two is tried alone. Those that log a token are cleared. Only who dies alone is over.
 local SUSPECT_DEATHS = 2
 
+-- An engine that hangs is blamed on the requests of a shape that it held: their masks are what nothing interrupts. No other
+-- gets a death for it. Each of them is tried alone next (two deaths in a crowd of none), at a worker that holds nothing,
+-- until it logs a token; who was the only one of a shape at two hangs, or was there at HANGS_MAX, is over. What finds no
+-- empty worker within ALONE_WAIT_MS ends, so that the sender can try again.
+local HANGS_MAX, ALONE_WAIT_MS = 4, 30000
+
+local function is_alone(deaths, crowd)
+  return deaths >= SUSPECT_DEATHS and crowd == 0
+end
+
 local function share_of(deaths, crowd)
   return deaths < SUSPECT_DEATHS and math.huge or math.max(1, math.ceil(crowd / 2))
 end
@@ -43,6 +53,14 @@ local function try_out(t, id, worker, deaths)
   if deaths >= SUSPECT_DEATHS then
     call('SADD', P .. 'suspects:' .. worker, member_of(t, id))
   end
+end
+
+local function blame(t, id, shaped, deaths_max)
+  local req = key('req', t, id)
+  local hangs = call('HINCRBY', req, 'hangs', 1)
+  local guilty = hangs >= HANGS_MAX or shaped == 1 and hangs > 1
+  call('HSET', req, 'crowd', 0, 'deaths', guilty and int(math.max(deaths_max, SUSPECT_DEATHS)) or SUSPECT_DEATHS)
+  call('ZADD', P .. 'deadlines', 'LT', int(NOW + (guilty and 0 or ALONE_WAIT_MS)), member_of(t, id))
 end
 
 local function prove(t, id, worker)

@@ -1,9 +1,25 @@
 -- Taking a worker out of the pool.
 
+-- How many requests of a shape it holds, counted once: it may be dismissed in several calls.
+local function shaped_at(name)
+  local worker = P .. 'worker:' .. name
+  local known = call('HGET', worker, 'shaped')
+  if known then
+    return tonumber(known)
+  end
+  local shaped = 0
+  for _, member in ipairs(call('SMEMBERS', P .. 'claims:' .. name)) do
+    shaped = shaped + call('HEXISTS', key('req', split(member)), 'shaped')
+  end
+  call('HSET', worker, 'shaped', shaped)
+  return shaped
+end
+
 -- Requeues at most `budget` of its requests; the worker goes when none is left. Replies how many.
 local function dismiss(name, why, budget, deaths_max)
   local requeued, worker, crowd = 0, P .. 'worker:' .. name, nil
-  if why == 'lost' then
+  local shaped = why == 'lost' and call('HGET', worker, 'hung') == '1' and shaped_at(name) or 0
+  if shaped == 0 and why == 'lost' then
     call('HSETNX', worker, 'crowd', math.max(1, call('SCARD', P .. 'fresh:' .. name)))
     crowd = tonumber(call('HGET', worker, 'crowd'))
   end
@@ -14,6 +30,9 @@ local function dismiss(name, why, budget, deaths_max)
     local t, id = split(member)
     if call('HGET', key('req', t, id), 'worker') == name then
       requeue(t, id, why, crowd, deaths_max)
+      if shaped > 0 and call('HEXISTS', key('req', t, id), 'shaped') == 1 then
+        blame(t, id, shaped, deaths_max)
+      end
       requeued = requeued + 1
     end
   end
