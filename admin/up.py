@@ -101,7 +101,8 @@ class Up:
 
     async def _prepare(self) -> tuple[str, Demo]:
         """Schema, model, demo tenant. Answers the model's name."""
-        await migrate(self._settings.database_endpoint)
+        for line in await migrate(self._settings.database_endpoint):
+            self._say(line)
         folder = await prepare_model(self._model, self._settings.home, self._say)
         db = Database(self._settings.database_endpoint)
         try:

@@ -68,9 +68,9 @@ from billing.tenants.tenancy import (
     find_tenant,
     list_tenants,
     tenant_names,
-    user_is_closed,
 )
 from billing.tenants.terms import TERMS_CHANGED, list_terms, set_terms
+from billing.tenants.users import user_is_closed
 from billing.usage import PinnedPrices, UsageEvent, UsageOwner
 
 __all__ = [

@@ -32,5 +32,6 @@ def migrate_command() -> None:
     The database is PARLEY_DATABASE_URL, by default SQLite under PARLEY_HOME. Safe to run at any time, also by
     several processes at once.
     """
-    asyncio.run(migrate(Settings().database_endpoint))
+    for line in asyncio.run(migrate(Settings().database_endpoint)):
+        say(line)
     say("The database schema is up to date.")

@@ -94,15 +94,21 @@ class Project(Record, table=True):
     closed_ms: int | None = Field(default=None, sa_type=BigInteger)
 
 
-class Account(Record, table=True):
-    """A user of a tenant, as the tenant names them. (`user` is a reserved word of SQL.)"""
+class TenantUser(Record, table=True):
+    """A user of a tenant: the one place where their name stands. `id` is what all else knows them by; of those
+    from before this table it is the name they had. `name` None: erased."""
 
-    __table_args__ = (ForeignKeyConstraint(["tenant_id"], ["tenant.tenant_id"], name="fk_account_tenant"),)
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "name", name="uq_tenant_user_name"),
+        ForeignKeyConstraint(["tenant_id"], ["tenant.tenant_id"], name="fk_tenant_user_tenant"),
+    )
 
     tenant_id: str = Field(primary_key=True)
     id: str = Field(primary_key=True)
+    name: str | None
     created_ms: int = Field(sa_type=BigInteger)
     closed_ms: int | None = Field(default=None, sa_type=BigInteger)
+    erased_ms: int | None = Field(default=None, sa_type=BigInteger)
 
 
 class ApiKey(Record, table=True):

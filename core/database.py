@@ -146,22 +146,22 @@ async def insert_rows(
         await connection.execute(insert(_table(of or rows[0])), [_facts(row) for row in rows])
 
 
-async def migrate(endpoint: str) -> None:
-    """Bring the schema to the newest version, all or nothing. Safe when several processes run it at once.
+async def migrate(endpoint: str) -> list[str]:
+    """Bring the schema to the newest version, all or nothing; what people have to be told of it, in lines.
+    Safe when several processes run it at once.
 
     Raises StartupError where the database cannot be reached, opened or migrated."""
     url = _url(endpoint)
     shown = url.render_as_string(hide_password=True)
     try:
         if url.get_backend_name() == "sqlite":
-            await _migrate_sqlite(endpoint, url)
-        else:
-            await _migrate_postgres(endpoint)
+            return await _migrate_sqlite(endpoint, url)
+        return await _migrate_postgres(endpoint)
     except (OSError, DBAPIError) as error:
         raise StartupError(f"cannot migrate the database {shown}: {_reason(error)}") from error
 
 
-async def _migrate_sqlite(endpoint: str, url: URL) -> None:
+async def _migrate_sqlite(endpoint: str, url: URL) -> list[str]:
     """Under a lock file: switching to WAL and the first write of a new file do not wait for one another."""
     assert url.database, "an in-memory database cannot be shared"
     path = Path(url.database)
@@ -176,20 +176,21 @@ async def _migrate_sqlite(endpoint: str, url: URL) -> None:
             async with engine.connect() as connection:
                 await connection.exec_driver_sql("PRAGMA journal_mode=WAL")
                 await connection.exec_driver_sql("BEGIN IMMEDIATE")
-                await connection.run_sync(_upgrade)
+                told = await connection.run_sync(_upgrade)
                 await connection.commit()
+                return told
         finally:
             await engine.dispose()
     finally:
         os.close(lock)
 
 
-async def _migrate_postgres(endpoint: str) -> None:
+async def _migrate_postgres(endpoint: str) -> list[str]:
     engine = _engine(endpoint)
     try:
         async with engine.begin() as connection:
             await _advisory_lock(connection)
-            await connection.run_sync(_upgrade)
+            return await connection.run_sync(_upgrade)
     finally:
         await engine.dispose()
 
@@ -200,12 +201,14 @@ async def _advisory_lock(connection: AsyncConnection) -> None:
     await connection.execute(text("SELECT pg_advisory_xact_lock(:id)"), {"id": MIGRATION_LOCK})
 
 
-def _upgrade(connection: Connection) -> None:
+def _upgrade(connection: Connection) -> list[str]:
     from alembic import command  # a quarter of a second that a worker's start does without
 
     config = _alembic()
-    config.attributes["connection"] = connection
+    told = list[str]()
+    config.attributes.update(connection=connection, told=told)
     command.upgrade(config, "head")
+    return told
 
 
 def _alembic() -> "Config":

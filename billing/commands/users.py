@@ -15,8 +15,8 @@ from billing.commands.running import (
     tenant_named,
 )
 from billing.quotas.owned import Whose
-from billing.tables import Account
-from billing.tenants import tenancy
+from billing.tables import TenantUser
+from billing.tenants import users
 from core.database import Database
 from core.redis import Client
 from core.settings import Settings
@@ -41,9 +41,9 @@ def create_user_command(tenant: str, user: str, as_json: bool) -> None:
     """Make USER known. `parley keys create --user` does it too."""
     settings = Settings()
 
-    async def create(db: Database) -> Account:
+    async def create(db: Database) -> TenantUser:
         owner = (await tenant_named(db, tenant)).tenant_id
-        return await tenancy.create_user(db, owner, user, settings.users_per_tenant_max)
+        return await users.create_user(db, owner, user, settings.users_per_tenant_max)
 
     show(_facts(run_on_database(create, settings)), as_json)
 
@@ -56,7 +56,7 @@ def list_users_command(tenant: str, as_json: bool) -> None:
 
     async def read(db: Database) -> list[dict[str, Any]]:
         owner = (await tenant_named(db, tenant)).tenant_id
-        return [_facts(user) for user in await tenancy.list_users(db, owner)]
+        return [_facts(user) for user in await users.list_users(db, owner)]
 
     show_table(run_on_database(read), as_json, "there are no users")
 
@@ -85,15 +85,20 @@ def reopen_user_command(tenant: str, user: str, as_json: bool) -> None:
     show(_facts(_close(tenant, user, closed=False)[0]), as_json)
 
 
-def _close(tenant: str, user: str, closed: bool, cancel: bool = False) -> tuple[Account, Cancelled | None]:
-    async def change(db: Database, redis: Client) -> tuple[Account, Cancelled | None]:
+def _close(tenant: str, user: str, closed: bool, cancel: bool = False) -> tuple[TenantUser, Cancelled | None]:
+    async def change(db: Database, redis: Client) -> tuple[TenantUser, Cancelled | None]:
         owner = (await tenant_named(db, tenant)).tenant_id
-        account = await tenancy.close_user(db, redis, owner, user, closed)
+        account = await users.close_user(db, redis, owner, user, closed)
         whose = Whose(owner, user=account.id)
         return account, await cancel_requests(db, redis, whose) if cancel else None
 
     return run_with_redis(change)
 
 
-def _facts(user: Account) -> dict[str, Any]:
-    return {"user": user.id, "created": iso_time(user.created_ms), "closed": iso_time(user.closed_ms)}
+def _facts(user: TenantUser) -> dict[str, Any]:
+    return {
+        "user": users.shown_name(user),
+        "id": user.id,
+        "created": iso_time(user.created_ms),
+        "closed": iso_time(user.closed_ms),
+    }

@@ -17,9 +17,10 @@ from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.tables import Account, ApiKey, Project, Tenant
+from billing.tables import ApiKey, Project, Tenant, TenantUser
 from billing.tenants.audit_log import record
-from billing.tenants.tenancy import PRIORITIES, check_priority, lock_tenant, name_user, tell
+from billing.tenants.tenancy import PRIORITIES, check_priority, lock_tenant, tell
+from billing.tenants.users import name_user
 from core.clock import now_ms
 from core.database import Database
 from core.errors import bad_request
@@ -110,7 +111,7 @@ async def create_key(
             await _check_room(session, tenant_id, now, keys_max)
             await _check_open(session, tenant_id, project_id)
             if user:
-                await name_user(session, tenant_id, user, now)
+                draft.user_id = (await name_user(session, tenant_id, user, now)).id
             session.add(draft)
             await session.flush()
             await record(session, tenant_id, "key.create", draft.id, None, draft)
@@ -220,10 +221,13 @@ def _grants(user: Any) -> Any:
             col(Tenant.closed_ms).label("tenant_closed_ms"),
             col(Project.closed_ms).label("project_closed_ms"),
         )
-        .add_columns(col(Account.closed_ms).label("user_closed_ms"))
+        .add_columns(col(TenantUser.closed_ms).label("user_closed_ms"))
         .join(Tenant, col(Tenant.tenant_id) == col(ApiKey.tenant_id))
         .join(Project, of_project)
-        .outerjoin(Account, (col(Account.tenant_id) == col(ApiKey.tenant_id)) & (col(Account.id) == user))
+        .outerjoin(
+            TenantUser,
+            (col(TenantUser.tenant_id) == col(ApiKey.tenant_id)) & (col(TenantUser.id) == user),
+        )
     )
 
 

@@ -1,4 +1,4 @@
-"""Tenants, their projects and their users: making, changing, closing and opening them again.
+"""Tenants and their projects: making, changing, closing and opening them again.
 
 What is closed keeps its rows: nothing that was used or billed changes. Its keys are refused from then on.
 """
@@ -11,13 +11,13 @@ from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.periods import zone_named
-from billing.tables import Account, Project, Tenant
+from billing.tables import Project, Tenant, TenantUser
 from billing.tenants.audit_log import record
 from core.clock import now_ms
 from core.database import Database
 from core.errors import bad_request
 from core.ids import uuid7
-from core.names import checked_name, checked_user, forms_of
+from core.names import checked_name, forms_of
 from core.redis import Client
 from core.settings import Settings
 
@@ -27,7 +27,6 @@ PRIORITIES = ("interactive", "standard", "bulk")  # highest first
 DEFAULT_PROJECT = "default"
 DEFAULT_PRICE_BOOK = "default"
 PROJECTS_MAX: int = Settings.model_fields["projects_per_tenant_max"].default
-USERS_MAX: int = Settings.model_fields["users_per_tenant_max"].default
 
 
 class ControlNews(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -121,7 +120,7 @@ async def close_tenant(db: Database, redis: Client, tenant_id: str, closed: bool
         tenant = await session.get(Tenant, tenant_id, with_for_update=True)
         if tenant is None:
             raise bad_request(f"there is no tenant {tenant_id!r}")
-        await _close(session, tenant_id, tenant_id, tenant, closed)
+        await close_row(session, tenant_id, tenant_id, tenant, closed)
     await tell(redis, tenant_id)
     return tenant
 
@@ -177,72 +176,9 @@ async def close_project(
         project = await session.get(Project, (tenant_id, project_id), with_for_update=True)
         if project is None:
             raise bad_request(f"there is no project {project_id!r}")
-        await _close(session, tenant_id, project_id, project, closed)
+        await close_row(session, tenant_id, project_id, project, closed)
     await tell(redis, tenant_id)
     return project
-
-
-async def create_user(db: Database, tenant_id: str, user: str, users_max: int = USERS_MAX) -> Account:
-    """Make a user known, as a key bound to one does. Raises Refused where the name is none or taken."""
-    user, now = checked_user(user), now_ms()
-    async with db.transaction() as session:
-        if await session.get(Account, (tenant_id, user)) is not None:
-            raise bad_request(f"there is a user {user!r} already")
-        return await name_user(session, tenant_id, user, now, users_max)
-
-
-async def name_user(
-    session: AsyncSession, tenant_id: str, user: str, now: int, users_max: int = USERS_MAX
-) -> Account:
-    """The user, made known where it was not, in the caller's transaction. Raises Refused where it is closed,
-    or the tenant is, or has `users_max` open users."""
-    user = checked_user(user)
-    await lock_tenant(session, tenant_id)
-    known = await session.get(Account, (tenant_id, user))
-    if known is not None:
-        if known.closed_ms is not None:
-            raise bad_request(f"the user {user!r} is closed: see `parley users reopen`")
-        return known
-    opened = select(func.count(col(Account.id))).where(
-        col(Account.tenant_id) == tenant_id, col(Account.closed_ms).is_(None)
-    )
-    if (await session.exec(opened)).one() >= users_max:
-        raise bad_request(f"the tenant has {users_max} users (PARLEY_USERS_PER_TENANT_MAX): close one first")
-    account = Account(tenant_id=tenant_id, id=user, created_ms=now)
-    session.add(account)
-    await session.flush()
-    await record(session, tenant_id, "user.create", user, None, account)
-    return account
-
-
-async def list_users(db: Database, tenant_id: str) -> Sequence[Account]:
-    """The users that a tenant's keys are bound to, or that were made or closed by name, by name."""
-    statement = select(Account).where(col(Account.tenant_id) == tenant_id).order_by(col(Account.id))
-    async with db.session() as session:
-        return (await session.exec(statement)).all()
-
-
-async def close_user(db: Database, redis: Client, tenant_id: str, user: str, closed: bool = True) -> Account:
-    """Refuse a user: keys bound to them, and service keys and tickets that name them; or let them in again.
-
-    Service keys may name users that nobody made known: one who is closed becomes known by it."""
-    async with db.transaction() as session:
-        account = await _known_user(session, tenant_id, user)
-        if account is None:
-            name = checked_user(user)
-            if not closed:
-                raise bad_request(f"there is no user {user!r}: see `parley users list`")
-            account = Account(tenant_id=tenant_id, id=name, created_ms=now_ms())
-        await _close(session, tenant_id, account.id, account, closed)
-    await tell(redis, tenant_id)
-    return account
-
-
-async def user_is_closed(db: Database, tenant_id: str, user: str) -> bool:
-    """Whether nobody may act as this user of the tenant. One who is not known is open."""
-    statement = select(Account.closed_ms).where(col(Account.tenant_id) == tenant_id, col(Account.id) == user)
-    async with db.session() as session:
-        return (await session.exec(statement)).first() is not None
 
 
 async def lock_tenant(session: AsyncSession, tenant_id: str) -> Tenant:
@@ -262,17 +198,8 @@ def check_priority(priority: str) -> None:
         raise bad_request(f"unknown priority {priority!r}: choose from {', '.join(PRIORITIES)}")
 
 
-async def _known_user(session: AsyncSession, tenant_id: str, user: str) -> Account | None:
-    """A user's row, locked."""
-    for name in forms_of(user):
-        account = await session.get(Account, (tenant_id, name), with_for_update=True)
-        if account is not None:
-            return account
-    return None
-
-
-async def _close(
-    session: AsyncSession, tenant_id: str, target: str, row: Tenant | Project | Account, closed: bool
+async def close_row(
+    session: AsyncSession, tenant_id: str, target: str, row: Tenant | Project | TenantUser, closed: bool
 ) -> None:
     """Set or clear `closed_ms`, and record it. What is so already stays as it is."""
     before = row.model_dump()
@@ -280,5 +207,5 @@ async def _close(
         row.closed_ms = now_ms() if closed else None
     session.add(row)
     await session.flush()
-    kind = {Tenant: "tenant", Project: "project", Account: "user"}[type(row)]
+    kind = {Tenant: "tenant", Project: "project", TenantUser: "user"}[type(row)]
     await record(session, tenant_id, f"{kind}.{'close' if closed else 'reopen'}", target, before, row)

@@ -7,7 +7,7 @@ import pytest
 from redis.asyncio import Redis
 from sqlmodel import col, select
 
-from billing.tables import Account, ApiKey
+from billing.tables import ApiKey, TenantUser
 from billing.tenants.audit_log import list_rows
 from billing.tenants.audit_verify import verify_log
 from billing.tenants.keys import (
@@ -27,11 +27,11 @@ from billing.tenants.tenancy import (
     ControlNews,
     close_project,
     close_tenant,
-    close_user,
     create_project,
     create_tenant,
     find_project,
 )
+from billing.tenants.users import close_user
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused
@@ -64,8 +64,8 @@ async def test_a_key_bound_to_a_user_says_so(database: Database) -> None:
     assert principal is not None
     assert (principal.user, principal.fixed_user) == ("alice", True)
     async with database.session() as session:
-        accounts = select(Account.id).where(col(Account.tenant_id) == key.tenant_id)
-        assert (await session.exec(accounts)).all() == ["alice"]
+        names = select(TenantUser.name).where(col(TenantUser.tenant_id) == key.tenant_id)
+        assert (await session.exec(names)).all() == ["alice"]
 
 
 async def test_the_secret_itself_is_stored_nowhere(sqlite: Database) -> None:

@@ -10,17 +10,14 @@ from billing.tenants.plans import create_plan
 from billing.tenants.tenancy import (
     close_project,
     close_tenant,
-    close_user,
     create_project,
     create_tenant,
-    create_user,
     find_project,
     find_tenant,
     list_tenants,
-    list_users,
     set_tenant,
-    user_is_closed,
 )
+from billing.tenants.users import close_user, create_user, list_users, user_is_closed
 from core.database import Database
 from core.errors import Refused
 
@@ -75,7 +72,7 @@ async def test_a_name_is_found_however_it_is_composed(database: Database, redis:
     await create_project(database, tenant.tenant_id, "Cafe\u0301")
     assert await find_project(database, tenant.tenant_id, "Cafe\u0301") is not None
     await create_user(database, tenant.tenant_id, "Zoe\u0308")
-    assert (await close_user(database, redis, tenant.tenant_id, "Zoe\u0308")).id == "Zo\u00eb"
+    assert (await close_user(database, redis, tenant.tenant_id, "Zoe\u0308")).name == "Zo\u00eb"
     assert await user_is_closed(database, tenant.tenant_id, "Zo\u00eb")
 
 
@@ -93,7 +90,7 @@ async def test_a_closed_user_is_known_by_name(database: Database, redis: Redis) 
         False,
     ]
     await close_user(database, redis, tenant, "alice", closed=False)
-    assert [(each.id, each.closed_ms is None) for each in await list_users(database, tenant)] == [
+    assert [(each.name, each.closed_ms is None) for each in await list_users(database, tenant)] == [
         ("alice", True),
         ("bob", False),
     ]

@@ -120,3 +120,30 @@ async def test_keys_stay_what_they_were_and_their_chains_become_one_owner(old: O
         ("c4", "k4", ""),
         ("c5", "", "ann"),
     ]
+
+
+async def test_users_keep_their_names_and_two_that_become_one_are_told(old: Old):
+    """Everybody who was named anywhere is known by the name as it is written now; rows stay whose they were."""
+    await old.at("0012")
+    await old.add("tenant", TENANT)
+    await old.add("project", PROJECT)
+    await old.add("account", {"tenant_id": "t1", "id": "ann", "created_ms": 7, "closed_ms": 8})
+    await old.add("api_key", {**_key("k1", user="bob"), "shared": False, "owner_key": "k1"})
+    composed, decomposed, alone, odd = "Zo\u00eb", "Zoe\u0308", "Rene\u0301", "a\u00a0b"
+    users = (composed, decomposed, alone, odd)
+    await old.add("conversation", *(_conversation(f"c{n}", "", user) for n, user in enumerate(users)))
+    told = await migrate(old.url)
+    rows = await old.read("SELECT id, name, created_ms, closed_ms FROM tenant_user WHERE erased_ms IS NULL")
+    assert {id: name for id, name, *_ in rows} == {
+        "ann": "ann",
+        "bob": "bob",
+        composed: composed,
+        decomposed: decomposed,
+        alone: "Ren\u00e9",
+        odd: odd,
+    }
+    assert ("ann", "ann", 7, 8) in rows
+    assert len(told) == 2
+    assert r"the users 'Zoe\u0308' and 'Zo\xeb' have one name now" in " ".join(told)
+    assert r"'a\xa0b'" in " ".join(told)
+    assert await migrate(old.url) == []

@@ -7,7 +7,7 @@ import pytest
 from redis.asyncio import Redis
 
 from billing.api import create_key, revoke_key
-from billing.tenants import tenancy
+from billing.tenants import tenancy, users
 from core import signed
 from core.clock import now_ms
 from core.signed import Keyring
@@ -153,7 +153,7 @@ async def test_who_is_closed_does_not_come_in_by_an_unspent_ticket(site: HttpSit
     ticket = await site.ticket(user="ada")
     assert not await site.edge.closed_users.has(site.tenant, "ada")  # it believes so for some seconds
     if who == "user":
-        await tenancy.close_user(db, redis, site.tenant, "ada")
+        await users.close_user(db, redis, site.tenant, "ada")
     elif who == "project":
         await tenancy.close_project(db, redis, site.tenant, site.project)
     else:

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from billing.api import revoke_key
-from billing.tenants import tenancy
+from billing.tenants import tenancy, users
 from tests.helpers.wait import wait_until
 from tests.server.site import Site
 
@@ -64,7 +64,7 @@ async def test_a_closed_user_is_cut_and_cannot_be_named(gateway: Site):
             await service.send(metadata={"user": "ann"})
             await service.hear("end")
             async with gateway.welcomed(reply.json()["ticket"]) as ann:
-                await tenancy.close_user(gateway.database, gateway.redis, gateway.tenant, "ann")
+                await users.close_user(gateway.database, gateway.redis, gateway.tenant, "ann")
                 assert await ann.closed() == 4501
             id = await service.send(metadata={"user": "ann"})
             assert (await service.hear("error", id=id))["code"] == "forbidden"

@@ -1,0 +1,137 @@
+"""A tenant's users: making, naming, closing and opening them again. Their names stand in `tenant_user` alone.
+
+Everything else (keys, limits, usage, conversations, Redis) knows a user by an id, so that who is erased there
+is erased everywhere.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from sqlmodel import col, func, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.tables import TenantUser
+from billing.tenants.audit_log import record
+from billing.tenants.tenancy import close_row, lock_tenant, tell
+from core.clock import now_ms
+from core.database import Database
+from core.errors import bad_request
+from core.names import checked_user, forms_of
+from core.redis import Client
+from core.settings import Settings
+
+USERS_MAX: int = Settings.model_fields["users_per_tenant_max"].default
+NAMES_AT_ONCE = 500
+
+
+async def create_user(db: Database, tenant_id: str, user: str, users_max: int = USERS_MAX) -> TenantUser:
+    """Make a user known, as a key bound to one does. Raises Refused where the name is none or taken."""
+    async with db.transaction() as session:
+        if await find_user(session, tenant_id, checked_user(user)) is not None:
+            raise bad_request(f"there is a user {user!r} already")
+        return await name_user(session, tenant_id, user, now_ms(), users_max)
+
+
+async def name_user(
+    session: AsyncSession, tenant_id: str, user: str, now: int, users_max: int = USERS_MAX
+) -> TenantUser:
+    """The user of this name, made known where it was not, in the caller's transaction. Raises Refused where
+    they are closed, or the tenant is, or has `users_max` open users."""
+    name = checked_user(user)
+    await lock_tenant(session, tenant_id)
+    known = await find_user(session, tenant_id, name)
+    if known is not None:
+        if known.closed_ms is not None:
+            raise bad_request(f"the user {user!r} is closed: see `parley users reopen`")
+        return known
+    opened = select(func.count(col(TenantUser.id))).where(
+        col(TenantUser.tenant_id) == tenant_id, col(TenantUser.closed_ms).is_(None)
+    )
+    if (await session.exec(opened)).one() >= users_max:
+        raise bad_request(f"the tenant has {users_max} users (PARLEY_USERS_PER_TENANT_MAX): close one first")
+    return await _add(session, tenant_id, name, now)
+
+
+async def find_user(
+    session: AsyncSession, tenant_id: str, user: str, lock: bool = False
+) -> TenantUser | None:
+    """The user of this name, however it is composed; also by a name that is older than the rule for names."""
+    names = forms_of(user)
+    statement = select(TenantUser).where(
+        col(TenantUser.tenant_id) == tenant_id, col(TenantUser.name).in_(names)
+    )
+    if lock:
+        statement = statement.with_for_update()
+    found = {row.name: row for row in (await session.exec(statement)).all()}
+    return next((found[name] for name in names if name in found), None)
+
+
+async def user_named(db: Database, tenant_id: str, user: str) -> TenantUser | None:
+    """The same, outside a transaction."""
+    async with db.session() as session:
+        return await find_user(session, tenant_id, user)
+
+
+async def list_users(db: Database, tenant_id: str) -> Sequence[TenantUser]:
+    """The users that are known, by name; those who were erased come last."""
+    statement = select(TenantUser).where(col(TenantUser.tenant_id) == tenant_id)
+    async with db.session() as session:
+        users = (await session.exec(statement)).all()
+    return sorted(users, key=lambda user: (user.name is None, user.name or user.id))
+
+
+async def user_names(db: Database, tenant_id: str, ids: Iterable[str]) -> dict[str, str]:
+    """What people are shown of these users, by id: names, and of who was erased that and a tag."""
+    wanted, found = sorted({id for id in ids if id}), dict[str, str]()
+    async with db.session() as session:
+        for at in range(0, len(wanted), NAMES_AT_ONCE):
+            statement = select(TenantUser).where(
+                col(TenantUser.tenant_id) == tenant_id,
+                col(TenantUser.id).in_(wanted[at : at + NAMES_AT_ONCE]),
+            )
+            found |= {row.id: shown_name(row) for row in (await session.exec(statement)).all()}
+    return {id: found.get(id, id) for id in wanted}
+
+
+def shown_name(user: TenantUser) -> str:
+    """A user's name; of one who was erased a tag that tells them from others. Pure."""
+    return user.name if user.name is not None else f"(erased {user.id[-8:]})"
+
+
+async def close_user(
+    db: Database, redis: Client, tenant_id: str, user: str, closed: bool = True
+) -> TenantUser:
+    """Refuse a user: keys bound to them, and service keys and tickets that name them; or let them in again.
+
+    Service keys may name users that nobody made known: one who is closed becomes known by it."""
+    async with db.transaction() as session:
+        row = await find_user(session, tenant_id, user, lock=True)
+        if row is None:
+            name = checked_user(user)
+            if not closed:
+                raise bad_request(f"there is no user {user!r}: see `parley users list`")
+            row = TenantUser(tenant_id=tenant_id, id=new_id(name, now_ms()), name=name, created_ms=now_ms())
+        await close_row(session, tenant_id, row.id, row, closed)
+    await tell(redis, tenant_id)
+    return row
+
+
+async def user_is_closed(db: Database, tenant_id: str, user: str) -> bool:
+    """Whether nobody may act as this user (an id) of the tenant. One who is not known is open."""
+    statement = select(TenantUser.closed_ms).where(
+        col(TenantUser.tenant_id) == tenant_id, col(TenantUser.id) == user
+    )
+    async with db.session() as session:
+        return (await session.exec(statement)).first() is not None
+
+
+def new_id(name: str, now: int) -> str:
+    """The id of a new user."""
+    return name
+
+
+async def _add(session: AsyncSession, tenant_id: str, name: str, now: int) -> TenantUser:
+    row = TenantUser(tenant_id=tenant_id, id=new_id(name, now), name=name, created_ms=now)
+    session.add(row)
+    await session.flush()
+    await record(session, tenant_id, "user.create", row.id, None, row.model_dump(exclude={"name"}))
+    return row
