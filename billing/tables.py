@@ -95,8 +95,8 @@ class Project(Record, table=True):
 
 
 class TenantUser(Record, table=True):
-    """A user of a tenant: the one place where their name stands. `id` is what all else knows them by; of those
-    from before this table it is the name they had. `name` None: erased."""
+    """A user of a tenant: the one place where their name stands. `id` is what all else knows them by; of one
+    who is older than this table it is the name they had. `name` None: erased."""
 
     __table_args__ = (
         UniqueConstraint("tenant_id", "name", name="uq_tenant_user_name"),

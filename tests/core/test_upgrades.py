@@ -123,7 +123,7 @@ async def test_keys_stay_what_they_were_and_their_chains_become_one_owner(old: O
 
 
 async def test_users_keep_their_names_and_two_that_become_one_are_told(old: Old):
-    """Everybody who was named anywhere is known by the name as it is written now; rows stay whose they were."""
+    """Who was named anywhere is known by the name as it is written now; rows stay whose they were."""
     await old.at("0012")
     await old.add("tenant", TENANT)
     await old.add("project", PROJECT)
