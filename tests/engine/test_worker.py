@@ -24,7 +24,7 @@ TEXT = "Zażółć 日本語 👩‍👩‍👧 naïve.\n\nThe end of it."
 @pytest.fixture
 def crew(redis: Redis, settings: Settings) -> Crew:
     """Workers of an empty pool."""
-    return Crew(redis, settings)
+    return Crew(redis, settings, as_worker=True)
 
 
 def fast(text: str) -> ScriptedEngine:

@@ -50,7 +50,7 @@ def slot(monkeypatch: pytest.MonkeyPatch) -> Slot:
 @pytest.fixture
 def crew(redis: Redis, settings: Settings) -> Crew:
     """Workers with one slot each."""
-    return Crew(redis, settings.model_copy(update={"worker_slots": 1}))
+    return Crew(redis, settings.model_copy(update={"worker_slots": 1}), as_worker=True)
 
 
 async def send(crew: Crew, granted: int) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from core.ids import uuid7
+from core.processes import WORKER
 from core.settings import Settings
 from core.tasks import end_tasks
 from engine.answer import Answer
@@ -37,6 +38,7 @@ from engine.worker import Worker
 from engine.workload import Workload
 from tests.engine.builders import FINGERPRINT, TENANT, request, request_input, tokens
 from tests.engine.tokens import EOS, byte_tokenizer, ids_of
+from tests.helpers.users import client_of
 from tests.helpers.wait import wait_until
 
 TOKENIZER = byte_tokenizer()
@@ -57,12 +59,13 @@ def open_answer(claim: Claim) -> Answer:
 
 @dataclass
 class Crew:
-    """Workers of one pool and what clients would see."""
+    """Workers of one pool and what clients would see. `as_worker`: they have a worker's own Redis user."""
 
     redis: Redis
     settings: Settings
     pool: str = "default"
     names: Any = field(default_factory=count)
+    as_worker: bool = False
 
     def __post_init__(self) -> None:
         self.queue = PoolQueue(self.redis, self.pool, self.settings)
@@ -78,13 +81,22 @@ class Crew:
         workload = Workload(self.pool, FINGERPRINT, capacity, open_answer, LIMITS, chunk)
         await engine.start()
         stop = asyncio.Event()
-        worker = Worker(self.settings, self.redis, engine, record, workload, name)
-        task = asyncio.create_task(worker.run(stop))
-        running = Running(name, engine, stop, task)
-        try:
-            yield running
-        finally:
-            await end_tasks([task])
+        async with self._client() as redis:
+            worker = Worker(self.settings, redis, engine, record, workload, name)
+            task = asyncio.create_task(worker.run(stop))
+            running = Running(name, engine, stop, task)
+            try:
+                yield running
+            finally:
+                await end_tasks([task])
+
+    @asynccontextmanager
+    async def _client(self) -> AsyncGenerator[Redis]:
+        if not self.as_worker:
+            yield self.redis
+            return
+        async with client_of(self.redis, self.settings.redis_endpoint, WORKER, self.pool) as redis:
+            yield redis
 
     async def send(
         self, *, prompt: Sequence[int] = PROMPT, fingerprint: str = FINGERPRINT, **sampling: Any

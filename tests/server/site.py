@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from pydantic import SecretStr
 from redis.asyncio import Redis
 from tokenizers import AddedToken
 from tokenizers.pre_tokenizers import ByteLevel
@@ -25,6 +26,7 @@ from billing.api import create_key, create_project, create_tenant
 from core.clock import now_ms
 from core.database import Database
 from core.ids import uuid7
+from core.processes import GATEWAY
 from core.settings import Settings
 from engine.api import EntryKind, ModelRecord
 from engine.backends.scripted import NextToken, ScriptedEngine
@@ -33,6 +35,7 @@ from server.main import serve
 from tests.engine.builders import FINGERPRINT
 from tests.engine.tokens import EOS, byte_tokenizer, ids_of
 from tests.engine.workers import Crew
+from tests.helpers.users import assert_nothing_refused, make_user, url_of
 from tests.helpers.wait import wait_until
 
 CONTEXT = 2048
@@ -204,15 +207,18 @@ async def running_site(
     tenant = await create_tenant(database, "acme")
     project = await create_project(database, tenant.tenant_id, "web")
     row, secret = await create_key(database, tenant.tenant_id, project.id)
-    crew = Crew(redis, settings)
+    crew = Crew(redis, settings, as_worker=True)
     site = Site(settings, database, redis, tenant.tenant_id, project.id, row.id, secret, crew)
-    serving = asyncio.create_task(serve(settings, site.stop))
+    user = await make_user(redis, GATEWAY)
+    own = settings.model_copy(update={"redis_url": SecretStr(url_of(settings.redis_endpoint, user))})
+    serving = asyncio.create_task(serve(own, site.stop))
     try:
         await wait_until(lambda: _answers(site, serving))
         yield site
     finally:
         site.stop.set()
         await serving
+        await assert_nothing_refused(redis, user)
 
 
 async def _answers(site: Site, serving: "asyncio.Task[None]") -> bool:

@@ -55,7 +55,7 @@ class Pools:
 @asynccontextmanager
 async def two_pools(site: Site, step_seconds: float = 0.01) -> AsyncGenerator[Pools]:
     """Both pools at work."""
-    crew = Crew(site.redis, site.settings, OTHER)
+    crew = Crew(site.redis, site.settings, OTHER, as_worker=True)
     engines = [ScriptedEngine(saying(TEXT), step_seconds=step_seconds) for _ in range(2)]
     async with AsyncExitStack() as stack:
         for each, engine in zip((site.crew, crew), engines, strict=True):

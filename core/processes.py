@@ -1,0 +1,154 @@
+"""What each process of an installation uses: Redis keys, channels and commands, SQL tables, secrets.
+
+Decides nothing itself. `parley redis acl` and `parley db roles` make users and roles of it, and tests run
+under them, so what is missing here fails a test. Keys are kinds: `P:` stands for a pool's tag, `T:` for any
+tenant's. A kind that ends in `:` is followed by a name.
+"""
+
+from dataclasses import dataclass
+
+# What scripts run on one node, by what they do to a key; a script has its caller's rights.
+SCRIPT_COMMANDS = (
+    "append del exists expire get getrange hdel hexists hget hgetall hincrby hkeys hlen hmget hset hsetnx "
+    "hvals info lpush ltrim mget persist pexpire pexpireat rename rpush sadd scard set sismember smembers "
+    "smismember spublish srem time xadd xlen xrange xrevrange zadd zcard zcount zrange zrangebyscore zrem "
+    "zremrangebyscore zscore evalsha"
+)
+# What a client says before, on a cluster too.
+CONNECT_COMMANDS = (
+    "hello auth ping select quit reset client|setinfo client|setname client|id readonly asking cluster|slots "
+    "cluster|shards cluster|nodes cluster|info command"
+)
+LOAD_COMMANDS = "eval script|load script|exists"
+STREAM_COMMANDS = (
+    "xgroup|create xgroup|delconsumer xreadgroup xack xautoclaim xpending xinfo|groups xinfo|stream "
+    "xinfo|consumers xtrim"
+)
+LISTEN_COMMANDS = "subscribe unsubscribe ssubscribe sunsubscribe"
+TRANSACTION_COMMANDS = "multi exec watch unwatch discard"
+
+# A pool's kinds (engine/keys.py, engine/lua).
+REQUESTS = ("P:req:", "P:in:", "P:tok:", "P:log:", "P:rd:")
+LINES = ("P:act:", "P:blocked:", "P:ids:", "P:big:", "P:age:", "P:deadlines", "P:parked", "P:unread")
+WORKERS = (
+    "P:workers",
+    "P:worker:",
+    "P:claims:",
+    "P:bigs:",
+    "P:fresh:",
+    "P:suspects:",
+    "P:run:",
+    "P:ten:",
+    "P:wake",
+    "P:sys",
+)
+READERS = ("P:gws", "P:reads:")
+NODES = ("P:supervisors", "P:supervisor:", "P:orders:", "P:sweeper")
+READY = ("P:ready", "P:ready_open")
+REST = ("P:reserves", "P:moving", "P:grave:", "P:ended", "P:engine_hours")
+POOL = (*REQUESTS, *LINES, *WORKERS, *READERS, *NODES, *READY, *REST)
+# A tenant's kinds (billing/quotas, server).
+COUNTS = ("T:rate:", "T:rate~:", "T:conc:", "T:conc~:", "T:money:", "T:money~:")
+# A script that is given a key has to be allowed to write it, also where it only reads.
+SETTLING = ("T:rq:", "T:conc", "T:live", "T:posted", "T:windows", *COUNTS)
+QUOTAS = (*SETTLING, "T:moneys", "T:cancel:", "T:shadowed")
+SESSIONS = ("T:sess:", "T:ticket:", "T:conns:")
+# An installation's: `I:` stands for its name.
+POOLS = "I:pools"
+OPEN_TENANTS = "parley:tenants:open"
+SIGN_IN_CODES = "parley:code:"
+OPERATOR_CODES = "parley:operator:"
+CONTROL = "parley:control"
+GATEWAY_HINTS, WORKER_WAKES = "P:gw:", "P:wk:"
+
+
+@dataclass(frozen=True)
+class Process:
+    """One kind of process. `commands`: words, any number in one text. `pools`: it is bound to those it is
+    made for, else it serves all. `secrets`: the settings, of those that are secret, that it needs."""
+
+    name: str
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    listens: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    pools: bool = False
+    secrets: tuple[str, ...] = ()
+
+
+GATEWAY = Process(
+    "gateway",
+    reads=READY,
+    writes=(*POOL, *QUOTAS, *SESSIONS, POOLS, OPEN_TENANTS, SIGN_IN_CODES),
+    listens=(CONTROL, GATEWAY_HINTS, WORKER_WAKES),
+    commands=(
+        SCRIPT_COMMANDS,
+        LOAD_COMMANDS,
+        STREAM_COMMANDS,
+        LISTEN_COMMANDS,
+        "publish getdel blpop zrank",
+    ),
+    secrets=("secret", "secret_old", "redis_url", "database_url", "otlp_endpoint"),
+)
+WORKER = Process(
+    "worker",
+    reads=("P:reserves", "P:ready"),
+    writes=(
+        *REQUESTS,
+        *LINES,
+        *WORKERS,
+        *READERS,
+        *("P:orders:", "P:ended", "P:engine_hours", "P:moving", "P:grave:"),
+        *SETTLING,
+        POOLS,
+    ),
+    listens=(GATEWAY_HINTS, WORKER_WAKES),
+    commands=(SCRIPT_COMMANDS, LISTEN_COMMANDS, "blpop"),
+    pools=True,
+    secrets=("redis_url", "otlp_endpoint"),
+)
+SUPERVISOR = Process(
+    "supervisor",
+    writes=(*POOL, *SETTLING, POOLS, OPEN_TENANTS),
+    listens=(GATEWAY_HINTS, WORKER_WAKES),
+    commands=(SCRIPT_COMMANDS, LOAD_COMMANDS, "blpop"),
+    pools=True,
+    secrets=("redis_url", "database_url", "otlp_endpoint"),
+)
+BILLER = Process(
+    "biller",
+    reads=("P:req:", POOLS, "P:workers"),
+    writes=("P:ended", *READY, "P:engine_hours", *QUOTAS, "I:noisy", "I:reconciling"),
+    listens=(CONTROL,),
+    commands=(SCRIPT_COMMANDS, STREAM_COMMANDS, TRANSACTION_COMMANDS, "publish hscan"),
+    secrets=("redis_url", "database_url", "smtp_password", "otlp_endpoint"),
+)
+CONSOLE = Process(
+    "console",
+    reads=(*POOL, *QUOTAS, POOLS),
+    writes=(OPERATOR_CODES, "P:sys"),
+    commands=(SCRIPT_COMMANDS, STREAM_COMMANDS, "getdel zrank sscan"),
+    secrets=("secret", "secret_old", "redis_url", "database_url", "otlp_endpoint"),
+)
+OPERATOR = Process(
+    "operator",
+    writes=(
+        *POOL,
+        *QUOTAS,
+        *SESSIONS,
+        *(POOLS, OPEN_TENANTS, SIGN_IN_CODES, OPERATOR_CODES, "I:noisy", "I:reconciling"),
+    ),
+    listens=(CONTROL, GATEWAY_HINTS, WORKER_WAKES),
+    commands=(
+        SCRIPT_COMMANDS,
+        LOAD_COMMANDS,
+        STREAM_COMMANDS,
+        LISTEN_COMMANDS,
+        TRANSACTION_COMMANDS,
+        "publish getdel blpop zrank sscan scan",
+    ),
+    secrets=("secret", "secret_old", "redis_url", "database_url", "otlp_endpoint"),
+)
+MIGRATE = Process("migrate", secrets=("database_url",))
+
+PROCESSES = (GATEWAY, WORKER, SUPERVISOR, BILLER, CONSOLE, OPERATOR, MIGRATE)

@@ -1,0 +1,184 @@
+"""Each process' own Redis user: whole answers run under them, and nobody reaches more than they need."""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from pydantic import SecretStr
+from redis.asyncio import Redis
+from redis.exceptions import NoPermissionError
+from sqlmodel import select
+
+from admin.status import read_status
+from billing.api import Quota, set_budget, set_policy
+from billing.posting.biller import main as biller_main
+from billing.tables import UsageRow
+from core.access_commands import acl_command
+from core.database import Database
+from core.processes import BILLER, CONSOLE, OPERATOR, PROCESSES, SCRIPT_COMMANDS, SUPERVISOR, WORKER
+from core.redis_acl import users
+from core.scripts import known_scripts
+from core.settings import Settings
+from core.tasks import end_tasks
+from engine.api import PoolQueue, Reaper
+from engine.fleet import Fleet, Heartbeat, SlotState
+from tests.helpers.users import assert_nothing_refused, client_of, make_user, url_of
+from tests.helpers.wait import wait_until
+from tests.server.site import Site, running_site
+
+ROOT = Path(__file__).parents[2]
+TENANT = "{t:acme}"
+FORBIDDEN_TO_A_WORKER = (
+    ("SET", f"{TENANT}ticket:0", "x"),
+    ("HSET", f"{TENANT}sess:0", "owner", "x"),
+    ("ZADD", f"{TENANT}conns:k", 1, "x"),
+    ("SADD", f"{TENANT}cancel:0", "x"),
+    ("SET", "parley:code:0", "x"),
+    ("GET", "parley:code:0"),
+    ("SET", "parley:operator:0", "x"),
+    ("ZADD", "parley:tenants:open", 1, "x"),
+    ("XADD", "{p:other}ended", "*", "e", "x"),
+    ("HSET", "{p:other}req:acme:0", "status", "x"),
+    ("GET", "{p:other}in:acme:0"),
+    ("HSET", "{p:default}ready", "x", "x"),
+    ("PUBLISH", "parley:control", "x"),
+    ("SUBSCRIBE", "parley:control"),
+    ("SPUBLISH", "{p:other}gw:g", "x"),
+    ("EVAL", "return 1", 0),
+    ("SCRIPT", "LOAD", "return 1"),
+    ("SCRIPT", "FLUSH"),
+    ("KEYS", "*"),
+    ("SCAN", 0),
+    ("FLUSHALL",),
+    ("CONFIG", "GET", "*"),
+    ("ACL", "WHOAMI"),
+    ("CLIENT", "KILL", "ID", 1),
+    ("MONITOR",),
+    ("EVAL_RO", "return 1", 0),
+    ("FUNCTION", "LOAD", "x"),
+)
+
+
+@pytest.fixture
+async def gateway(sqlite: Database, redis: Redis, settings: Settings) -> AsyncGenerator[Site]:
+    """A gateway, under its own user."""
+    async with running_site(settings, sqlite, redis) as site:
+        yield site
+
+
+@pytest.mark.parametrize("command", FORBIDDEN_TO_A_WORKER, ids=lambda command: " ".join(map(str, command)))
+async def test_a_worker_reaches_nothing_but_its_work(redis: Redis, redis_url: str, command: tuple[Any, ...]):
+    """No sign-ins, no other pool, no control channel, no scripts of its own."""
+    client: Any = Redis.from_url(url_of(redis_url, await make_user(redis, WORKER)))
+    with pytest.raises(NoPermissionError):
+        await client.execute_command(*command)
+    await client.aclose()
+
+
+@pytest.mark.parametrize("process", [WORKER, SUPERVISOR, BILLER, CONSOLE], ids=lambda process: process.name)
+async def test_only_gateways_and_operators_make_sign_ins(redis: Redis, redis_url: str, process: Any):
+    """Whoever else is taken over mints none."""
+    client: Any = Redis.from_url(url_of(redis_url, await make_user(redis, process)))
+    for key in (f"{TENANT}ticket:0", f"{TENANT}sess:0", "parley:code:0"):
+        with pytest.raises(NoPermissionError):
+            await client.set(key, "x")
+    await client.aclose()
+
+
+async def test_a_paid_answer_from_end_to_end(
+    gateway: Site, sqlite: Database, redis: Redis, redis_url: str, settings: Settings
+):
+    """Gateway, worker, supervisor and biller, each under its own user: admitted, answered, settled, billed;
+    the console and the command line look at it."""
+    stop = asyncio.Event()
+    own = url_of(redis_url, await make_user(redis, BILLER))
+    billing = settings.model_copy(update={"redis_url": SecretStr(own)})
+    async with (
+        client_of(redis, redis_url, SUPERVISOR) as supervisor,
+        client_of(redis, redis_url, OPERATOR) as operator,
+        client_of(redis, redis_url, CONSOLE) as console,
+        gateway.answering("Good day."),
+        gateway.welcomed() as peer,
+    ):
+        await limited(sqlite, operator, gateway.tenant)
+        queue = PoolQueue(supervisor, "default", settings)
+        reaper = Reaper(queue, Quota(supervisor, settings), settings.reap_interval_ms)
+        reaping, biller = asyncio.create_task(reaper.run()), asyncio.create_task(biller_main(billing, stop))
+        await gateway.crew_ended(await peer.send("Hello?"))
+        await queue.bury("acme", ["0"])
+        await reaper.sweep()
+        await Fleet(queue).beat([Heartbeat("w0", SlotState.READY, 1, "cpu-0", "cpu")])
+        await read_status(settings, console, sqlite)
+        await wait_until(lambda: billed(sqlite))
+        stop.set()
+        await biller
+        await end_tasks([reaping])
+    await assert_nothing_refused(redis, "parley-biller")
+
+
+async def limited(db: Database, operator: Redis, tenant: str) -> None:
+    """Every kind of count, by the command line's user."""
+    for dimension in ("requests_per_minute", "concurrency"):
+        for mode in ("enforce", "shadow"):
+            await set_policy(db, operator, tenant, scope="tenant", dimension=dimension, limit=50, mode=mode)
+    await set_budget(db, operator, tenant, scope="tenant", period="day", limit_nano=10**12)
+
+
+async def billed(db: Database) -> bool:
+    async with db.session() as session:
+        return bool((await session.exec(select(UsageRow))).all())
+
+
+def test_scripts_run_only_what_is_declared():
+    """A script runs with its caller's rights: a command that is missing here fails under a user only."""
+    called = {
+        command.lower()
+        for script in known_scripts()
+        for command in re.findall(r"call\('([A-Z]+)'", script.source)
+    }
+    assert called - set(SCRIPT_COMMANDS.split()) == set()
+    assert not {"eval", "keys", "flushall", "config", "acl"} & set(SCRIPT_COMMANDS.split())
+
+
+def test_every_kind_of_key_in_the_code_is_declared():
+    """Those of tenants, and the installation's own."""
+    found: set[str] = set()
+    for package in ("core", "billing", "engine", "server", "admin"):
+        for file in (ROOT / package).rglob("*.py"):
+            text = file.read_text()
+            found |= {f"T:{kind}" for kind in re.findall(r"\{\{t:\{[^}]*\}\}\}([a-z_]+:?)", text)}
+            found |= {f"I:{kind}" for kind in re.findall(r"installation\}:([a-z]+)", text)}
+            found |= set(re.findall(r"f?\"(parley:[a-z]+:(?:[a-z]+\")?)", text))
+    declared = {kind for process in PROCESSES for kind in (*process.writes, *process.reads, *process.listens)}
+    assert {kind.rstrip('"') for kind in found} - declared == set()
+
+
+def test_nobody_is_given_whole_tenants(settings: Settings):
+    """Rules list kinds."""
+    for name, rules in users("parley", ["default", "big"]).items():
+        assert not {"~*", "allkeys", "&*", "allchannels", "+@all", "~{t:*}", "~{t:*}*"} & set(rules), name
+        if "worker" in name:
+            pool = name.rpartition("-")[2]
+            assert all("{p:" not in rule or f"{{p:{pool}}}" in rule for rule in rules)
+
+
+def test_the_command_writes_users_and_keeps_passwords(home: Path):
+    """The server's file has hashes only; a second run changes no password."""
+    environment = {"PARLEY_HOME": str(home)}
+    first = CliRunner().invoke(acl_command, ["--pool", "default"], env=environment)
+    assert first.exit_code == 0, first.output
+    folder = home / "access"
+    password = (folder / "parley-worker-default.password").read_text()
+    again = CliRunner().invoke(acl_command, ["--pool", "default", "--pool", "big"], env=environment)
+    assert again.exit_code == 0, again.output
+    written = (folder / "users.acl").read_text()
+    assert "user parley-worker-big on #" in written
+    assert written.startswith("user default off")
+    assert (folder / "parley-worker-default.password").read_text() == password not in written
+    assert all(path.stat().st_mode & 0o077 == 0 for path in folder.iterdir())
+    printed = CliRunner().invoke(acl_command, ["--set"], env=environment).output
+    assert printed.splitlines()[-1].startswith("ACL SETUSER default off")
