@@ -82,6 +82,18 @@ class Settings(BaseSettings):
     deleted_keep_seconds: int = Field(default=600, ge=0)
     backups_kept_days: int | None = Field(default=None, ge=0)
 
+    # How often one may ask, a gateway or console (docs/operations.md); 0 is no limit
+    calls_per_address_per_second: float = 100.0
+    sockets_per_address_per_second: float = 100.0
+    signins_per_address_per_minute: float = 300.0
+    failed_signins_per_address_per_minute: float = 20.0
+    calls_per_caller_per_second: float = 100.0
+    sends_per_caller_per_second: float = 100.0
+    asks_per_caller_per_second: float = 200.0
+    frames_per_connection_per_second: float = 500.0
+    prompt_characters_per_tenant_per_second: float = 2_000_000.0
+    prompt_characters_max: int = 1_000_000
+
     # Queue and log (docs/architecture.md)
     entry_bytes_max: int = 16 * 1024
     queue_requests_max: int = 10_000

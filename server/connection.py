@@ -22,10 +22,10 @@ from engine.api import Entry
 from server import instruments
 from server.door import Door
 from server.instruments import TALLY
-from server.operations import Operations
+from server.operations import Caller, Operations
 from server.protocol import codec
 from server.protocol.codec import Malformed, Subprotocol
-from server.protocol.codes import CloseCode, ErrorCode, refusal
+from server.protocol.codes import HELLO_REFUSED, CloseCode, ErrorCode, refusal
 from server.protocol.messages import Send, ServerMessage
 from server.session import effects as fx
 from server.session import events as ev
@@ -50,14 +50,15 @@ def clock() -> float:
 class Connection:
     """One socket, from its upgrade to its close."""
 
-    def __init__(self, door: Door, wire: Wire, subprotocol: Subprotocol, bearer: str, id: str) -> None:
+    def __init__(self, door: Door, wire: Wire, subprotocol: Subprotocol, caller: Caller, id: str) -> None:
         self.id = id
+        self.address = caller.address
         self.principal: Principal | None = None
         self._door = door
         self._wire = wire
         self._subprotocol = subprotocol
         self._text = subprotocol is Subprotocol.JSON
-        self._operations = Operations(door, bearer)
+        self._operations = Operations(door, caller.bearer)
         self._session = Session(door.limits, clock(), _jitter)
         self._inbox: deque[str | bytes] | None = None
         self._outbox: deque[ServerMessage | CloseCode] | None = None
@@ -359,8 +360,7 @@ class _Reader:
 
 
 def _hello_refused(refused: Refusal) -> ev.HelloRefused:
-    codes = {ErrorCode.UNAUTHORIZED: CloseCode.AUTH_INVALID, ErrorCode.FORBIDDEN: CloseCode.FORBIDDEN}
-    return ev.HelloRefused(refused, codes.get(ErrorCode(refused.code), CloseCode.INTERNAL))
+    return ev.HelloRefused(refused, HELLO_REFUSED.get(ErrorCode(refused.code), CloseCode.INTERNAL))
 
 
 def _nothing(_refused: Refusal) -> None:

@@ -30,7 +30,7 @@ from server.follow import Readers, Source
 from server.hub import Hub
 from server.intake import Intake
 from server.places import Places
-from server.protocol.codes import CloseCode, ErrorCode, refusal
+from server.protocol.codes import HELLO_REFUSED, CloseCode, ErrorCode, refusal
 from server.protocol.messages import Hello, ResumeRequest
 from server.session.events import (
     AccessChanged,
@@ -58,6 +58,7 @@ class Occupant(Protocol):
     """What the door asks of a connection."""
 
     id: str
+    address: str
     principal: Principal | None
 
     def order_close(self, code: CloseCode, reason: ErrorCode | None = None, message: str = "") -> None:
@@ -115,7 +116,8 @@ class Door:
         principal = await self.edge.auth.of_token(hello.token or bearer)
         if principal is None:
             problem = "the token is wrong, used up, expired or revoked: get a new ticket, or use an API key"
-            return HelloRefused(refusal(ErrorCode.UNAUTHORIZED, problem), CloseCode.AUTH_INVALID)
+            refused = self.edge.rates.failed(who.address, "hello", refusal(ErrorCode.UNAUTHORIZED, problem))
+            return HelloRefused(refused, HELLO_REFUSED[ErrorCode(refused.code)])
         who.principal = principal
         shown = hello.resume.token if hello.resume else None
         record = await self._take_over(principal, who.id, shown)

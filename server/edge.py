@@ -14,6 +14,7 @@ from server.catalogue import Catalogue
 from server.closed_users import ClosedUsers
 from server.conversations import Conversations
 from server.prompts import Prompts
+from server.rates import Rates
 from server.recorder import Recorders
 from server.terms import Terms
 
@@ -27,6 +28,7 @@ class Edge:
 
     settings: Settings
     gateway: str
+    rates: Rates
     db: Database
     redis: Client
     auth: Authenticator
@@ -44,18 +46,20 @@ class Edge:
 
 def make_edge(settings: Settings, gateway: str, db: Database, redis: Client) -> Edge:
     """Wire a gateway."""
+    rates = Rates(settings)
     conversations, closed_users = Conversations(db), ClosedUsers(db)
     queues = ByPool(lambda pool: PoolQueue(redis, pool, settings), settings.pool)
     return Edge(
         settings=settings,
         gateway=gateway,
+        rates=rates,
         db=db,
         redis=redis,
         auth=Authenticator(db, redis, settings),
         quota=Quota(redis, settings, db),
         limits=LimitBook(db),
         closed_users=closed_users,
-        prompts=Prompts(),
+        prompts=Prompts(settings, rates),
         catalogue=Catalogue(db, settings),
         conversations=conversations,
         queues=queues,

@@ -171,7 +171,7 @@ class Intake:
             raise Refused(refusal(ErrorCode.FORBIDDEN, "this user is closed"))
         messages = await self._messages(principal, turn)
         with spans.span("validate"):
-            prompt = await edge.prompts.render(record.folder, messages)
+            prompt = await edge.prompts.render(principal, record.folder, messages)
         context = min(record.max_model_len, edge.settings.worker_max_model_len or record.max_model_len)
         sampling = turns.sampling(turn.options, len(prompt), context, default_temperature(record.folder))
         priority = turns.lowered(turn.options.priority, principal.priority_max)

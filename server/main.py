@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import secrets
+from functools import partial
 from typing import Any
 
 import click
@@ -14,9 +15,10 @@ from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
 from core import http, service
+from core.addresses import address_of
 from core.clock import now_ms
 from core.database import Database, require_schema
-from core.errors import StartupError
+from core.errors import Refused, StartupError
 from core.ids import uuid7
 from core.redis import connect
 from core.scripts import keep_scripts
@@ -28,9 +30,11 @@ from server.connection import Connection
 from server.door import Door
 from server.edge import Edge, make_edge
 from server.http.app import SecurityHeaders, routes
+from server.http.calls import LimitedCalls
 from server.http.guard import guarded
 from server.http.health import Health
 from server.hub import Hub
+from server.operations import Caller
 from server.pools import Pools
 from server.protocol.codec import Subprotocol, choose_subprotocol
 from server.purge import Purge
@@ -80,7 +84,7 @@ async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Ev
     closed = asyncio.Event()
     serving = asyncio.create_task(
         http.serve(
-            SecurityHeaders(application(edge, door, health)),
+            SecurityHeaders(LimitedCalls(application(edge, door, health), edge.rates)),
             listener,
             closed,
             edge.settings.proxies,
@@ -107,7 +111,7 @@ async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Ev
 def serving_options(settings: Settings) -> dict[str, Any]:
     """uvicorn's, for a gateway."""
     return {
-        "ws": ParleyWebSocketProtocol,
+        "ws": partial(ParleyWebSocketProtocol, settings.frames_per_connection_per_second),
         "ws_max_size": settings.frame_bytes_max,
         "ws_ping_interval": None,
         "ws_per_message_deflate": settings.deflate,
@@ -136,7 +140,8 @@ def application(edge: Edge, door: Door, health: Health) -> ASGIApp:
         wire: Wire = socket.scope["extensions"][WIRE]
         scheme, _, token = socket.headers.get("authorization", "").partition(" ")
         bearer = token.strip() if scheme.lower() == "bearer" else ""
-        connection = Connection(door, wire, subprotocol, bearer, uuid7(now_ms()))
+        caller = Caller(address_of(socket.scope), bearer)
+        connection = Connection(door, wire, subprotocol, caller, uuid7(now_ms()))
         connection.start()
         wire.hand_over(connection)
 
@@ -150,6 +155,10 @@ def _upgrade_problem(
         return 400, f"offer one of the subprotocols {', '.join(Subprotocol)}"
     if not origin_allowed(socket.headers, door.edge.settings):
         return 403, "this Origin is not allowed (PARLEY_PUBLIC_ORIGINS)"
+    try:
+        door.edge.rates.socket(address_of(socket.scope))
+    except Refused as refused:
+        return 429, refused.refusal.message
     if door.draining:
         return 503, "this gateway is stopping: connect again"
     return None

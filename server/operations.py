@@ -4,6 +4,7 @@ A method raises Refused where the answer is no; the connection turns that into t
 """
 
 import asyncio
+from dataclasses import dataclass
 
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
@@ -27,6 +28,14 @@ READ_AGAIN_SECONDS_MAX = 1.0
 log = logger(__name__)
 
 
+@dataclass(frozen=True)
+class Caller:
+    """What the upgrade says of who opened the socket: his address, and his token or an empty text."""
+
+    address: str
+    bearer: str
+
+
 class Operations:
     """One connection's. `sources`: what it reads; `staged`: opened, and not yet taken by the machine."""
 
@@ -35,6 +44,7 @@ class Operations:
         self.sources: dict[str, Source] = {}
         self.staged: dict[str, Source] = {}
         self._door = door
+        self._rates = door.edge.rates
         self._bearer = bearer
         self._occupant: Occupant | None = None
 
@@ -49,18 +59,25 @@ class Operations:
 
     async def turn(self, message: Send) -> ev.TurnAccepted:
         """Make a send durable."""
-        accepted, source = await self._door.intake.take(self._who(), message)
+        who = self._who()
+        self._rates.send(who)
+        accepted, source = await self._door.intake.take(who, message)
         self._stage(accepted.reading.id, source)
         return accepted
 
     async def attach(self, effect: fx.StartAttach) -> ev.AttachAllowed:
         """Open a request for reading."""
-        opening = await self._door.readers.open(self._who(), effect.id, effect.epoch, effect.o)
+        who = self._who()
+        self._rates.ask(who)
+        opening = await self._door.readers.open(who, effect.id, effect.epoch, effect.o)
         return self._allowed(opening, asked=True)
 
     async def cancel(self, effect: fx.StartCancel) -> ev.CancelAnswered | None:
         """Cancel a request."""
-        state = await self._door.intake.cancel(self._who(), effect.id)
+        who = self._who()
+        if effect.answer:  # else it is a part of a send
+            self._rates.ask(who)
+        state = await self._door.intake.cancel(who, effect.id)
         return ev.CancelAnswered(effect.id, state) if effect.answer else None
 
     async def read(self, effect: fx.ReadLog) -> ev.LogRead | ev.AttachAllowed | None:
@@ -97,9 +114,13 @@ class Operations:
 
     async def reauthenticate(self, who: Occupant, token: str) -> ev.Reauthenticated:
         """Take a fresh token of the same owner."""
-        fresh, mine = await self._door.edge.auth.of_token(token), self._who()
+        mine = self._who()
+        self._rates.ask(mine)
+        fresh = await self._door.edge.auth.of_token(token)
         if fresh is None or not _same_owner(fresh, mine):
-            raise Refused(refusal(ErrorCode.UNAUTHORIZED, "this token is not good for this session"))
+            refused = refusal(ErrorCode.UNAUTHORIZED, "this token is not good for this session")
+            self._rates.failed(who.address, "auth", refused)
+            raise Refused(refused)
         who.principal = fresh
         return ev.Reauthenticated(access_ms(fresh))
 

@@ -11,20 +11,27 @@ import re
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer
 
+from billing.api import Principal
 from core.errors import Refused, StartupError
+from core.settings import Settings
 from server.protocol.codes import ErrorCode, refusal
+from server.rates import Rates
 
 RENDER_SECONDS_MAX = 2.0
 TEMPLATE_CHARACTERS_MAX = 4 * 1024 * 1024
 INLINE_CHARACTERS_MAX = 8 * 1024
+INLINE_MESSAGES_MAX = 32
+THREADS = 2
 SPECIAL_NAMES = ("bos_token", "eos_token", "unk_token", "pad_token")
 
 ChatMessage = Mapping[str, str]
@@ -78,11 +85,15 @@ class PromptRenderer:
         ]
         ids: list[int] = []
         pieces = re.split(re.escape(mark) + "([0-9]+)\ue001", self._fill(marked))
-        for turn, piece in enumerate(pieces):
-            if turn % 2:
-                ids.extend(self._content_ids(messages[int(piece)]["content"]))
-            elif piece:
-                ids.extend(self._tokenizer.encode(piece, add_special_tokens=False).ids)
+        ids_of_pieces = [
+            found if piece else []  # some tokenizers make a token of nothing
+            for piece, found in zip(pieces[::2], _encode(self._tokenizer, pieces[::2]), strict=True)
+        ]
+        contents = [messages[int(piece)]["content"] for piece in pieces[1::2]]
+        ids_of_contents = [*_encode(self._plain, contents), []]
+        for piece, content, content_ids in zip(ids_of_pieces, [*contents, ""], ids_of_contents, strict=True):
+            ids.extend(piece)
+            ids.extend(self._without_control(content, content_ids))
         return ids
 
     def _fill(self, messages: Sequence[ChatMessage]) -> str:
@@ -109,33 +120,51 @@ class PromptRenderer:
             ) from error
         return "".join(parts)
 
-    def _content_ids(self, text: str) -> list[int]:
-        ids: list[int] = self._plain.encode(text, add_special_tokens=False).ids
+    def _without_control(self, text: str, ids: list[int]) -> list[int]:
         if self._control.isdisjoint(ids):
             return ids
         # A vocabulary that holds a control token as an ordinary merge result: characters alone never merge.
-        return [
-            id
-            for character in text
-            for id in self._plain.encode(character, add_special_tokens=False).ids
-            if id not in self._control
-        ]
+        characters = list(set(text))
+        alone = dict(zip(characters, _encode(self._plain, characters), strict=True))
+        return [id for character in text for id in alone[character] if id not in self._control]
 
 
 class Prompts:
-    """Renderers by model folder, loaded once each; large prompts are rendered off the event loop."""
+    """Renderers by model folder, loaded once each.
 
-    def __init__(self) -> None:
+    What is long is counted first, and rendered off the event loop: one prompt of a tenant at a time, so that
+    the others find a thread.
+    """
+
+    def __init__(self, settings: Settings, rates: Rates) -> None:
         self._renderers: dict[Path, PromptRenderer] = {}
+        self._characters_max = settings.prompt_characters_max
+        self._rates = rates
+        self._threads = ThreadPoolExecutor(THREADS, "prompts")
+        self._turns = WeakValueDictionary[str, asyncio.Lock]()
 
-    async def render(self, folder: Path, messages: Sequence[ChatMessage]) -> list[int]:
-        """Token ids of the prompt (see PromptRenderer.render)."""
+    async def render(self, principal: Principal, folder: Path, messages: Sequence[ChatMessage]) -> list[int]:
+        """Token ids of the prompt (see PromptRenderer.render). Raises Refused also where it is too much."""
+        characters = sum(len(message["content"]) for message in messages)
+        if characters > self._characters_max:
+            problem = f"the messages together may have {self._characters_max} characters: send fewer"
+            raise Refused(refusal(ErrorCode.TOO_LARGE, problem, limit=self._characters_max))
+        self._rates.prompt(principal, characters)
         renderer = self._renderers.get(folder)
         if renderer is None:
             renderer = self._renderers[folder] = await asyncio.to_thread(PromptRenderer.load, folder)
-        if sum(len(message["content"]) for message in messages) <= INLINE_CHARACTERS_MAX:
+        if characters <= INLINE_CHARACTERS_MAX and len(messages) <= INLINE_MESSAGES_MAX:
             return renderer.render(messages)
-        return await asyncio.to_thread(renderer.render, messages)
+        turn = self._turns.setdefault(principal.tenant, asyncio.Lock())
+        async with turn:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, renderer.render, messages)
+
+
+def _encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """Without special tokens. Unlike `encode` this lets other threads run meanwhile."""
+    found = tokenizer.encode_batch_fast(texts, add_special_tokens=False)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    return [encoding.ids for encoding in found]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
 
 
 def _token_text(value: object) -> str:

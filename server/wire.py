@@ -14,6 +14,7 @@ from websockets.frames import CloseCode as WebSocketCloseCode
 from websockets.frames import Frame
 from websockets.protocol import State
 
+from server.pace import Pace
 from server.protocol import codec
 from server.protocol.codec import Subprotocol
 from server.protocol.codes import CloseCode, ErrorCode, refusal
@@ -99,10 +100,12 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
     _held = False
     _reading_on = False
     _frames = 0
+    _slow: asyncio.TimerHandle | None = None
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    def __init__(self, frames_per_second: float, **options: Any) -> None:
+        super().__init__(**options)
         self._unread = bytearray()
+        self._pace = Pace(frames_per_second)
 
     def handle_connect(self, event: Any) -> None:
         """A request to upgrade: hand the application its wire."""
@@ -167,10 +170,12 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
     def _read_on(self) -> None:
         self._reading_on = False
         self._frames = 0
+        unread = len(self._unread)
         while self._unread and self._frames < FRAMES_A_TURN and self._takes_more():
             piece = bytes(self._unread[:PIECE_BYTES])
             del self._unread[:PIECE_BYTES]
             super().data_received(piece)
+        self._pace.took(self._frames, unread - len(self._unread))
         if self._unread and not self._reading_on and self._takes_more():
             self._reading_on = True
             self.loop.call_soon(self._read_on)
@@ -181,7 +186,18 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
         if self.transport.is_closing() or self.conn.parser_exc is not None:
             self._unread.clear()
         upgrading = self.handshake_initiated and self.listener is None
-        return not (self._held or upgrading) and self.unsent < UNSENT_BYTES_MAX
+        return not (self._held or upgrading or self._slowed()) and self.unsent < UNSENT_BYTES_MAX
+
+    def _slowed(self) -> bool:
+        """Whether the peer sent more than it may, for a moment."""
+        seconds = self._pace.behind_seconds()
+        if seconds and self._slow is None:
+            self._slow = self.loop.call_later(seconds, self._read_on_in_time)
+        return seconds > 0
+
+    def _read_on_in_time(self) -> None:
+        self._slow = None
+        self._read_on()
 
     def _pace_reading(self) -> None:
         paused = self._held or bool(self._unread)

@@ -4,6 +4,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from billing.api import Principal
+from core.addresses import address_of
 from core.clock import now_ms
 from core.errors import Refused
 from server import cookies
@@ -16,12 +17,25 @@ SAFE_METHODS = frozenset({"GET", "HEAD"})
 
 
 async def caller(request: Request, edge: Edge) -> Principal:
-    """Who calls. Raises Refused: unauthorized, or forbidden where a cookie comes from another site's page."""
+    """Who calls. Raises Refused: unauthorized, forbidden where a cookie comes from another site's page, or
+    rate_limited."""
+    principal = await _caller(request, edge)
+    edge.rates.known(principal)
+    return principal
+
+
+def failed(request: Request, edge: Edge, shown: str, problem: str) -> Refused:
+    """What to raise for a secret that is no good; it counts against the address."""
+    refused = unauthorized(problem).refusal
+    return Refused(edge.rates.failed(address_of(request.scope), shown, refused))
+
+
+async def _caller(request: Request, edge: Edge) -> Principal:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         principal = await edge.auth.of_api_key(token.strip())
         if principal is None:
-            raise unauthorized("this key is wrong, expired or revoked")
+            raise failed(request, edge, "bearer", "this key is wrong, expired or revoked")
         return principal
     value = request.cookies.get(cookies.COOKIE)
     signed_in = cookies.unseal(value, edge.settings.keyring, now_ms()) if value else None

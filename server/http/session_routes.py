@@ -4,11 +4,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from billing.api import Principal
+from core.addresses import address_of
 from server import cookies
 from server.edge import Edge
-from server.http.callers import caller, require_own_origin, set_cookie
+from server.http.callers import caller, failed, require_own_origin, set_cookie
 from server.http.fields import only
-from server.http.replies import bad_request, body_object, json_reply, unauthorized
+from server.http.replies import bad_request, body_object, json_reply
 
 
 class SessionRoutes:
@@ -19,6 +20,7 @@ class SessionRoutes:
 
     async def login(self, request: Request) -> Response:
         """A one-time code or an API key becomes a cookie. No ticket does: it is for one connection."""
+        self._edge.rates.signin(address_of(request.scope))
         require_own_origin(request, self._edge)
         body = only(await body_object(request), "code", "key")
         code, key = body.get("code"), body.get("key")
@@ -29,11 +31,12 @@ class SessionRoutes:
         else:
             raise bad_request("send {code} or {key}, as text")
         if principal is None:
-            raise unauthorized(
-                "this key is wrong, expired or revoked"
+            shown, problem = (
+                ("key", "this key is wrong, expired or revoked")
                 if key
-                else "this link was used or is too old: use the key"
+                else ("code", "this link was used or is too old: use the key")
             )
+            raise failed(request, self._edge, shown, problem)
         reply = json_reply(_me(principal))
         set_cookie(reply, request, principal, self._edge)
         return reply

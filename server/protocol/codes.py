@@ -60,6 +60,13 @@ class ErrorCode(StrEnum):
     INTERNAL = "internal"
 
 
+HELLO_REFUSED = {
+    ErrorCode.UNAUTHORIZED: CloseCode.AUTH_INVALID,
+    ErrorCode.FORBIDDEN: CloseCode.FORBIDDEN,
+    ErrorCode.RATE_LIMITED: CloseCode.RATE_LIMITED,
+}
+"""How a refused hello closes its socket; every other refusal is a fault of ours."""
+
 RETRYABLE = frozenset(
     {
         ErrorCode.TOKEN_EXPIRED,

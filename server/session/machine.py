@@ -89,7 +89,7 @@ class Session:
                 self._access.granted(now, event.access_ms)
                 return []
             case ev.AuthRefused():
-                return self._close(CloseCode.AUTH_INVALID, _error(event.refusal, "auth"))
+                return self._auth_refused(event.refusal)
             case ev.TimerFired():
                 return self._timer(now)
             case ev.DrainStarted():
@@ -182,6 +182,11 @@ class Session:
         return self._close(CloseCode.BAD_MESSAGE, error) if self._patience.ends(now) else [error]
 
     # Opening and closing
+
+    def _auth_refused(self, refused: Refusal) -> list[fx.Effect]:
+        """A wrong token ends the session; one that was not looked at may be shown again."""
+        error = _error(refused, "auth")
+        return [error] if refused.retry else self._close(CloseCode.AUTH_INVALID, error)
 
     def _opened(self, event: ev.Opened | ev.HelloRefused, now: float) -> list[fx.Effect]:
         if isinstance(event, ev.HelloRefused):

@@ -13,9 +13,16 @@ from core.database import Database
 from core.settings import Settings
 from server.edge import Edge, make_edge
 from server.http.app import SecurityHeaders, routes
+from server.http.calls import LimitedCalls
 from server.http.guard import guarded
 from server.http.health import Health
 
+UNLIMITED: dict[str, Any] = {
+    "calls_per_address_per_second": 0,
+    "calls_per_caller_per_second": 0,
+    "signins_per_address_per_minute": 0,
+    "failed_signins_per_address_per_minute": 0,
+}
 ORIGIN = "http://gateway.test"
 
 
@@ -52,13 +59,15 @@ def bearer(token: str) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def http_site(database: Database, redis: Redis, settings: Settings) -> AsyncGenerator[HttpSite]:
-    """The routes, and a tenant with a service key."""
-    edge = make_edge(settings, "gw-test", database, redis)
+async def http_site(
+    database: Database, redis: Redis, settings: Settings, **changed: Any
+) -> AsyncGenerator[HttpSite]:
+    """The routes, and a tenant with a service key. Calls are not limited, unless `changed` settings do it."""
+    edge = make_edge(settings.model_copy(update=UNLIMITED | changed), "gw-test", database, redis)
     app = guarded(routes(edge, Health(edge)))
     tenant = await create_tenant(database, "acme")
     project = await create_project(database, tenant.tenant_id, "web")
     row, secret = await create_key(database, tenant.tenant_id, project.id)
-    transport = httpx.ASGITransport(app=SecurityHeaders(app))
+    transport = httpx.ASGITransport(app=SecurityHeaders(LimitedCalls(app, edge.rates)))
     async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as client:
         yield HttpSite(edge, client, tenant.tenant_id, project.id, row.id, secret)

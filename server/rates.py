@@ -1,0 +1,82 @@
+"""How often an address, a caller and a connection may ask, in this process: cheap, and before what costs.
+
+By address until it is known who asks, by (tenant, key, user) from then on. What is dear besides (tokens of
+prompts) has a bucket of its own by tenant. Limits over all gateways are billing's; these keep one gateway
+alive, and leave them room.
+"""
+
+from billing.api import Principal
+from core.addresses import counted
+from core.buckets import Buckets, Rate
+from core.errors import Refusal, Refused
+from core.settings import Settings
+from core.signins import FailedSignins
+from server.protocol.codes import ErrorCode, refusal
+
+
+class Rates:
+    """One gateway's buckets. Each method raises Refused (rate_limited) where there is too much."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._calls = Buckets(Rate.a_second(settings.calls_per_address_per_second))
+        self._sockets = Buckets(Rate.a_second(settings.sockets_per_address_per_second))
+        self._signins = Buckets(Rate.a_minute(settings.signins_per_address_per_minute))
+        self._failed = FailedSignins(settings.failed_signins_per_address_per_minute)
+        self._known = Buckets(Rate.a_second(settings.calls_per_caller_per_second))
+        self._sends = Buckets(Rate.a_second(settings.sends_per_caller_per_second))
+        self._asks = Buckets(Rate.a_second(settings.asks_per_caller_per_second))
+        self._prompts = Buckets(Rate.a_second(settings.prompt_characters_per_tenant_per_second))
+
+    def call(self, address: str) -> None:
+        """An HTTP call of somebody."""
+        _take(self._calls, counted(address), "address", "too many calls from this address")
+
+    def socket(self, address: str) -> None:
+        """Somebody opens a WebSocket."""
+        _take(self._sockets, counted(address), "address", "too many connections from this address")
+
+    def signin(self, address: str) -> None:
+        """Somebody signs in."""
+        _take(self._signins, counted(address), "address", "too many sign-ins from this address")
+
+    def failed(self, address: str, shown: str, refused: Refusal) -> Refusal:
+        """Somebody showed what is no good: what to answer. `shown`: see FailedSignins."""
+        after_ms = self._failed.count(address, shown)
+        return (
+            _refusal("address", "too many failed sign-ins from this address", after_ms)
+            if after_ms
+            else refused
+        )
+
+    def known(self, principal: Principal) -> None:
+        """An HTTP call of somebody we know."""
+        _take(self._known, _who(principal), "caller", "too many calls")
+
+    def send(self, principal: Principal) -> None:
+        """A send, before anything is looked up for it."""
+        _take(self._sends, _who(principal), "caller", "too many sends")
+
+    def ask(self, principal: Principal) -> None:
+        """An attach, a cancel or a fresh token."""
+        _take(self._asks, _who(principal), "caller", "too many attaches and cancels")
+
+    def prompt(self, principal: Principal, characters: int) -> None:
+        """A prompt, before it is made into tokens."""
+        _take(self._prompts, principal.tenant, "tenant", "too much text at once", characters)
+
+
+def _take(buckets: Buckets, name: str, scope: str, problem: str, cost: float = 1.0) -> None:
+    after_ms = buckets.take(name, cost)
+    if after_ms:
+        raise Refused(_refusal(scope, problem, after_ms))
+
+
+def _refusal(scope: str, problem: str, after_ms: int) -> Refusal:
+    message = f"{problem}: try again after {after_ms} ms"
+    return refusal(ErrorCode.RATE_LIMITED, message, after_ms=after_ms, scope=scope)
+
+
+def _who(principal: Principal) -> str:
+    """A service key's own calls share one bucket; each of its tickets' users has another."""
+    user = principal.user if principal.fixed_user else ""
+    return f"{principal.tenant} {principal.owner_key} {user}"

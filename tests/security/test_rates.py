@@ -1,0 +1,176 @@
+"""Everything that anybody may ask is under a bucket: by address first, by caller once he is known."""
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import pytest
+from redis.asyncio import Redis
+from starlette.routing import Mount, Route
+from structlog.testing import capture_logs
+
+from core.clock import now_ms
+from core.database import Database
+from core.ids import uuid7
+from core.settings import Settings
+from server.http.app import routes
+from server.http.calls import FREE
+from server.http.health import Health
+from server.pace import SAVED_SECONDS, Pace
+from server.protocol import codec
+from server.protocol.messages import ClientMessage
+from tests.server.http_site import ORIGIN, HttpSite, bearer, http_site
+from tests.server.site import running_site
+
+ONE = 0.1
+"""A second: one may be saved up."""
+OPEN = {"/", "/web", "/v1/login", "/v1/logout", "/healthz", "/readyz", "/metrics"}
+"""Where nobody has to be known: under the address's bucket only."""
+PACED = {"hello", "detach", "ack", "ping", "pong", "bye"}
+"""Messages that cost next to nothing: no more of them is read than a connection's pace allows."""
+
+
+def calls(site: HttpSite) -> Iterator[tuple[str, str]]:
+    """Each route's method and path."""
+    for route in routes(site.edge, Health(site.edge)):
+        match route:
+            case Route():
+                method = next(each for each in sorted(route.methods or ()) if each != "HEAD")
+                yield method, route.path.replace("{id}", uuid7(now_ms()))
+            case Mount():
+                yield "GET", f"{route.path}/index.html"
+            case _:
+                pytest.fail(f"{route} is not looked at here")
+
+
+async def refused(site: HttpSite, method: str, path: str, scope: str) -> bool:
+    """Whether the next call is one too many."""
+    reply = await site.client.request(method, path, headers=site.bearer | {"origin": ORIGIN})
+    if reply.status_code != 429:
+        return False
+    error = reply.json()["error"]
+    assert (error["code"], error["scope"], error["retry"]) == ("rate_limited", scope, True)
+    assert 0 < error["after_ms"] <= 1000 / ONE
+    assert int(reply.headers["retry-after"]) * 1000 >= error["after_ms"]
+    assert reply.headers["x-content-type-options"] == "nosniff"
+    return True
+
+
+async def login(site: HttpSite, body: dict[str, str]) -> int:
+    """The status of a sign-in."""
+    return (await site.client.post("/v1/login", json=body, headers={"origin": ORIGIN})).status_code
+
+
+async def test_every_route_is_under_its_callers_address(sqlite: Database, redis: Redis, settings: Settings):
+    """One call is enough to be refused the next, wherever it goes; but what balancers ask is free."""
+    async with http_site(sqlite, redis, settings, calls_per_address_per_second=ONE) as site:
+        await site.client.get("/web/none")
+        for method, path in calls(site):
+            assert await refused(site, method, path, "address") is (path not in FREE), path
+
+
+async def test_every_route_for_somebody_is_under_his_own_bucket(
+    sqlite: Database, redis: Redis, settings: Settings
+):
+    async with http_site(sqlite, redis, settings, calls_per_caller_per_second=ONE) as site:
+        await site.client.get("/v1/models", headers=site.bearer)
+        for method, path in calls(site):
+            open_to_all = any(path == each or path.startswith(f"{each}/") for each in OPEN - {"/"})
+            assert await refused(site, method, path, "caller") is not (open_to_all or path == "/"), path
+        other = await site.another_key()
+        assert (await site.client.get("/v1/models", headers=bearer(other))).status_code == 200
+
+
+async def test_signing_in_is_under_a_bucket_of_its_own(sqlite: Database, redis: Redis, settings: Settings):
+    """Before anything is read."""
+    async with http_site(sqlite, redis, settings, signins_per_address_per_minute=1) as site:
+        statuses = [await login(site, {"key": site.key}) for _ in range(2)]
+        assert statuses == [200, 429]
+
+
+@pytest.mark.parametrize("shown", ["bearer", "key", "code"])
+async def test_a_secret_that_is_no_good_is_counted_logged_and_slowed(
+    sqlite: Database, redis: Redis, settings: Settings, shown: str
+):
+    """And who has a good one is let in at once, though he shares the address: an office behind one NAT."""
+
+    async def attempt(secret: str) -> int:
+        if shown == "bearer":
+            return (await site.client.get("/v1/models", headers=bearer(secret))).status_code
+        return await login(site, {shown: secret})
+
+    wrong = "0" * 32
+    async with http_site(sqlite, redis, settings, failed_signins_per_address_per_minute=3) as site:
+        with capture_logs() as logs:
+            assert [await attempt(wrong) for _ in range(5)] == [401, 401, 401, 429, 429]
+        failures = [line for line in logs if line["event"] == "sign-in failed"]
+        assert [(line["address"], line["shown"]) for line in failures] == [("127.0.0.1", shown)] * 3
+        assert sum("again" in line["event"] for line in logs) == 1, "a flood is one line a minute"
+        assert wrong not in str(logs)
+        if shown != "code":
+            assert await attempt(site.key) == 200
+
+
+async def test_every_message_is_under_a_bucket(sqlite: Database, redis: Redis, settings: Settings):
+    """What costs is under its caller's, everything under its connection's."""
+    id = uuid7(now_ms())
+    asked: dict[str, dict[str, Any]] = {
+        "send": {"id": id, "content": "hello", "model": "none"},
+        "attach": {"id": id, "o": 0},
+        "cancel": {"id": id},
+        "auth": {"token": "wrong"},
+    }
+    kinds = {codec.type_of(kind) for kind in get_args(ClientMessage)}
+    assert kinds == asked.keys() | PACED
+    few = {"sends_per_caller_per_second": ONE, "asks_per_caller_per_second": ONE}
+    async with running_site(settings, sqlite, redis, **few) as site, site.welcomed() as peer:
+        for kind in ("send", "attach"):
+            await peer.tell(kind, **asked[kind])
+            assert (await peer.hear("error", re=kind))["code"] != "rate_limited"
+        for kind, fields in asked.items():
+            await peer.tell(kind, **fields)
+            error = await peer.hear("error", re=kind)
+            assert (error["code"], error["scope"], error["retry"]) == ("rate_limited", "caller", True)
+            assert 0 < error["after_ms"] <= 1000 / ONE
+        await peer.quiet()  # it is still here: also a token that was not looked at costs nobody his session
+
+
+async def test_a_hello_that_is_no_good_is_counted_and_slowed(
+    sqlite: Database, redis: Redis, settings: Settings
+):
+    """The close code says to come again; a good one comes in."""
+    async with running_site(settings, sqlite, redis, failed_signins_per_address_per_minute=1) as site:
+        for code, close in (("unauthorized", 4501), ("rate_limited", 4013)):
+            async with site.open() as peer:
+                await peer.tell("hello", v=1, token="wrong")
+                assert (await peer.hear("error"))["code"] == code
+                assert await peer.closed() == close
+        async with site.welcomed():
+            pass
+
+
+def test_a_peer_is_read_at_its_pace():
+    """Some seconds are saved up; then what comes waits, and a large frame counts as many."""
+    pace = Pace(100)
+    pace.took(int(100 * SAVED_SECONDS), 10, now=1000.0)
+    assert pace.behind_seconds(now=1000.0) == 0
+    pace.took(50, 10, now=1000.0)
+    assert pace.behind_seconds(now=1000.0) == pytest.approx(0.5)
+    assert pace.behind_seconds(now=1000.5) == 0
+    pace.took(1, 4096 * 100, now=1000.5)
+    assert pace.behind_seconds(now=1000.5) == pytest.approx(1.0)
+    free = Pace(0)
+    free.took(1_000_000, 1, now=1000.0)
+    assert free.behind_seconds(now=1000.0) == 0
+
+
+async def test_a_flood_of_pings_is_answered_at_its_pace(sqlite: Database, redis: Redis, settings: Settings):
+    """All of them, in order, and none sooner than the pace allows."""
+    slow = {"frames_per_connection_per_second": 400.0}
+    async with running_site(settings, sqlite, redis, **slow) as site, site.welcomed() as peer:
+        began = now_ms()
+        many = int(400 * SAVED_SECONDS) + 160
+        for number in range(many):
+            await peer.tell("ping", ts=number)
+        heard = [(await peer.hear("pong"))["ts"] for _ in range(many)]
+        assert heard == list(range(many))
+        assert now_ms() - began >= 250
