@@ -10,6 +10,7 @@ from billing.alerts.messages import summary
 from billing.commands.running import iso_time, json_option, run_on_database, show, show_table, tenant_named
 from billing.money import to_display
 from billing.tables import PLATFORM
+from billing.tenants.audit_log import note
 from billing.wallets.tables import AlertTarget, BudgetAlert, Outbox
 from core.author import current_author
 from core.database import Database
@@ -136,7 +137,11 @@ def retry_command(tenant: str | None, platform: bool, message: str | None, as_js
     """Send MESSAGE (its id) again now, or all that were given up, under the ids that they have."""
 
     async def again(db: Database) -> int:
-        return await alert_targets.retry(db, await _owner(db, tenant, platform), message)
+        owner = await _owner(db, tenant, platform)
+        number = await alert_targets.retry(db, owner, message)
+        if number:
+            await note(db, owner, "alert.retry", message or owner, {"messages": number})
+        return number
 
     number = run_on_database(again)
     if message is not None and not number:
@@ -153,7 +158,10 @@ def test_command(tenant: str | None, platform: bool, target: str, as_json: bool)
     """Send a test to TARGET (its id), by the biller; `parley alerts list --messages` says how it went."""
 
     async def send(db: Database) -> Outbox:
-        return await alert_targets.send_test(db, await _owner(db, tenant, platform), target)
+        owner = await _owner(db, tenant, platform)
+        sent = await alert_targets.send_test(db, owner, target)
+        await note(db, owner, "alert.test", target, {"message": sent.id})
+        return sent
 
     show(_message(run_on_database(send)), as_json)
 

@@ -14,7 +14,7 @@ from billing.books.adjustments import Correction, correct
 from billing.books.focus import COLUMNS, account_of, charges, focus_row
 from billing.books.reports import GroupBy, Usage, usage_as_of, usage_in
 from billing.commands.arguments import instant_of
-from billing.commands.months import month_window
+from billing.commands.months import month_name, month_window
 from billing.commands.running import (
     iso_time,
     json_option,
@@ -26,6 +26,7 @@ from billing.commands.running import (
 from billing.money import to_display, to_text
 from billing.periods import LAST_MS, Window
 from billing.prices.rating import Meter
+from billing.tenants.audit_log import note
 from billing.tenants.cost_centers import list_cost_centers
 from billing.tenants.keys import list_keys
 from billing.tenants.tenancy import list_projects, list_tenants
@@ -109,6 +110,8 @@ def export_command(tenant: str, month: str | None, issuer: str, out: Path | None
         owner = await tenant_named(db, tenant)
         period = month_window(month, ZoneInfo(owner.time_zone), now_ms())
         account = await account_of(db, owner, issuer)
+        facts = {"month": month_name(period, ZoneInfo(owner.time_zone)), "issuer": issuer}
+        await note(db, owner.tenant_id, "usage.export", owner.tenant_id, facts)
         written = 0
         with sheet(out) as write:
             write(COLUMNS)

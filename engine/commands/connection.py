@@ -6,7 +6,10 @@ from typing import TypeVar
 
 import click
 from redis.exceptions import RedisError
+from sqlalchemy.exc import SQLAlchemyError
 
+from billing.api import note
+from core.database import Database, require_schema
 from core.errors import StartupError
 from core.pools import known_pools
 from core.redis import connect
@@ -34,6 +37,23 @@ class Pool:
     def another(self, name: str) -> "Pool":
         """Another pool of the same installation."""
         return Pool(self.settings, PoolQueue(self.queue.redis, name, self.settings))
+
+
+async def on_record(pool: "Pool", tenant: str, action: str, target: str, **facts: object) -> None:
+    """Write an order into the audit log, before it is given: there is none without its row.
+
+    `tenant`: whose it concerns, PLATFORM: nobody's in particular. Raises StartupError where it cannot."""
+    db = Database(pool.settings.database_endpoint)
+    try:
+        await require_schema(db)
+        await note(db, tenant, action, target, {"pool": pool.name, **facts})
+    except StartupError as error:
+        raise StartupError(f"nothing is done, since it cannot be recorded: {error}") from error
+    except (SQLAlchemyError, OSError) as error:
+        why = f"the database does not answer ({type(error).__name__})"
+        raise StartupError(f"nothing is done, since it cannot be recorded: {why}") from error
+    finally:
+        await db.close()
 
 
 def in_pool(name: str | None, action: Callable[[Pool], Awaitable[T]]) -> T:

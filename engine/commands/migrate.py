@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import click
 import msgspec
 
+from billing.api import PLATFORM
 from core.errors import StartupError
 from core.printed import say, say_json
-from engine.commands.connection import Pool, find_request, in_pool, json_option, tenant_option
+from engine.commands.connection import Pool, find_request, in_pool, json_option, on_record, tenant_option
 from engine.inspect import RequestRow
 from engine.mover import Mover, MoveReason, MoveRefused
 
@@ -95,6 +96,7 @@ async def _some(pool: Pool, ids: Iterable[str], dest: str, tenant: str | None) -
     mover, outcomes = Mover(pool.queue.redis, pool.settings), list[Outcome]()
     for id in ids:
         found, detail = await find_request(pool, id, tenant)
+        await on_record(found, detail.row.tenant, "request.migrate", id, to=dest)
         outcomes.append(await _move(mover, found.name, detail.row.tenant, id, dest))
     return outcomes
 
@@ -109,6 +111,7 @@ async def _move(mover: Mover, source: str, tenant: str, id: str, dest: str) -> O
 
 async def _empty(pool: Pool, dest: str, tenant: str | None, as_json: bool) -> None:
     """Until a look at the pool finds nothing more to move."""
+    await on_record(pool, tenant or PLATFORM, "request.migrate_all", pool.name, to=dest)
     mover, tally = Mover(pool.queue.redis, pool.settings), Tally(as_json)
     began, give_up_at = await pool.queue.now_ms(), time.monotonic() + NEWCOMERS_SECONDS_MAX
     while rows := await _rest(pool, tenant, tally):

@@ -11,7 +11,15 @@ import msgspec
 from billing.api import Quota
 from core.errors import StartupError
 from core.printed import Table, say, say_json, show_blocks
-from engine.commands.connection import Pool, find_request, in_pool, json_option, pool_option, tenant_option
+from engine.commands.connection import (
+    Pool,
+    find_request,
+    in_pool,
+    json_option,
+    on_record,
+    pool_option,
+    tenant_option,
+)
 from engine.commands.migrate import migrate
 from engine.commands.text import NOTHING, duration, time_of_day, worker_table
 from engine.ending import end_unclaimed
@@ -101,6 +109,8 @@ async def _cancel(pool: Pool, id: str, tenant: str | None) -> str:
     """What became of it, in a line. Repeating it changes nothing."""
     pool, found = await find_request(pool, id, tenant)
     row = found.row
+    if row.status != Status.ENDED:
+        await on_record(pool, row.tenant, "request.cancel", id, status=row.status)
     while isinstance(status := await pool.queue.control(row.tenant, id, Control.CANCEL), Moved):
         pool = pool.another(status.pool)
     if status is Status.ENDED:

@@ -5,9 +5,10 @@ import time
 
 import click
 
+from billing.api import PLATFORM
 from core.errors import StartupError
 from core.printed import say, say_json, show_blocks
-from engine.commands.connection import Pool, in_pool, json_option, pool_option
+from engine.commands.connection import Pool, in_pool, json_option, on_record, pool_option
 from engine.commands.text import worker_table
 from engine.fleet import OrderKind
 from engine.inspect import WorkerRow
@@ -69,6 +70,7 @@ async def _drain(pool: Pool, worker: str) -> int:
     row = await _find(pool, worker)
     if row.state not in ("ready", "draining", "lapsed"):
         raise StartupError(f"{worker} is {row.state}: it has nothing to drain")
+    await on_record(pool, PLATFORM, "worker.drain", worker)
     await pool.fleet.order(worker, OrderKind.DRAIN, worker)
     if not await _gone(pool, worker, DRAIN_SECONDS_MAX):
         raise StartupError(
@@ -81,6 +83,7 @@ async def _kill(pool: Pool, worker: str) -> int:
     row = await _find(pool, worker)
     for report in await pool.fleet.reports():
         if any(slot.worker == worker and slot.pid for slot in report.slots):
+            await on_record(pool, PLATFORM, "worker.kill", worker)
             await pool.fleet.order(report.supervisor, OrderKind.KILL, worker)
             break
     else:

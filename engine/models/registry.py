@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlmodel import col, select
 
+from billing.api import PLATFORM, record
 from core.database import Database
 from engine.tables import ModelVersion
 
@@ -71,30 +72,41 @@ async def resolve(db: Database, name: str) -> ModelRecord | None:
     return next((record for record in await list_models(db) if record.name == name), None)
 
 
-async def save(db: Database, record: ModelRecord, manifest: Mapping[str, Any], now_ms: int) -> None:
-    """Make `record` a model version that requests can name, or bring the row of that version up to date."""
+async def save(db: Database, model: ModelRecord, manifest: Mapping[str, Any], now_ms: int) -> None:
+    """Make `model` a model version that requests can name, or bring the row of that version up to date."""
     async with db.transaction() as session:
-        row = await session.get(ModelVersion, (record.name, record.version))
+        row = await session.get(ModelVersion, (model.name, model.version))
         fresh = ModelVersion(
-            name=record.name,
-            version=record.version,
-            fingerprint=record.fingerprint,
-            folder=str(record.folder),
-            pool=record.pool,
-            max_model_len=record.max_model_len,
+            name=model.name,
+            version=model.version,
+            fingerprint=model.fingerprint,
+            folder=str(model.folder),
+            pool=model.pool,
+            max_model_len=model.max_model_len,
             manifest=dict(manifest),
             enabled=True,
             created_ms=row.created_ms if row else now_ms,
         )
+        before = None if row is None else _facts(row)
         await session.merge(fresh)
+        target = f"{fresh.name} {fresh.version}"
+        await record(session, PLATFORM, "model.add", target, before, _facts(fresh))
 
 
 async def route(db: Database, name: str, pool: str) -> None:
     """From now on new requests of this model go to `pool`."""
     async with db.transaction() as session:
-        for row in await session.exec(select(ModelVersion).where(col(ModelVersion.name) == name)):
+        rows = (await session.exec(select(ModelVersion).where(col(ModelVersion.name) == name))).all()
+        before = {row.version: row.pool for row in rows}
+        for row in rows:
             row.pool = pool
             session.add(row)
+        await record(session, PLATFORM, "model.route", name, before, dict.fromkeys(before, pool))
+
+
+def _facts(row: ModelVersion) -> dict[str, Any]:
+    """What the audit log tells of a version: its manifest is as long as it has files."""
+    return row.model_dump(exclude={"manifest"})
 
 
 def _record(row: ModelVersion) -> ModelRecord:

@@ -53,8 +53,9 @@ class Parley:
 
 
 @pytest.fixture
-def parley(home: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Parley:
-    """The command on the run's Valkey."""
+def parley(home: Path, redis_url: str, sqlite_template: Path, monkeypatch: pytest.MonkeyPatch) -> Parley:
+    """The command on the run's Valkey, and a database for what is recorded."""
+    shutil.copy(sqlite_template, home / "parley.db")
     monkeypatch.setenv("PARLEY_HOME", str(home))
     monkeypatch.setenv("PARLEY_REDIS_URL", redis_url)
     return Parley()
@@ -190,9 +191,8 @@ def test_a_redis_that_is_away_is_one_line(home: Path):
         assert (run.returncode, list(json.loads(run.stdout))) == (1, ["error"])
 
 
-def test_models_are_listed_for_scripts(home: Path, sqlite_template: Path, parley: Parley):
+def test_models_are_listed_for_scripts(home: Path, parley: Parley):
     """One JSON object a line; nothing where there is none."""
-    shutil.copy(sqlite_template, home / "parley.db")
     assert asyncio.run(parley.rows("models", "list")) == []
     db = Database(f"sqlite+aiosqlite:///{home / 'parley.db'}")
     record = ModelRecord("tiny", "1", "f1", home / "models", "default", 4096)
