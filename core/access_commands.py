@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from core.errors import StartupError
+from core.printed import say, say_lines
 from core.redis_acl import acl_lines, set_commands, users
 from core.settings import Settings
 
@@ -31,10 +32,10 @@ def acl_command(pools: tuple[str, ...], folder: Path | None, as_commands: bool) 
     of = users(settings.installation, pools or [settings.pool])
     lines = acl_lines(of, {name: _password(folder / f"{name}.password") for name in of})
     if as_commands:
-        click.echo("\n".join(set_commands(lines)))
+        say_lines("\n".join(set_commands(lines)))
         return
     _write(folder / "users.acl", "\n".join(lines) + "\n")
-    click.echo(f"{folder / 'users.acl'} has {len(of)} users; their passwords lie beside it")
+    say(f"{folder / 'users.acl'} has {len(of)} users; their passwords lie beside it")
 
 
 def _password(path: Path) -> str:

@@ -68,6 +68,7 @@ NO_ADMINISTRATION = {
     "gateway": "a process",
     "reconcile": "compares books, and keeps what it found",
     "wallets expire": "books what is over: transactions in the ledger's own chain",
+    "redis acl": "writes files on this machine; Redis is told by whoever gives it the file",
     "supervisor": "a process",
     "up": "starts processes; the first model and tenant are recorded as any are",
     "usage rebuild": "makes sums again from lines; nothing that was said changes",
