@@ -12,12 +12,14 @@
 /** @typedef {{indent: number, offset: number, kind: string, first: number, rest: string}} Marker */
 
 const DEPTH_MAX = 12; // deeper nesting is shown as text
-const HEADING = /^ {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$/;
+// Each of these looks at a character a bounded number of times, whatever the text is: where a repetition could
+// share characters with the next one, a lookahead forbids it.
+const HEADING = /^ {0,3}(#{1,6})(?![^ \t])/;
 const RULE = /^ {0,3}([-*_])[ \t]*(?:\1[ \t]*){2,}$/;
-const FENCE = /^( {0,3})(`{3,}|~{3,})[ \t]*([^`]*)$/;
+const FENCE = /^( {0,3})(`{3,}(?!`)|~{3,}(?!~))([^`]*)$/;
 const QUOTE = /^ {0,3}> ?/;
-const MARKER = /^( *)([-*+]|(\d{1,9})[.)])(?:([ \t]+)(.*)|)$/;
-const DELIMITER_ROW = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
+const MARKER = /^( *)([-*+]|(\d{1,9})[.)])(?:([ \t]+)([^]*)|)$/;
+const DELIMITER_ROW = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*(?:\|[ \t]*)?$/;
 
 /**
  * The blocks of lines[from…].
@@ -50,7 +52,10 @@ export function parseBlocks(lines, from = 0, depth = 0) {
 function blockAt(lines, at, depth) {
   const first = line(lines, at);
   const heading = HEADING.exec(first);
-  if (heading) return { kind: "heading", level: heading[1]?.length ?? 1, text: heading[2] ?? "", end: at + 1 };
+  if (heading) {
+    const text = headingText(first.slice(heading[0].length));
+    return { kind: "heading", level: heading[1]?.length ?? 1, text, end: at + 1 };
+  }
   const fence = FENCE.exec(first);
   if (fence) return code(lines, at, fence);
   if (RULE.test(first)) return { kind: "rule", end: at + 1 };
@@ -62,6 +67,18 @@ function blockAt(lines, at, depth) {
 }
 
 /**
+ * What follows the marks of a heading, without the marks that may close it.
+ * @param {string} rest
+ */
+function headingText(rest) {
+  const text = rest.trim();
+  let end = text.length;
+  while (text.charAt(end - 1) === "#") end--;
+  const closes = end === 0 || text.charAt(end - 1) === " " || text.charAt(end - 1) === "\t";
+  return closes ? text.slice(0, end).trimEnd() : text;
+}
+
+/**
  * @param {string[]} lines
  * @param {number} at
  * @param {RegExpExecArray} fence
@@ -69,15 +86,26 @@ function blockAt(lines, at, depth) {
  */
 function code(lines, at, fence) {
   const [, indent = "", ticks = "", info = ""] = fence;
-  const closing = new RegExp(`^ {0,3}${ticks[0]}{${ticks.length},}[ \\t]*$`);
   const content = [];
   let end = at + 1;
   let closed = false;
   for (; end < lines.length && !closed; end++) {
-    closed = closing.test(line(lines, end));
+    closed = closesFence(line(lines, end), ticks);
     if (!closed) content.push(dedent(line(lines, end), indent.length));
   }
   return { kind: "code", language: info.trim().split(/\s+/)[0] ?? "", text: content.join("\n"), closed, end };
+}
+
+/**
+ * Whether a line holds nothing but at least as many of the marks that opened the fence.
+ * @param {string} text
+ * @param {string} ticks
+ */
+function closesFence(text, ticks) {
+  const from = indentOf(text);
+  let to = from;
+  while (text.charAt(to) === ticks.charAt(0)) to++;
+  return from <= 3 && to - from >= ticks.length && isBlank(text.slice(to));
 }
 
 /**
@@ -88,12 +116,14 @@ function code(lines, at, fence) {
  */
 function quote(lines, at, depth) {
   const inner = [];
+  let fenced = false;
   let end = at;
   for (; end < lines.length; end++) {
     const text = line(lines, end);
     if (QUOTE.test(text)) inner.push(text.replace(QUOTE, ""));
-    else if (continuesParagraph(inner, text, lines, end)) inner.push(text);
+    else if (!fenced && continuesParagraph(inner, text, lines, end)) inner.push(text);
     else break;
+    fenced ||= isFence(inner[inner.length - 1]);
   }
   return { kind: "quote", blocks: parseBlocks(inner, 0, depth + 1), end };
 }
@@ -132,15 +162,17 @@ function list(lines, at, depth) {
  */
 function itemLines(lines, at, found) {
   const inner = [found.rest];
+  let fenced = isFence(found.rest);
   let end = at + 1;
   while (end < lines.length) {
     const next = skipBlank(lines, end);
     if (next >= lines.length) break;
     const text = line(lines, next);
     const nested = indentOf(text) >= found.offset || (indentOf(text) >= found.indent + 2 && marker(text));
-    if (!nested && !(next === end && continuesParagraph(inner, text, lines, next))) break;
+    if (!nested && (fenced || next !== end || !continuesParagraph(inner, text, lines, next))) break;
     for (; end < next; end++) inner.push("");
     inner.push(dedent(text, found.offset));
+    fenced ||= isFence(inner[inner.length - 1]);
     end = next + 1;
   }
   return { inner, end };
@@ -195,7 +227,7 @@ function startsBlock(text) {
 }
 
 /**
- * Whether a line without the container's prefix still belongs to the paragraph inside it.
+ * Whether a line without the container's prefix still belongs to the paragraph inside it, which is in no fence.
  * @param {string[]} inner what the container holds so far
  * @param {string} text
  * @param {string[]} lines
@@ -204,12 +236,12 @@ function startsBlock(text) {
 function continuesParagraph(inner, text, lines, at) {
   const before = inner[inner.length - 1] ?? "";
   if (isBlank(before) || isBlank(text) || startsBlock(text) || marker(text) || isTable(lines, at)) return false;
-  return !HEADING.test(before) && !RULE.test(before) && !insideFence(inner);
+  return !HEADING.test(before) && !RULE.test(before);
 }
 
-/** @param {string[]} inner */
-function insideFence(inner) {
-  return inner.some((text) => FENCE.test(text.trimStart()));
+/** @param {string | undefined} text */
+function isFence(text) {
+  return FENCE.test((text ?? "").trimStart());
 }
 
 /**

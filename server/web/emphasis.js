@@ -3,12 +3,16 @@
 /** @typedef {string | Element} Node */
 /** @typedef {{tag: string, children: Node[], href?: string}} Element */
 /** @typedef {{symbol: string, count: number, opens: boolean, closes: boolean, alone: boolean}} Run */
-/** @typedef {{image: boolean, active: boolean, after: number}} Bracket */
+/** @typedef {{image: boolean}} Bracket */
 /** @typedef {Node | Run | Bracket} Piece */
 
 // How far a closing mark looks back for its opening one: hostile text must not cost quadratic time.
 const RUNS_MAX = 64;
 const PIECES_MAX = 2048;
+// Elements in one another; deeper ones are left out, their text is not. What walks a tree may use the stack.
+export const DEPTH_MAX = 24;
+/** @type {WeakMap<Element, number>} */
+const depths = new WeakMap();
 
 /**
  * Pair the runs of * _ and ~ (CommonMark's "process emphasis"), and turn what is left over into text.
@@ -42,7 +46,9 @@ function closeRun(done, closer) {
     opener.count -= used;
     left -= used;
     if (opener.count === 0) done.pop();
-    done.push({ tag: closer.symbol === "~" ? "del" : used === 2 ? "strong" : "em", children });
+    const element = { tag: closer.symbol === "~" ? "del" : used === 2 ? "strong" : "em", children };
+    if (depthOf(element) <= DEPTH_MAX) done.push(element);
+    else for (const child of children) done.push(child);
   }
   if (left > 0) done.push({ ...closer, count: left });
 }
@@ -79,11 +85,26 @@ function closeGrowing(done) {
 }
 
 /**
+ * How many elements are in one another at most, from this one on.
+ * @param {Node} node
+ * @returns {number}
+ */
+export function depthOf(node) {
+  if (typeof node === "string") return 0;
+  let depth = depths.get(node);
+  if (depth === undefined) {
+    depth = 1 + node.children.reduce((deepest, child) => Math.max(deepest, depthOf(child)), 0);
+    depths.set(node, depth);
+  }
+  return depth;
+}
+
+/**
  * Leftover runs and brackets become text, neighbouring texts one.
  * @param {Piece[]} pieces
  * @returns {Node[]}
  */
-function merge(pieces) {
+export function merge(pieces) {
   /** @type {Node[]} */
   const nodes = [];
   for (const piece of pieces) {

@@ -1,6 +1,6 @@
 // Markdown inside a block: text in, a tree out. Pure. Raw HTML is text, an image is a link.
 
-import { isBracket, settle } from "./emphasis.js";
+import { DEPTH_MAX, depthOf, merge, settle } from "./emphasis.js";
 
 /** @typedef {import("./emphasis.js").Node} Node */
 /** @typedef {import("./emphasis.js").Piece} Piece */
@@ -11,7 +11,7 @@ const HALF_CLOSED = /(\*\*[^*\n]+)\*$/; // the closing ** is arriving
 const SPECIAL = /[\\`*_~[\]!<&\n]|h(?=ttps?:\/\/)/g;
 const PUNCTUATION = /[!-/:-@[-`{-~\p{P}\p{S}]/u;
 const DESTINATION =
-  /\(\s*(?:<([^<>\n]*)>|([^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)*))(?:\s+(?:"[^"]*"|'[^']*'))?\s*\)/y;
+  /\(\s*(?!\s)(?:<([^<>\n]*)>|([^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)*))(?:\s+(?:"[^"]*"|'[^']*'))?\s*\)/y;
 const BARE_URL = /https?:\/\/[^\s<>"`]{1,2048}/y;
 const AUTOLINK = /<((?:https?:\/\/|mailto:)[^\s<>]+)>/y;
 const ENTITY = /&(amp|lt|gt|quot|apos|nbsp|#39);/y;
@@ -62,7 +62,11 @@ class Scanner {
     this.pieces = [];
     /** @type {Set<number>} lengths of backtick runs that close nowhere */
     this.unclosed = new Set();
-    this.brackets = 0;
+    /** @type {number[]} where the brackets that are still open stand in `pieces`, the innermost last */
+    this.open = [];
+    /** How many of those were open when the last link ended: but for images, they hold no link any more. */
+    this.inactive = 0;
+    this.lastParenthesis = text.lastIndexOf(")");
   }
 
   scan() {
@@ -88,9 +92,9 @@ class Scanner {
       case "~":
         return this.run(symbol);
       case "!":
-        return this.text.charAt(this.at + 1) === "[" ? this.open(true) : this.literal(1);
+        return this.text.charAt(this.at + 1) === "[" ? this.bracket(true) : this.literal(1);
       case "[":
-        return this.open(false);
+        return this.bracket(false);
       case "]":
         return this.close();
       case "\n":
@@ -125,7 +129,8 @@ class Scanner {
       if (!this.growing || length > 2 || from === this.text.length) return this.literal(length);
     }
     const content = this.text.slice(from, to < 0 ? undefined : to).replaceAll("\n", " ");
-    const trimmed = /^ .*[^ ].* $/.test(content) ? content.slice(1, -1) : content;
+    const padded = content.startsWith(" ") && content.endsWith(" ") && /[^ ]/.test(content);
+    const trimmed = padded ? content.slice(1, -1) : content;
     this.pieces.push({ tag: "code", children: [trimmed] });
     this.at = to < 0 ? this.text.length : to + length;
   }
@@ -152,50 +157,51 @@ class Scanner {
   }
 
   /** @param {boolean} image */
-  open(image) {
+  bracket(image) {
     this.at += image ? 2 : 1;
-    this.brackets++;
-    this.pieces.push({ image, active: true, after: this.at });
+    this.open.push(this.pieces.length);
+    this.pieces.push({ image });
+  }
+
+  /** The innermost bracket is closed. */
+  leave() {
+    this.open.pop();
+    this.inactive = Math.min(this.inactive, this.open.length);
   }
 
   /** A `]`: with an address behind it, what lies since its `[` becomes a link. */
   close() {
-    const from = this.lastBracket();
-    const bracket = /** @type {Bracket | undefined} */ (this.pieces[from]);
-    if (!bracket) return this.literal(1);
-    if (!bracket.active) return this.unlinked(from, bracket);
-    DESTINATION.lastIndex = this.at + 1;
-    const found = DESTINATION.exec(this.text);
-    if (!found || found[0].length > LINK_MAX) return this.unlinked(from, bracket);
+    const from = this.open[this.open.length - 1];
+    if (from === undefined) return this.literal(1);
+    const { image } = /** @type {Bracket} */ (this.pieces[from]);
+    const active = image || this.open.length > this.inactive;
+    if (!active) return this.unlinked(from, image, false);
+    DESTINATION.lastIndex = 0;
+    const found = DESTINATION.exec(this.text.slice(this.at + 1, this.at + 2 + LINK_MAX));
+    if (!found || found[0].length > LINK_MAX) return this.unlinked(from, image, true);
     const label = settle(this.pieces.splice(from).slice(1), false);
-    this.brackets--;
-    this.link(label, found[1] ?? found[2] ?? "", bracket.image);
-    this.at = DESTINATION.lastIndex;
-    if (bracket.image) return;
-    for (const piece of this.pieces) if (isBracket(piece) && !piece.image) piece.active = false;
+    this.leave();
+    this.link(label, found[1] ?? found[2] ?? "", image);
+    this.at += 1 + found[0].length;
+    if (!image) this.inactive = this.open.length;
   }
 
   /**
    * @param {number} from
-   * @param {Bracket} bracket
+   * @param {boolean} image
+   * @param {boolean} active
    */
-  unlinked(from, bracket) {
-    const address = this.growing && bracket.active && this.text.charAt(this.at + 1) === "(";
-    if (address && this.text.indexOf(")", this.at) < 0) {
+  unlinked(from, image, active) {
+    const address = this.growing && active && this.text.charAt(this.at + 1) === "(";
+    if (address && this.lastParenthesis < this.at) {
       const label = settle(this.pieces.splice(from).slice(1), true); // it is still on its way
-      this.pieces.push(...label);
+      this.pieces = this.pieces.concat(label);
       this.at = this.text.length;
       return;
     }
-    this.pieces[from] = bracket.image ? "![" : "[";
-    this.brackets--;
+    this.pieces[from] = image ? "![" : "[";
+    this.leave();
     this.literal(1);
-  }
-
-  lastBracket() {
-    if (this.brackets === 0) return -1;
-    for (let i = this.pieces.length - 1; i >= 0; i--) if (isBracket(this.pieces[i])) return i;
-    return -1;
   }
 
   /**
@@ -206,8 +212,9 @@ class Scanner {
   link(label, address, image) {
     const href = safeHref(address);
     const children = image && plain(label) === "" ? [address] : label;
-    if (href === null) this.pieces.push(...children);
-    else this.pieces.push({ tag: "a", href, children: withoutLinks(children) });
+    const link = href === null ? null : { tag: "a", href, children: withoutLinks(children) };
+    if (link && depthOf(link) <= DEPTH_MAX) this.pieces.push(link);
+    else this.pieces = this.pieces.concat(children);
   }
 
   lineBreak() {
@@ -224,7 +231,7 @@ class Scanner {
     if (!found) return this.literal(1);
     const address = trimUrl(found[0]);
     const href = safeHref(address);
-    if (href === null || this.brackets > 0) return this.literal(address.length);
+    if (href === null || this.open.length > 0) return this.literal(address.length);
     this.pieces.push({ tag: "a", href, children: [address] });
     this.at += address.length;
   }
@@ -250,11 +257,12 @@ class Scanner {
  * @returns {Node[]}
  */
 function withoutLinks(nodes) {
-  return nodes.flatMap((node) => {
+  const kept = nodes.flatMap((node) => {
     if (typeof node === "string") return [node];
     const children = withoutLinks(node.children);
     return node.tag === "a" ? children : [{ ...node, children }];
   });
+  return merge(kept);
 }
 
 /**
@@ -270,12 +278,13 @@ export function plain(nodes) {
  * @param {string} address
  */
 function trimUrl(address) {
-  let trimmed = address;
-  for (;;) {
-    const last = trimmed.slice(-1);
-    const unbalanced = last === ")" && trimmed.split(")").length > trimmed.split("(").length;
-    if (!unbalanced && !/[.,:;!?'*_~\]]/.test(last)) return trimmed;
-    trimmed = trimmed.slice(0, -1);
+  let surplus = 0; // brackets that close more than was opened
+  for (const symbol of address) surplus += symbol === ")" ? 1 : symbol === "(" ? -1 : 0;
+  for (let end = address.length; ; end--) {
+    const last = address.charAt(end - 1);
+    const unbalanced = last === ")" && surplus > 0;
+    if (!unbalanced && !/[.,:;!?'*_~\]]/.test(last)) return address.slice(0, end);
+    if (last === ")") surplus--;
   }
 }
 
