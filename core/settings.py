@@ -59,6 +59,7 @@ class Settings(BaseSettings):
     control_frame_bytes_max: int = 4 * 1024
     requests_per_connection_max: int = 16
     connections_per_key_max: int = 100
+    connections_per_user_max: int = 20
     bad_messages_per_minute_max: int = 10
     write_blocked_seconds_max: float = 10.0
     delta_interval_ms: int = 20

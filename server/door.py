@@ -122,10 +122,8 @@ class Door:
         shown = hello.resume.token if hello.resume else None
         record = await self._take_over(principal, who.id, shown)
         before = record.superseded[0] if record.superseded else ""
-        if not await self._places.take(principal, who.id, before):
-            most = self.edge.settings.connections_per_key_max
-            problem = f"this key has {most} connections already: close one first"
-            refused = refusal(ErrorCode.RATE_LIMITED, problem, scope="key", limit=most)
+        refused = await self._places.take(principal, who.id, before)
+        if refused is not None:
             return HelloRefused(refused, CloseCode.CONNECTION_LIMIT)
         self._inside[who.id] = who
         self._records[who.id] = record

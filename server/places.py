@@ -1,18 +1,22 @@
-"""How many connections each key has, over all gateways: a place a connection, held by a lease in Redis.
+"""How many connections each key has, and each user behind its tickets, over all gateways: a place a
+connection, held by a lease in Redis.
 
 A gateway that dies gives its places back when their leases lapse; a session that goes on elsewhere takes its
 place along.
 """
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from billing.api import Principal
+from core.errors import Refusal
 from core.redis import Client
 from core.scripts import Script
 from core.settings import Settings
+from server.protocol.codes import ErrorCode, refusal
 
 KEPT_AT_ONCE_MAX = 500
 
@@ -27,39 +31,52 @@ class Places:
 
     def __init__(self, redis: Client, settings: Settings) -> None:
         self._redis = redis
-        self._most = settings.connections_per_key_max
+        self._most = {"key": settings.connections_per_key_max, "user": settings.connections_per_user_max}
         self._lease_ms = int(settings.connection_lease_seconds * 1000)
-        self._taken: dict[str, tuple[str, str]] = {}
+        self._taken: dict[str, list[str]] = {}
 
-    async def take(self, principal: Principal, connection: str, before: str) -> bool:
-        """A place for a connection, which may replace another. False: the key has as many as it may."""
-        key = principal.tenant, principal.key
-        arguments = [0, connection, before, self._most, self._lease_ms]
-        if not await _ADMIT(self._redis, [_name(*key)], arguments):
-            return False
-        self._taken[connection] = key
-        return True
+    async def take(self, principal: Principal, connection: str, before: str) -> Refusal | None:
+        """A place for a connection, which may replace another; or why there is none: the key, or the one user
+        that its bearer is, has as many as may be."""
+        scopes = ["key", "user"] if principal.fixed_user else ["key"]
+        names = [_name(principal, scope) for scope in scopes]
+        most = [self._most[scope] for scope in scopes]
+        full = await _ADMIT(self._redis, names, [0, connection, before, self._lease_ms, *most])
+        if full:
+            return _full(scopes[full - 1], most[full - 1])
+        self._taken[connection] = names
+        return None
 
     async def leave(self, connection: str) -> None:
         """Give a place back, if it has one."""
-        key = self._taken.pop(connection, None)
-        if key is not None:
-            redis: Any = self._redis
-            await redis.zrem(_name(*key), connection)
+        redis: Any = self._redis
+        for name in self._taken.pop(connection, []):
+            await redis.zrem(name, connection)
 
     async def keep(self) -> None:
         """Renew all leases; due every third of their time."""
-        by_key: dict[tuple[str, str], list[str]] = defaultdict(list)
-        for connection, key in self._taken.items():
-            by_key[key].append(connection)
-        for key, connections in by_key.items():
+        by_name: dict[str, list[str]] = defaultdict(list)
+        for connection, names in self._taken.items():
+            for name in names:
+                by_name[name].append(connection)
+        for name, connections in by_name.items():
             for some in _pieces(connections):
-                await _KEEP(self._redis, [_name(*key)], [0, self._lease_ms, *some])
+                await _KEEP(self._redis, [name], [0, self._lease_ms, *some])
+
+
+def _full(scope: str, most: int) -> Refusal:
+    whose = "this key has" if scope == "key" else "you have"
+    problem = f"{whose} {most} connections already: close one first"
+    return refusal(ErrorCode.RATE_LIMITED, problem, scope=scope, limit=most)
 
 
 def _pieces(connections: list[str]) -> Iterable[list[str]]:
     return (connections[at : at + KEPT_AT_ONCE_MAX] for at in range(0, len(connections), KEPT_AT_ONCE_MAX))
 
 
-def _name(tenant: str, key: str) -> str:
-    return f"{{t:{tenant}}}conns:{key}"
+def _name(principal: Principal, scope: str) -> str:
+    """Of a user only a hash: his name may be long, and is nobody's business here."""
+    name = f"{{t:{principal.tenant}}}conns:{principal.key}"
+    if scope == "key":
+        return name
+    return f"{name}:{hashlib.sha256(principal.user.encode()).hexdigest()[:32]}"

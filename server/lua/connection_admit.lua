@@ -1,13 +1,21 @@
 #!lua
--- Count a connection of a key against the key's limit, over all gateways. A lease keeps its place.
--- KEYS: the key's connections   ARGV: now_ms or 0, connection, the one it replaces or '', most, lease_ms
--- Reply: 1, or 0 where the key has as many as it may.
-local lease = tonumber(ARGV[5])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now))
-redis.call('ZREM', KEYS[1], ARGV[3])
-if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[4]) then
-  return 0
+-- Count a connection of a key against the key's limit, and of one user of it against the user's, over all
+-- gateways. A lease keeps its place in both.
+-- KEYS: the key's connections, the user's?
+-- ARGV: now_ms or 0, connection, the one it replaces or '', lease_ms, most of each of KEYS...
+-- Reply: 0, or which of KEYS has as many as it may.
+local lease = tonumber(ARGV[4])
+for at = 1, #KEYS do
+  redis.call('ZREMRANGEBYSCORE', KEYS[at], '-inf', string.format('%.0f', now))
+  redis.call('ZREM', KEYS[at], ARGV[3])
 end
-redis.call('ZADD', KEYS[1], string.format('%.0f', now + lease), ARGV[2])
-redis.call('PEXPIRE', KEYS[1], lease)
-return 1
+for at = #KEYS, 1, -1 do
+  if redis.call('ZCARD', KEYS[at]) >= tonumber(ARGV[4 + at]) then
+    return at
+  end
+end
+for at = 1, #KEYS do
+  redis.call('ZADD', KEYS[at], string.format('%.0f', now + lease), ARGV[2])
+  redis.call('PEXPIRE', KEYS[at], lease)
+end
+return 0
