@@ -1,5 +1,6 @@
 """The `parley` command. It only parses and calls; each package registers its commands as entry points."""
 
+import os
 import sys
 from importlib.metadata import entry_points
 from typing import Any
@@ -11,6 +12,7 @@ from core.author import Author, acting_as, process_user
 from core.errors import StartupError
 from core.plain import prose
 from core.printed import print_crash, say, say_json
+from core.private_files import UMASK
 
 GROUP = "parley.commands"
 AUTHOR_CHARACTERS_MAX = 120
@@ -65,6 +67,7 @@ def in_one_line(command: click.Command) -> None:
     """Run a command: a StartupError or a wrong setting becomes one line on stderr and exit code 1; with
     --json also an object on stdout."""
     sys.excepthook = print_crash
+    os.umask(UMASK)
     try:
         command()
     except StartupError as error:

@@ -11,6 +11,7 @@ import uvloop
 from core import crashes, failpoints, telemetry
 from core.errors import StartupError
 from core.printed import say
+from core.private_files import keep_private
 from core.settings import Settings
 
 Main = Callable[[Settings, asyncio.Event], Awaitable[None]]
@@ -23,6 +24,7 @@ def run(settings: Settings, name: str, main: Main) -> None:
     """
     crashes.install()
     telemetry.configure(settings, name)
+    keep_private(settings.home)
     try:
         failpoints.arm(settings.home, os.environ)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
