@@ -168,7 +168,7 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
     settings.require_secret()
     listener = listen(settings.host, settings.console_endpoint_port, "PARLEY_CONSOLE_PORT")
     async with _opened(settings) as console:
-        await http.serve(SecurityHeaders(console.app()), listener, stop, settings.proxies, ws="none")
+        await http.serve(SecurityHeaders(console.app()), listener, stop, http.Entrance(settings), ws="none")
 
 
 async def _print_link(settings: Settings) -> None:

@@ -3,15 +3,19 @@
 import asyncio
 import contextlib
 import os
+import resource
 import socket
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from core.addresses import KnownCallers, Networks
+from core.addresses import KnownCallers, caller, counted, trusted
 from core.errors import StartupError
+from core.lobby import Lobby
+from core.settings import Settings
 
 BACKLOG = 2048
 HEAD_SECONDS_MAX = 10.0
@@ -31,17 +35,52 @@ class RefusedHeadError(Exception):
     """Ends the parsing of a request whose head was refused."""
 
 
+class Entrance:
+    """Who may connect and upgrade: asked before anything is kept for him. `proxies` are those whose word of
+    a caller counts, `heads` the sockets that owe their first request."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.proxies = settings.proxies
+        self.heads = lobby(settings)
+
+    def refuse_upgrade(self, address: str) -> bytes | None:
+        """The whole answer for who may not open a WebSocket now."""
+        _ = address
+        return None
+
+
 class BoundedHttpProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol with bounds: it waits for any head, for ever, and takes one of any length."""
+    """uvicorn's HTTP protocol with bounds: it waits for any head, for ever, and takes one of any length, and
+    any number of sockets."""
 
     _head_timer: asyncio.TimerHandle | None = None
     _head_bytes = 0
     _header_bytes = 0
 
+    def __init__(self, entrance: Entrance, **options: Any) -> None:
+        super().__init__(**options)
+        self._entrance = entrance
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """A client is here, and owes a request."""
         super().connection_made(transport)
-        self._wait_for_head()
+        peer = self.client[0] if self.client else ""
+        # Behind a trusted proxy the address is known with the head.
+        address = None if trusted(peer, self._entrance.proxies) else counted(peer)
+        if self._entrance.heads.enter(self, address, transport.abort):
+            self._wait_for_head()
+        else:
+            transport.abort()
+
+    def handle_websocket_upgrade(self) -> None:
+        """The head of an upgrade is whole, and nothing is made of it yet."""
+        peer = self.client[0] if self.client else None
+        address = caller(peer, False, self.headers, self._entrance.proxies).address
+        refused = self._entrance.refuse_upgrade(address)
+        if refused is None:
+            super().handle_websocket_upgrade()
+        else:
+            self._refuse(refused)
 
     def data_received(self, data: bytes) -> None:
         """More of a request; of its head only so much, whatever one read of the socket brought."""
@@ -100,12 +139,28 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+            self._entrance.heads.left(self)
 
     def _refuse(self, reply: bytes) -> None:
         self._stop_waiting()
         if not self.transport.is_closing():
             self.transport.write(reply)
             self.transport.close()
+
+
+def lobby(settings: Settings) -> Lobby:
+    """For sockets that have not shown who they are: never more than a quarter of what may be open."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = settings.silent_sockets_max
+    if files != resource.RLIM_INFINITY:
+        most = min(most or files, max(1, files // 4))
+    return Lobby(settings.silent_sockets_per_address_max, most)
+
+
+def open_as_many_as_may_be() -> None:
+    """Each socket is an open file, and the usual limit is for programs that have few."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 class _Server(uvicorn.Server):
@@ -136,10 +191,10 @@ def listen(host: str, port: int, variable: str) -> socket.socket:
 
 
 async def serve(
-    app: Any, listener: socket.socket, stop: asyncio.Event, proxies: Networks, **options: Any
+    app: Any, listener: socket.socket, stop: asyncio.Event, entrance: Entrance, **options: Any
 ) -> None:
     """Serve `app` on the socket until `stop`, then let open requests finish. See `configured`."""
-    server = _Server(configured(app, proxies, **options))
+    server = _Server(configured(app, entrance, **options))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     stopping = asyncio.create_task(stop.wait())
     try:
@@ -150,15 +205,14 @@ async def serve(
         await serving
 
 
-def configured(app: Any, proxies: Networks, **options: Any) -> uvicorn.Config:
-    """How uvicorn serves `app` here. `proxies` are those whose word about the caller counts
-    (core.addresses); `options` are uvicorn's."""
+def configured(app: Any, entrance: Entrance, **options: Any) -> uvicorn.Config:
+    """How uvicorn serves `app` here; `options` are uvicorn's."""
     return uvicorn.Config(
-        KnownCallers(app, proxies),
+        KnownCallers(app, entrance.proxies),
         access_log=False,
         log_config=None,
         lifespan="off",
-        http=BoundedHttpProtocol,
+        http=partial(BoundedHttpProtocol, entrance),  # pyright: ignore[reportArgumentType]
         proxy_headers=False,
         **options,
     )

@@ -84,6 +84,8 @@ class Settings(BaseSettings):
     backups_kept_days: int | None = Field(default=None, ge=0)
 
     # How often one may ask, a gateway or console (docs/operations.md); 0 is no limit
+    silent_sockets_per_address_max: int = 200
+    silent_sockets_max: int = 4096
     calls_per_address_per_second: float = 100.0
     sockets_per_address_per_second: float = 100.0
     signins_per_address_per_minute: float = 300.0

@@ -74,8 +74,10 @@ class Connection:
 
     def start(self) -> None:
         """Wait for hello."""
-        self._door.entered(self)
+        entered = self._door.entered(self)
         self._arm()
+        if not entered:
+            self.put_out()
         if self._door.draining:
             self.feed(ev.DrainStarted(0))
 
@@ -93,6 +95,12 @@ class Connection:
     def order_close(self, code: CloseCode, reason: ErrorCode | None = None, message: str = "") -> None:
         """End this connection from outside."""
         self.feed(ev.CloseOrdered(code, refusal(reason, message) if reason else None))
+
+    def put_out(self) -> None:
+        """Its place before hello is another's."""
+        problem = "too many connections are open that have not said hello: say it at once"
+        self.order_close(CloseCode.RATE_LIMITED, ErrorCode.RATE_LIMITED, problem)
+        self._wire.abort(CloseCode.RATE_LIMITED)
 
     def bytes_in_flight(self) -> int:
         """Sent and not acknowledged."""

@@ -20,6 +20,8 @@ from billing.api import (
     ControlNews,
     Principal,
 )
+from core import http
+from core.addresses import counted
 from core.clock import now_ms
 from core.errors import Refused
 from core.tasks import Group
@@ -73,6 +75,10 @@ class Occupant(Protocol):
         """Sent and not acknowledged."""
         ...
 
+    def put_out(self) -> None:
+        """End it: it said no hello, and its place is another's."""
+        ...
+
 
 @dataclass(frozen=True)
 class Let:
@@ -93,6 +99,7 @@ class Door:
         self.readers = Readers(edge, hub)
         self.intake = Intake(edge, hub, self.readers)
         self.sessions = Sessions(edge)
+        self.hellos = http.lobby(edge.settings)
         self._places = Places(edge.redis, edge.settings)
         self._sockets: dict[str, Occupant] = {}
         self._inside: dict[str, Occupant] = {}
@@ -107,12 +114,14 @@ class Door:
         self._work.add(task)
         task.add_done_callback(self._work.discard)
 
-    def entered(self, who: Occupant) -> None:
-        """A socket is open; it has not said hello."""
+    def entered(self, who: Occupant) -> bool:
+        """A socket is open; it has not said hello. False: there is no place for it."""
         self._sockets[who.id] = who
+        return self.hellos.enter(who.id, counted(who.address), who.put_out)
 
     async def open(self, who: Occupant, hello: Hello, bearer: str) -> Let | HelloRefused:
         """Check a hello and open its session. `bearer` is the token of the upgrade, or empty."""
+        self.hellos.spoke(who.id)
         principal = await self.edge.auth.of_token(hello.token or bearer)
         if principal is None:
             problem = "the token is wrong, used up, expired or revoked: get a new ticket, or use an API key"
@@ -125,6 +134,7 @@ class Door:
         refused = await self._places.take(principal, who.id, before)
         if refused is not None:
             return HelloRefused(refused, CloseCode.CONNECTION_LIMIT)
+        self.hellos.left(who.id)
         self._inside[who.id] = who
         self._records[who.id] = record
         wanted = hello.resume.requests if hello.resume else []
@@ -148,6 +158,7 @@ class Door:
     async def left(self, who: Occupant, record: SessionRecord | None) -> None:
         """A connection is gone; its session may be resumed for a while."""
         self._sockets.pop(who.id, None)
+        self.hellos.left(who.id)
         self._inside.pop(who.id, None)
         self._records.pop(who.id, None)
         try:

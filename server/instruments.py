@@ -94,6 +94,9 @@ _meter.create_observable_gauge(
     "parley_drain_remaining", [_drain], description="Connections that the drain still waits for"
 )
 CLOSES = _meter.create_counter("parley_closes", description="WebSocket closes by code")
+UPGRADES_REFUSED = _meter.create_counter(
+    "parley_upgrades_refused", description="WebSockets not opened: too many silent ones, or too many at once"
+)
 TURNS = _meter.create_counter("parley_turns", description="Sends by outcome: accepted, dup or an error code")
 _LIMIT_REFUSALS = _meter.create_counter(
     "parley_limit_refusals", description="Sends that a limit refused, by code, scope and dimension"

@@ -18,7 +18,7 @@ from core import http, service
 from core.addresses import address_of
 from core.clock import now_ms
 from core.database import Database, require_schema
-from core.errors import Refused, StartupError
+from core.errors import StartupError
 from core.ids import uuid7
 from core.redis import connect
 from core.scripts import keep_scripts
@@ -29,6 +29,7 @@ from server.auth import origin_allowed
 from server.connection import Connection
 from server.door import Door
 from server.edge import Edge, make_edge
+from server.entrance import GatewayEntrance
 from server.http.app import SecurityHeaders, routes
 from server.http.calls import LimitedCalls
 from server.http.guard import guarded
@@ -58,6 +59,7 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
     """Serve until `stop`, then tell every client to go on elsewhere, and end."""
     settings.require_secret()
     _ = settings.proxies  # what cannot be read is told now
+    http.open_as_many_as_may_be()
     listener = http.listen(settings.host, settings.port, "PARLEY_PORT")
     redis, db = connect(settings), Database(settings.database_endpoint)
     try:
@@ -87,7 +89,7 @@ async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Ev
             SecurityHeaders(LimitedCalls(application(edge, door, health), edge.rates)),
             listener,
             closed,
-            edge.settings.proxies,
+            GatewayEntrance(edge.settings, edge.rates, door.hellos),
             **serving_options(edge.settings),
         )
     )
@@ -155,10 +157,6 @@ def _upgrade_problem(
         return 400, f"offer one of the subprotocols {', '.join(Subprotocol)}"
     if not origin_allowed(socket.headers, door.edge.settings):
         return 403, "this Origin is not allowed (PARLEY_PUBLIC_ORIGINS)"
-    try:
-        door.edge.rates.socket(address_of(socket.scope))
-    except Refused as refused:
-        return 429, refused.refusal.message
     if door.draining:
         return 503, "this gateway is stopping: connect again"
     return None

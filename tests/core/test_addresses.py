@@ -11,6 +11,7 @@ from starlette.routing import Route
 from core import http
 from core.addresses import UNKNOWN, address_of, caller, counted, networks
 from core.errors import StartupError
+from core.settings import Settings
 
 PROXIES = networks("127.0.0.1, 10.0.0.0/8, fd00::/8", "PARLEY_TRUSTED_PROXIES")
 
@@ -87,7 +88,9 @@ async def test_the_application_sees_the_caller(trusted: str, said: str):
 
     listener, stop = http.listen("127.0.0.1", 0, "PARLEY_PORT"), asyncio.Event()
     app = Starlette(routes=[Route("/", say)])
-    serving = asyncio.create_task(http.serve(app, listener, stop, networks(trusted, "X")))
+    serving = asyncio.create_task(
+        http.serve(app, listener, stop, http.Entrance(Settings(trusted_proxies=trusted)))
+    )
     try:
         reader, writer = await asyncio.open_connection(*listener.getsockname()[:2])
         writer.write(

@@ -1,8 +1,10 @@
 """Serving: what uvicorn leaves open is closed."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from starlette.applications import Starlette
@@ -10,13 +12,15 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from core import http
+from core.settings import Settings
+from tests.helpers.wait import wait_until
 
 
 @asynccontextmanager
 async def _serving() -> AsyncGenerator[tuple[str, int]]:
     listener, stop = http.listen("127.0.0.1", 0, "PARLEY_PORT"), asyncio.Event()
     app = Starlette(routes=[Route("/", lambda _: PlainTextResponse("here"))])
-    serving = asyncio.create_task(http.serve(app, listener, stop, proxies=()))
+    serving = asyncio.create_task(http.serve(app, listener, stop, http.Entrance(Settings())))
     try:
         yield listener.getsockname()[:2]
     finally:
@@ -64,3 +68,34 @@ async def test_a_head_has_bounds(said: bytes, status: int):
     """Whatever comes in one read of the socket: so many bytes, headers, and characters of a target."""
     async with _serving() as at:
         assert (await _answer(at, said)).startswith(b"HTTP/1.1 %d " % status)
+
+
+@pytest.mark.parametrize(
+    ("limits", "least"),
+    [({"silent_sockets_per_address_max": 3, "trusted_proxies": ""}, 3), ({"silent_sockets_max": 4}, 4)],
+)
+async def test_sockets_that_send_nothing_are_few(limits: dict[str, Any], least: int):
+    """Of one address, and over all also where a proxy is trusted; who sends a request has no place there."""
+    listener, stop = http.listen("127.0.0.1", 0, "PARLEY_PORT"), asyncio.Event()
+    app = Starlette(routes=[Route("/", lambda _: PlainTextResponse("here"))])
+    entrance = http.Entrance(Settings(**limits))
+    serving = asyncio.create_task(http.serve(app, listener, stop, entrance))
+    at = listener.getsockname()[:2]
+    try:
+        silent = [await asyncio.open_connection(*at) for _ in range(least)]
+        await wait_until(lambda: len(entrance.heads) == least)
+        reader, writer = await asyncio.open_connection(*at)
+        with contextlib.suppress(ConnectionError):
+            async with asyncio.timeout(5):
+                assert await reader.read() == b""
+        writer.close()
+        silent[0][1].write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        async with asyncio.timeout(5):
+            assert (await silent[0][0].readline()).startswith(b"HTTP/1.1 200 ")
+        await wait_until(lambda: len(entrance.heads) == least - 1)
+        for _, writer in silent:
+            writer.close()
+        await wait_until(lambda: len(entrance.heads) == 0)
+    finally:
+        stop.set()
+        await serving

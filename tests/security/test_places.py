@@ -6,11 +6,15 @@ from typing import Any
 import httpx
 import pytest
 from redis.asyncio import Redis
+from websockets.exceptions import InvalidStatus
 
+from core import lobby
 from core.database import Database
 from core.settings import Settings
 from tests.helpers.wait import wait_until
 from tests.server.site import Peer, Site, running_site
+
+SILENT = {"silent_sockets_per_address_max": 3}
 
 
 async def ticket(site: Site, user: str) -> str:
@@ -56,6 +60,51 @@ async def test_one_end_user_cannot_take_a_service_keys_connections(
             return (await said(site, await ticket(site, "ada")))[0]["t"] == "welcome"
 
         await wait_until(has_room)
+
+
+async def test_silent_sockets_of_one_address_are_few(
+    sqlite: Database, redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """Where its places are taken by those who just came, the next upgrade is refused over HTTP; who has said
+    hello does not count."""
+    monkeypatch.setattr(lobby, "GRACE_SECONDS", 3600)
+    async with running_site(settings, sqlite, redis, **SILENT) as site, AsyncExitStack() as stack:
+        for _ in range(5):
+            await stack.enter_async_context(site.welcomed())
+        for _ in range(3):
+            await stack.enter_async_context(site.open())
+        with pytest.raises(InvalidStatus) as refused:
+            await stack.enter_async_context(site.open())
+        assert refused.value.response.status_code == 429
+        assert refused.value.response.headers["retry-after"] == "1"
+        async with httpx.AsyncClient(verify=False) as client:
+            assert (await client.get(f"{site.url}/healthz")).status_code == 200
+
+
+async def test_who_is_silent_longest_makes_room(
+    sqlite: Database, redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """So that an honest one comes in through any crowd; he whom it hits may come again."""
+    monkeypatch.setattr(lobby, "GRACE_SECONDS", 0)
+    async with running_site(settings, sqlite, redis, **SILENT) as site, AsyncExitStack() as stack:
+        silent = [await stack.enter_async_context(site.open()) for _ in range(4)]
+        assert (await silent[0].hear("error"))["code"] == "rate_limited"
+        assert await silent[0].closed() == 4013
+        async with site.welcomed():
+            assert await silent[1].closed() == 4013
+        await silent[3].tell("hello", v=1, token=site.key)
+        assert (await silent[3].hear())["t"] == "welcome"
+
+
+async def test_an_address_opens_so_many_sockets_a_second(sqlite: Database, redis: Redis, settings: Settings):
+    """Also those that say hello and go."""
+    async with running_site(settings, sqlite, redis, sockets_per_address_per_second=0.1) as site:
+        async with site.welcomed():
+            pass
+        with pytest.raises(InvalidStatus) as refused:
+            async with site.open():
+                pass
+        assert refused.value.response.status_code == 429
 
 
 @pytest.mark.parametrize("user", ["ada", "a" * 200])

@@ -44,7 +44,7 @@ SHORT = {"max_tokens": 10, "min_tokens": 10}
 async def quick(sqlite: Database, redis: Redis, settings: Settings) -> AsyncGenerator[Site]:
     """A gateway with short patience, which reads as fast as it can."""
     impatient = {"hello_seconds_max": 3.0, "write_blocked_seconds_max": 1.0}
-    impatient["frames_per_connection_per_second"] = 0.0
+    impatient |= {"frames_per_connection_per_second": 0.0, "silent_sockets_per_address_max": 0}
     async with running_site(settings, sqlite, redis, **impatient) as site:
         yield site
 
