@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from admin.children import Child
+from admin.up import Up
 from core.plain import plain, prose, spreadsheet_cell
 from core.printed import Styled, Table, print_crash, say, say_dated, say_json, sheet, show_blocks, stream
+from core.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("core", "billing", "engine", "server", "admin")
@@ -62,6 +65,19 @@ def test_each_way_to_print_shows_hostile_text_harmlessly(capsys: pytest.CaptureF
     said = capsys.readouterr().out
     assert controls(said) == []
     assert json.loads(said) == {"name": HOSTILE}
+
+
+def test_a_child_s_last_words_do_not_end_parley_up(settings: Settings, capsys: pytest.CaptureFixture[str]):
+    """What a process logged before it died may be what a model said."""
+    log = settings.home / "logs" / "gateway.log"
+    log.parent.mkdir()
+    log.write_text(f"all is well\n[bold]{HOSTILE.split(chr(13))[0]}")
+    up = Up(settings, 1, "smollm2", as_json=False)
+    child = Child("gateway", [], settings.home, {}, up._say)
+    up._say(f"gateway ended with code 1 and is started again: {child._last_line()}")
+    said = capsys.readouterr().err
+    assert controls(said) == []
+    assert "started again: [bold][/x]\\x1b]0;x\\x07\\u202e" in said
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1+1", "@a", " =1", "＝1", "-", "\t=1", "\r=1", "\n=1"])

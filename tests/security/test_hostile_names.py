@@ -1,0 +1,207 @@
+"""Whatever is stored or typed as a name, no command dies of it, and none hands it to the terminal."""
+
+import asyncio
+import contextlib
+import json
+import sqlite3
+import sys
+import unicodedata
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import click
+import pytest
+from redis.asyncio import Redis
+
+from core.cli import main
+from core.settings import Settings
+from engine.commands import requests, workers
+from tests.billing.test_audited_commands import COMMANDS, READS, Office, office
+from tests.engine.builders import Pool, request
+
+__all__ = ["office"]
+
+HOSTILE = "=cmd()[/x]\x1b]0;x\x07\u202e\r\n\x9b31m"
+# Processes, which stay; what they print is what `say` prints.
+STAY = {"up", "gateway", "worker", "supervisor", "biller", "chat", "console"}
+# What the office used is of the first month that there is.
+MORE = {
+    "usage export": ["--month", "1970-01"],
+    "usage show": ["--month", "1970-01", "--by", "user"],
+    "reconcile": ["--all"],
+}
+# What makes rows with names in them, in this order; the office has a tenant and an event.
+FILLING = (
+    "projects create --tenant acme research",
+    "cost-centers create --tenant acme 4711 --name all",
+    "users create --tenant acme alice",
+    "keys create --tenant acme --name mine --user alice",
+    "plans create gold --weight 2",
+    "pools assign a --tenant acme",
+    "pools commit --tenant acme --gpu h200 --gpus 2 --rate 2.40 --days 30 --pool a",
+    "pools costs --gpu h200 --hour 1.10",
+    "prices import {prices}",
+    "prices commit --tenant acme --amount 100 --model large --meter output --units 1000000",
+    "limits set --tenant acme --scope user --id alice --dimension concurrency --limit 2",
+    "budgets set --tenant acme --limit 5USD --scope user --id alice",
+    "wallets grant --tenant acme --amount 5USD --key k1 --note n",
+    "alerts targets add --tenant acme --email ops@example.com",
+)
+# Where names stand that somebody chose, or that come from what somebody chose.
+NAMES = {
+    "alert_target": "address author",
+    "api_key": "name prefix user_id",
+    "audit_log": "author action target",
+    "budget": "scope_id author",
+    "charge": "user_id model pool",
+    "commitment": "pool gpu_type",
+    "cost_center": "code name",
+    "gpu_cost": "gpu_type region",
+    "ledger_txn": "idempotency_key",
+    "model_version": "name version folder pool",
+    "noisy_finding": "pool reason",
+    "outbox": "last_error topic",
+    "period_commitment": "model",
+    "plan": "name",
+    "pool_owner": "pool",
+    "price": "model",
+    "price_book": "name",
+    "project": "name",
+    "quota_policy": "scope_id model_glob author",
+    "recon_item": "subject detail",
+    "rollup_hour": "user_id model pool",
+    "tenant": "name",
+    "tenant_user": "name",
+    "usage_event": "user_id model pool code",
+    "usage_quarantine": "request_id pool reason detail",
+    "wallet_grant": "idempotency_key author note",
+}
+
+
+def harmless(text: str) -> bool:
+    """Whether there is nothing in it that a terminal obeys."""
+    bad = ("Cc", "Cf", "Zl", "Zp", "Cs")
+    return all(each == "\n" or unicodedata.category(each) not in bad for each in text)
+
+
+def spoil(file: Path) -> int:
+    """Put the hostile name wherever a name is; how many were."""
+    spoiled = 0
+    with closing(sqlite3.connect(file)) as connection, connection:
+        for table, columns in NAMES.items():
+            for column in columns.split():
+                spoiled += connection.execute(f"UPDATE {table} SET {column} = ? || rowid", [HOSTILE]).rowcount
+        facts = json.dumps({HOSTILE: HOSTILE})
+        connection.execute("UPDATE audit_log SET before = 'null', after = ?", [facts])
+    return spoiled
+
+
+def first(file: Path, query: str) -> str:
+    """The first value that a query finds."""
+    with closing(sqlite3.connect(file)) as connection:
+        found = connection.execute(query).fetchone()
+    return str(found[0]) if found else HOSTILE
+
+
+class Typist:
+    """Types every command with whatever arguments it needs."""
+
+    def __init__(
+        self, file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self._capsys = capsys
+        self._monkeypatch = monkeypatch
+        self.said = ""
+        self.values = {
+            "tenant": first(file, "SELECT tenant_id FROM tenant"),
+            "key": first(file, "SELECT id FROM api_key"),
+            "project": first(file, "SELECT id FROM project"),
+            "plan": first(file, "SELECT name FROM plan"),
+            "user": first(file, "SELECT name FROM tenant_user"),
+            "limit": first(file, "SELECT id FROM quota_policy"),
+            "budget": first(file, "SELECT id FROM budget"),
+            "target": first(file, "SELECT id FROM alert_target"),
+            "cost_center": first(file, "SELECT id FROM cost_center"),
+            "event": first(file, "SELECT event_sha256 FROM usage_quarantine"),
+            "finding": "f1",
+            "message": HOSTILE,
+        }
+
+    def type(self, name: str, *, known: bool, as_json: bool = False) -> None:
+        """One command. `known`: about what there is, else about hostile names that nobody has."""
+        arguments = [*self._arguments(name, COMMANDS[name], known), *MORE.get(name, [])]
+        as_json = as_json and any(each.name == "as_json" for each in COMMANDS[name].params)
+        self._monkeypatch.setattr(sys, "argv", ["parley", *name.split(), *arguments, *["--json"] * as_json])
+        with contextlib.suppress(SystemExit):
+            main()
+        out, err = self._capsys.readouterr()
+        assert harmless(out + err), (name, out, err)
+        assert out + err or not known or as_json, name
+        if as_json:
+            assert all(isinstance(json.loads(line), dict) for line in out.splitlines()), (name, out)
+        self.said += out + err
+
+    def _arguments(self, name: str, command: click.Command, known: bool) -> Iterator[str]:
+        for each in command.params:
+            wanted = each.required or each.name in ("tenant", "once", "resolved", "history")
+            if not wanted or (each.name == "tenant" and name == "audit list"):
+                continue
+            option = [each.opts[0]] if isinstance(each, click.Option) else []
+            if isinstance(each, click.Option) and each.is_flag:
+                yield from option * known
+            else:
+                yield from (*option, self._value(each, known))
+
+    def _value(self, parameter: click.Parameter, known: bool) -> str:
+        match parameter.type:
+            case click.Choice() as choice:
+                return str(choice.choices[0])
+            case click.types.IntParamType() | click.types.FloatParamType():
+                return "1"
+            case click.Path():
+                return "/dev/null"
+            case _ if parameter.name in ("amount", "rate", "hour"):
+                return "1USD"
+            case _:
+                return self.values.get(str(parameter.name), HOSTILE) if known else HOSTILE
+
+
+@pytest.fixture
+def spoiled(office: Office, home: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The database file of an installation in which every name is hostile."""
+    for line in FILLING:
+        result = office.run(line.format(**office.facts))
+        assert result.exit_code == 0, (line, result.output, result.exception)
+    assert spoil(home / "parley.db") > 40
+    monkeypatch.setenv("PARLEY_HOME", str(home))
+    monkeypatch.setenv("PARLEY_REDIS_URL", redis_url)
+    monkeypatch.setattr(workers, "DRAIN_SECONDS_MAX", 0.0)
+    monkeypatch.setattr(workers, "KILL_SECONDS_MAX", 0.0)
+    monkeypatch.setattr(requests, "CANCEL_SECONDS_MAX", 0.0)
+    return home / "parley.db"
+
+
+async def test_no_command_dies_of_a_name_or_hands_it_on(
+    spoiled: Path,
+    redis: Redis,
+    settings: Settings,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """All that can be typed, about stored hostile names and about ones that nobody has; as tables and as
+    JSON."""
+    pool = Pool(redis, settings, clock=None)  # pyright: ignore[reportArgumentType]
+    await pool.running(HOSTILE, tenant=HOSTILE, model=HOSTILE)
+    await pool.queue.enqueue(request(tenant=HOSTILE, model=HOSTILE))
+    typist = Typist(spoiled, capsys, monkeypatch)
+    groups = set[str]()
+    for name in sorted(set(COMMANDS) - STAY, key=lambda name: (name not in READS, name)):
+        await asyncio.to_thread(typist.type, name, known=True)
+        if name in READS:
+            await asyncio.to_thread(typist.type, name, known=True, as_json=True)
+        elif name.split()[0] not in groups:
+            await asyncio.to_thread(typist.type, name, known=False)
+            groups.add(name.split()[0])
+    assert typist.said.count("[/x]\\x1b]0;x\\x07\\u202e\\r\\n\\x9b31m") > 100
+    assert "\n'=cmd()[/x]" in typist.said or ",'=cmd()[/x]" in typist.said
