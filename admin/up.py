@@ -70,6 +70,7 @@ class Up:
     async def run(self, stop: asyncio.Event) -> None:
         """Start everything, say so, and stay until `stop`."""
         await asyncio.to_thread(ensure_home, self._settings)
+        self._settings.require_secret()
         with self._locked():
             ports = {
                 "PARLEY_PORT": self._settings.port,

@@ -256,3 +256,14 @@ class UsageQuarantine(Record, table=True):
     created_ms: int = Field(sa_type=BigInteger)
     resolved_ms: int | None = Field(default=None, sa_type=BigInteger)
     resolution: str = ""
+
+
+SEALED_SINCE = "sealed_since"
+
+
+class InstallationMark(Record, table=True):
+    """A moment in an installation's life. `sealed_since`: the upgrade from when on gateways seal what they
+    admit; 0 where nothing was ever admitted without."""
+
+    name: str = Field(primary_key=True)
+    at_ms: int = Field(sa_type=BigInteger)

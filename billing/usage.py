@@ -44,7 +44,10 @@ class UsageOwner(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class UsageEvent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One ended request. Token classes are disjoint; times are Unix milliseconds, 0 where never reached."""
+    """One ended request. Token classes are disjoint; times are Unix milliseconds, 0 where never reached.
+
+    `seal`: the gateway's, over what was asked for (billing/posting/admissions.py), `asked_input` and
+    `asked_output` tokens among it; empty for requests from before there were seals."""
 
     tenant: str
     request: str
@@ -66,6 +69,9 @@ class UsageEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     cost_nano: int = 0
     claims: int = 0
     recomputed_tokens: int = 0
+    asked_input: int = 0
+    asked_output: int = 0
+    seal: bytes = b""
 
 
 class EngineCounts(msgspec.Struct, omit_defaults=True):

@@ -8,7 +8,7 @@ import click
 from core.errors import StartupError
 from core.printed import say, say_lines
 from core.redis_acl import acl_lines, set_commands, users
-from core.settings import Settings
+from core.settings import ADMISSION_PURPOSE, Settings
 
 
 @click.group("redis")
@@ -36,6 +36,17 @@ def acl_command(pools: tuple[str, ...], folder: Path | None, as_commands: bool) 
         return
     _write(folder / "users.acl", "\n".join(lines) + "\n")
     say(f"{folder / 'users.acl'} has {len(of)} users; their passwords lie beside it")
+
+
+@click.group("secrets")
+def secrets_command() -> None:
+    """Secrets that are made of the signing secret, for processes that do without it."""
+
+
+@secrets_command.command("admission")
+def admission_command() -> None:
+    """Print PARLEY_ADMISSION_KEY, by which a biller knows what gateways admitted."""
+    click.echo(",".join(key.hex() for key in Settings().keyring.keys(ADMISSION_PURPOSE)))
 
 
 def _password(path: Path) -> str:

@@ -14,7 +14,9 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from core.addresses import Networks, networks
 from core.errors import StartupError
 from core.secret_files import SecretFiles
-from core.signed import Keyring, checked_secret
+from core.signed import SECRET_BYTES_MIN, Keyring, checked_secret
+
+ADMISSION_PURPOSE = b"parley admission v1"
 
 
 class Settings(BaseSettings):
@@ -42,6 +44,7 @@ class Settings(BaseSettings):
     metrics_port: int | None = None
     secret: SecretStr | None = None
     secret_old: SecretStr | None = None
+    admission_key: SecretStr | None = None
 
     installation: str = "parley"
     pool: str = "default"
@@ -202,6 +205,26 @@ class Settings(BaseSettings):
         return Keyring(
             self._secret(), checked_secret(old.get_secret_value(), "PARLEY_SECRET_OLD") if old else None
         )
+
+    @cached_property
+    def admission_keys(self) -> list[bytes]:
+        """What opens the seals of admissions, current first: PARLEY_ADMISSION_KEY (one or two, with a comma),
+        which a biller has in place of the secret that makes them, else of that secret."""
+        if self.admission_key:
+            try:
+                keys = [bytes.fromhex(each) for each in self.admission_key.get_secret_value().split(",")]
+            except ValueError:
+                keys = []
+            if not keys or any(len(key) != SECRET_BYTES_MIN for key in keys):
+                raise StartupError(
+                    "PARLEY_ADMISSION_KEY is what `parley secrets admission` prints where gateways run"
+                )
+            return keys
+        if self.database_url and not self.secret and not (self.home / "secret").exists():
+            raise StartupError(
+                "a biller needs PARLEY_ADMISSION_KEY: `parley secrets admission` prints it where gateways run"
+            )
+        return self.keyring.keys(ADMISSION_PURPOSE)
 
     def require_secret(self) -> None:
         """StartupError now, and not at the first sign-in, where the secret is missing or too short."""

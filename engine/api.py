@@ -42,6 +42,7 @@ from engine.request import (
     Status,
     input_decoder,
     input_encoder,
+    sealed,
 )
 from engine.response_format import checked as checked_format
 
@@ -96,6 +97,7 @@ __all__ = [
     "register_model",
     "resolve_model",
     "restarted_with_engine_environment",
+    "sealed",
     "text_hash",
     "visible_text",
 ]

@@ -18,7 +18,7 @@ from core.telemetry import logger
 from engine.log import DamagedLogError, LogReader
 from engine.queue import PoolQueue
 from engine.queue_types import Append, AppendCode, Claim, Unowned
-from engine.request import EndReason, Entry, EntryKind, RequestInput, Sampling, input_decoder
+from engine.request import TOKEN_BYTES, EndReason, Entry, EntryKind, RequestInput, Sampling, input_decoder
 
 log = logger(__name__)
 
@@ -77,6 +77,9 @@ def end_payload(facts: EndFacts, request: RequestInput) -> Ending:
         cost_nano=cost,
         claims=facts.claims,
         recomputed_tokens=facts.recomputed_tokens,
+        asked_input=len(request.prompt) // TOKEN_BYTES,
+        asked_output=request.sampling.max_tokens,
+        seal=request.seal,
     )
     return Ending(_payload(facts, counts, event), event)
 

@@ -4,7 +4,11 @@ from enum import IntFlag, StrEnum
 
 import msgspec
 
+from billing.api import Asked, seal
 from billing.usage import PinnedPrices, UsageOwner
+from core.signed import Keyring
+
+TOKEN_BYTES = 4  # of an id in a prompt
 
 
 class Status(StrEnum):
@@ -99,7 +103,8 @@ class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
 class RequestInput(msgspec.Struct, frozen=True, omit_defaults=True):
     """What `in:<t>:<id>` holds, msgpack: all a worker needs beside the log. `prompt`: u32 little-endian ids.
 
-    `trace` is a W3C traceparent; `model` the name the client asked for; `policy_version` the safety policy's.
+    `trace` is a W3C traceparent; `model` the name the client asked for; `policy_version` the safety policy's;
+    `seal` the gateway's word, to the biller, that it admitted this.
     """
 
     prompt: bytes
@@ -112,6 +117,23 @@ class RequestInput(msgspec.Struct, frozen=True, omit_defaults=True):
     deadline_ms: int
     policy_version: int = 0
     trace: str = ""
+    seal: bytes = b""
+
+
+def sealed(request: RequestInput, tenant: str, id: str, keyring: Keyring) -> RequestInput:
+    """With the word of who admits it. Once it is complete."""
+    asked = Asked(
+        tenant,
+        id,
+        request.model,
+        request.fingerprint,
+        request.owner,
+        request.prices,
+        request.accepted_ms,
+        input_tokens=len(request.prompt) // TOKEN_BYTES,
+        output_tokens=request.sampling.max_tokens,
+    )
+    return msgspec.structs.replace(request, seal=seal(asked, keyring))
 
 
 input_encoder = msgspec.msgpack.Encoder()

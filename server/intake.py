@@ -45,6 +45,7 @@ from engine.api import (
     Status,
     end_unclaimed,
     input_encoder,
+    sealed,
 )
 from server import conversations, instruments, turns
 from server.access import CANCEL_SCOPE, CHAT_SCOPE, cancel_refusal, owner_of, owns, user_of
@@ -286,7 +287,7 @@ class Intake:
         await self._edge.conversations.open_turn(principal.tenant, owner_of(principal), row)
 
     def _item(self, principal: Principal, prepared: Prepared, admitted: Admitted) -> Enqueue:
-        turn = prepared.turn
+        turn, tenant = prepared.turn, principal.tenant
         carrier: dict[str, str] = {}
         inject(carrier, trace.set_span_in_context(trace.get_current_span()))
         request = RequestInput(
@@ -307,10 +308,10 @@ class Intake:
             trace=carrier.get("traceparent", ""),
         )
         return Enqueue(
-            tenant=principal.tenant,
+            tenant=tenant,
             id=turn.id,
             body_hash=turn.body_hash,
-            input=input_encoder.encode(request),
+            input=input_encoder.encode(sealed(request, tenant, turn.id, self._edge.settings.keyring)),
             fingerprint=admitted.fingerprint,
             prompt_tokens=len(prepared.prompt),
             max_tokens=prepared.sampling.max_tokens,

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from billing.books.ledger_rows import RequestRow
+from billing.posting.admissions import Admissions
 from billing.prices.rating import Line, counts_of, rate
 from billing.tables import UsageQuarantine
 from billing.usage import UsageEvent, UsageOwner, decode
@@ -32,6 +33,7 @@ class Quarantined(StrEnum):
     UNPRICED = "unpriced"
     COST_MISMATCH = "cost_mismatch"
     CONFLICTING = "conflicting"
+    UNADMITTED = "unadmitted"
 
 
 @dataclass(frozen=True)
@@ -61,12 +63,15 @@ class Batch:
     line_seqs: dict[Key, int] = field(default_factory=dict[Key, int])
 
 
-def assess(pool: str, deliveries: Iterable[bytes], now_ms: int) -> Batch:
-    """Decode, re-rate with the pinned prices, and sort into what to post and what to hold."""
+def assess(
+    pool: str, deliveries: Iterable[bytes], now_ms: int, admissions: Admissions | None = None
+) -> Batch:
+    """Decode, compare with what was admitted, re-rate with the pinned prices, and sort into what to post and
+    what to hold. `admissions` None: a person decided that it was admitted."""
     batch = Batch()
     first: dict[Key, Assessed] = {}
     for data in deliveries:
-        found = _assess_one(pool, data, now_ms, batch)
+        found = _assess_one(pool, data, now_ms, batch, admissions)
         if found is None:
             continue
         earlier = first.setdefault(found.key, found)
@@ -97,7 +102,9 @@ def unstorable(pool: str, data: bytes, why: str, now_ms: int) -> UsageQuarantine
     return _held(pool, data, now_ms, Quarantined.UNSTORABLE, why, event)
 
 
-def _assess_one(pool: str, data: bytes, now_ms: int, batch: Batch) -> Assessed | None:
+def _assess_one(
+    pool: str, data: bytes, now_ms: int, batch: Batch, admissions: Admissions | None
+) -> Assessed | None:
     try:
         event = decode(data)
     except (msgspec.MsgspecError, RecursionError) as error:
@@ -106,6 +113,10 @@ def _assess_one(pool: str, data: bytes, now_ms: int, batch: Batch) -> Assessed |
     problem = _unstorable(event)
     if problem:
         batch.held.append(_held(pool, data, now_ms, Quarantined.UNSTORABLE, problem, event))
+        return None
+    if admissions is not None and (problem := admissions.problem(pool, event, now_ms)):
+        # Nor is it settled: whose request it would close, it cannot say.
+        batch.held.append(_held(pool, data, now_ms, Quarantined.UNADMITTED, problem, event))
         return None
     if not event.prices.book and counts_of(event).requests:
         detail = f"nobody knows the prices of {event.model}"

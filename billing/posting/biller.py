@@ -23,11 +23,12 @@ from billing.books.ledger_tables import UsageLine
 from billing.books.writing import book_usage
 from billing.noisy.watch import NoisyWatch
 from billing.pools.meter import PoolMeter
+from billing.posting.admissions import Admissions
 from billing.posting.assessing import Assessed, Batch, Key, assess, conflicts, unstorable
 from billing.posting.ended import CLAIM_IDLE_MS, Delivery, EndedStream
 from billing.quotas.quota import Quota
 from billing.reconciliation import board as reconciliation
-from billing.tables import UsageRow
+from billing.tables import SEALED_SINCE, InstallationMark, UsageRow
 from billing.wallets.watch import watch_wallets
 from core.clock import now_ms
 from core.database import Database, insert_ignore, require_schema
@@ -47,6 +48,7 @@ CLAIM_SECONDS = 2.0
 TRIM_SECONDS = 1.0
 FORGET_SECONDS = 600.0
 LOOK_SECONDS = 1.0
+UNSEALED_GRACE_MS = 2 * 3_600_000
 BESIDE_RETRY_SECONDS = 10.0
 METRICS_PLACE = 100  # a supervisor and its workers have the ports before
 
@@ -62,8 +64,10 @@ class Biller:
         settings: Settings,
         pools: Sequence[str],
         claim_idle_ms: int = CLAIM_IDLE_MS,
+        unsealed_until_ms: int = 0,
     ) -> None:
         self._db = db
+        self._admissions = Admissions(settings.admission_keys, unsealed_until_ms)
         self._quota = Quota(redis, settings, db)
         self._redis = redis
         self._settings = settings
@@ -117,7 +121,8 @@ class Biller:
         if not deliveries:
             return
         reached(Point.BILLER_AFTER_READ)
-        for batch, posted in await post_in_parts(self._db, stream.pool, [each.data for each in deliveries]):
+        events = [each.data for each in deliveries]
+        for batch, posted in await post_in_parts(self._db, stream.pool, events, self._admissions):
             reached(Point.BILLER_AFTER_COMMIT)
             await self._settle(batch)
             _report(stream.pool, batch, posted)
@@ -136,12 +141,12 @@ class Biller:
 
 
 async def post_in_parts(
-    db: Database, pool: str, deliveries: Sequence[bytes]
+    db: Database, pool: str, deliveries: Sequence[bytes], admissions: Admissions | None = None
 ) -> list[tuple[Batch, list[Assessed]]]:
     """Write a batch in one transaction. Where the database refuses the data itself, in halves, down to the
     event that it does not take, which is held."""
     try:
-        return [await post(db, pool, deliveries)]
+        return [await post(db, pool, deliveries, admissions)]
     except DBAPIError as error:
         if not refuses_the_data(error):
             raise
@@ -152,8 +157,8 @@ async def post_in_parts(
                 await insert_ignore(session, batch.held)
             return [(batch, [])]
     half = len(deliveries) // 2
-    first = await post_in_parts(db, pool, deliveries[:half])
-    return first + await post_in_parts(db, pool, deliveries[half:])
+    first = await post_in_parts(db, pool, deliveries[:half], admissions)
+    return first + await post_in_parts(db, pool, deliveries[half:], admissions)
 
 
 def refuses_the_data(error: DBAPIError) -> bool:
@@ -167,10 +172,13 @@ def refuses_the_data(error: DBAPIError) -> bool:
     )
 
 
-async def post(db: Database, pool: str, deliveries: Sequence[bytes]) -> tuple[Batch, list[Assessed]]:
-    """Write a batch in one transaction; what it held, and the part that was not posted before."""
+async def post(
+    db: Database, pool: str, deliveries: Sequence[bytes], admissions: Admissions | None = None
+) -> tuple[Batch, list[Assessed]]:
+    """Write a batch in one transaction; what it held, and the part that was not posted before. `admissions`
+    None: what it says was admitted is not looked at."""
     now = now_ms()
-    batch = assess(pool, deliveries, now)
+    batch = assess(pool, deliveries, now, admissions)
     async with db.transaction() as session:
         # In one order, so that two billers with the same events wait for one another, never in a circle.
         rows = sorted((each.row for each in batch.good), key=lambda row: (row.tenant_id, row.request_id))
@@ -184,6 +192,15 @@ async def post(db: Database, pool: str, deliveries: Sequence[bytes]) -> tuple[Ba
             batch.line_seqs |= await book_usage(session, [(each.row, each.lines) for each in posted], now)
         reached(Point.BILLER_BEFORE_COMMIT)
     return batch, posted
+
+
+async def unsealed_until_ms(db: Database, settings: Settings) -> int:
+    """Until when events without a seal are of requests from before the upgrade: those have ended by then."""
+    async with db.session() as session:
+        mark = await session.get(InstallationMark, SEALED_SINCE)
+    if mark is None or not mark.at_ms:
+        return 0
+    return mark.at_ms + settings.deadline_bulk_ms + UNSEALED_GRACE_MS
 
 
 async def _line_seqs(session: AsyncSession, keys: Sequence[Key]) -> dict[Key, int]:
@@ -294,6 +311,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
     db, redis = Database(settings.database_endpoint), connect(settings)
     try:
         await require_schema(db)
+        until = await unsealed_until_ms(db, settings)
         pools = [name.strip() for name in settings.pool.split(",") if name.strip()]
         log.info("biller ready", pools=pools)
         with serving_metrics(settings, METRICS_PLACE, lambda: ""):
@@ -306,7 +324,8 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
                     lambda: PoolMeter(db, redis, settings).run(stop),
                 ):
                     group.create_task(_beside(run, stop))
-                group.create_task(Biller(db, redis, settings, pools).run(stop))
+                biller = Biller(db, redis, settings, pools, unsealed_until_ms=until)
+                group.create_task(biller.run(stop))
     finally:
         await redis.aclose()
         await db.close()

@@ -13,6 +13,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import click
+import msgspec
 from sqlalchemy import text
 
 from billing.api import (
@@ -26,6 +27,7 @@ from billing.api import (
     rate,
     usage_in,
 )
+from billing.posting.admissions import asked_of, seal
 from billing.usage import ENDED_FIELD, encode, ended_stream
 from chaos import postgres
 from chaos.bench.session.figures import Figure, json_option, progress, show
@@ -35,8 +37,10 @@ from core.embedded import EmbeddedValkey, ensure_home
 from core.leash import spawn
 from core.redis import connect
 from core.settings import Settings
+from core.signed import Keyring
 
 TENANTS = 20
+SECRET = "bench" * 8
 PRICES = PinnedPrices(
     book="default", version=1, input_nano=100_000_000, cached_input_nano=25_000_000, output_nano=400_000_000
 )
@@ -82,6 +86,7 @@ async def _timed(dialect: str, settings: Settings, events: int) -> Figure:
         "PARLEY_HOME": str(settings.home),
         "PARLEY_DATABASE_URL": settings.database_endpoint,
         "PARLEY_REDIS_URL": settings.redis_endpoint,
+        "PARLEY_SECRET": SECRET,
     }
     log = settings.home / "biller.log"
     biller = await spawn([sys.executable, "-m", "core.cli", "biller"], environment, log)
@@ -113,7 +118,7 @@ def _event(number: int) -> UsageEvent:
     counts = Counts(
         input_uncached=100 + number % 50, input_cached=number % 3 * 16, output_text=200 + number % 90
     )
-    return UsageEvent(
+    event = UsageEvent(
         tenant=f"tenant{number % TENANTS}",
         request=f"r{number}",
         pool="default",
@@ -129,7 +134,10 @@ def _event(number: int) -> UsageEvent:
         output_text=counts.output_text,
         cost_nano=rate(counts, PRICES)[1],
         claims=1,
+        asked_input=counts.input_uncached + counts.input_cached,
+        asked_output=counts.output_text,
     )
+    return msgspec.structs.replace(event, seal=seal(asked_of(event), Keyring(SECRET.encode())))
 
 
 @click.command("month-view")
@@ -211,7 +219,7 @@ async def _ground(dialect: str) -> AsyncGenerator[Settings]:
             running = postgres.running_postgres(Path(socket))
             folder = await asyncio.to_thread(stack.enter_context, running)
             url = postgres.url(folder, "postgres")
-        settings = Settings.model_validate({"home": home, "database_url": url, "secret": "bench" * 8})
+        settings = Settings.model_validate({"home": home, "database_url": url, "secret": SECRET})
         ensure_home(settings)
         valkey = EmbeddedValkey(settings)
         await valkey.start()

@@ -2,8 +2,11 @@
 
 import msgspec
 
+from billing.posting.admissions import asked_of, seal
 from billing.prices.rating import counts_of, rate
 from billing.usage import PinnedPrices, UsageEvent, UsageOwner
+from core.signed import Keyring
+from tests.helpers.home import TEST_SECRET
 
 PRICES = PinnedPrices(
     book="default", version=1, input_nano=100_000_000, cached_input_nano=25_000_000, output_nano=400_000_000
@@ -33,4 +36,14 @@ def an_event(request: str = "r1", tenant: str = "t1", **changes: object) -> Usag
         output_text=7,
         claims=1,
     )
-    return priced(msgspec.structs.replace(event, **changes))
+    return sealed(priced(msgspec.structs.replace(event, **changes)))
+
+
+def sealed(event: UsageEvent) -> UsageEvent:
+    """As admitted for just what it used, by a gateway of the tests."""
+    facts = {
+        "asked_input": max(0, event.input_uncached + event.input_cached),
+        "asked_output": max(0, event.output_text + event.output_reasoning),
+    }
+    asked = msgspec.structs.replace(event, **facts)
+    return msgspec.structs.replace(asked, seal=seal(asked_of(asked), Keyring(TEST_SECRET.encode())))

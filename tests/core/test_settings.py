@@ -19,6 +19,7 @@ SECRETS = {
     "secret_old": CANARY * 5,
     "redis_url": f"redis://user:{CANARY}@redis.example:6379/0",
     "database_url": f"postgresql://user:{CANARY}@db.example/parley",
+    "admission_key": CANARY,
     "smtp_password": CANARY,
     "otlp_endpoint": f"https://user:{CANARY}@traces.example",
 }

@@ -1,0 +1,86 @@
+"""What a gateway admitted, sealed, so that nobody else can have a tenant billed for anything. Pure.
+
+The gateway seals who asks, for what, under which prices and for how many tokens at most; the seal goes with
+the request and its event, and the biller looks at it. So whoever writes Redis, a worker that was taken over
+for one, bills no request that was not admitted, none for another tenant, and none beyond what was asked for.
+"""
+
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from billing.usage import PinnedPrices, UsageEvent, UsageOwner
+from core.settings import ADMISSION_PURPOSE as PURPOSE
+from core.signed import Keyring, mac
+
+SEAL_BYTES = 16
+
+__all__ = ["PURPOSE", "Admissions", "Asked", "seal"]
+
+
+class Asked(msgspec.Struct, frozen=True, array_like=True):
+    """What is sealed, in this order: another one is another seal."""
+
+    tenant: str
+    request: str
+    model: str
+    fingerprint: str
+    owner: UsageOwner
+    prices: PinnedPrices
+    accepted_ms: int
+    input_tokens: int
+    output_tokens: int
+
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+def seal(asked: Asked, keyring: Keyring) -> bytes:
+    """What only a process with the signing secret, or the key for this purpose, can make."""
+    return _seal(asked, keyring.key(PURPOSE))
+
+
+@dataclass(frozen=True)
+class Admissions:
+    """What a biller takes for admitted. Events without a seal: until `unsealed_until_ms`, of requests from
+    before an upgrade."""
+
+    keys: Sequence[bytes]
+    unsealed_until_ms: int = 0
+
+    def problem(self, pool: str, event: UsageEvent, now_ms: int) -> str:
+        """Why an event on a pool's stream is not to be billed, empty where all is well."""
+        if event.pool != pool:
+            return f"it came over pool {pool}"
+        if not event.seal:
+            return "" if now_ms < self.unsealed_until_ms else "it has no admission"
+        asked = asked_of(event)
+        good = [hmac.compare_digest(_seal(asked, key), event.seal) for key in self.keys]
+        if not any(good):
+            return "its admission is of other facts, or sealed under another secret"
+        if (used := event.input_uncached + event.input_cached) > event.asked_input:
+            return f"{used} input tokens where {event.asked_input} were admitted"
+        if (used := event.output_text + event.output_reasoning) > event.asked_output:
+            return f"{used} output tokens where {event.asked_output} were asked for"
+        return ""
+
+
+def asked_of(event: UsageEvent) -> Asked:
+    """What an event says was asked for."""
+    return Asked(
+        event.tenant,
+        event.request,
+        event.model,
+        event.fingerprint,
+        event.owner,
+        event.prices,
+        event.accepted_ms,
+        event.asked_input,
+        event.asked_output,
+    )
+
+
+def _seal(asked: Asked, key: bytes) -> bytes:
+    return mac(_encoder.encode(asked), key)[:SEAL_BYTES]

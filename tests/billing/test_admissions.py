@@ -1,0 +1,140 @@
+"""The biller bills what was admitted: no other request, tenant or pool, and no more tokens."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from redis.asyncio import Redis
+from sqlmodel import select
+
+from billing.posting.admissions import Admissions, asked_of, seal
+from billing.posting.assessing import Quarantined, assess
+from billing.posting.biller import unsealed_until_ms
+from billing.tables import SEALED_SINCE, InstallationMark
+from billing.usage import ENDED_FIELD, PinnedPrices, UsageEvent, UsageOwner, encode, ended_stream
+from core.database import Database
+from core.settings import ADMISSION_PURPOSE, Settings
+from core.signed import Keyring
+from tests.billing.events import an_event, priced, sealed
+from tests.billing.test_biller import a_biller, held, rows, until_posted
+from tests.helpers.home import TEST_SECRET, settings_in
+from tests.helpers.wait import wait_until
+
+KEYRING = Keyring(TEST_SECRET.encode())
+ADMISSIONS = Admissions(KEYRING.keys(ADMISSION_PURPOSE))
+DAY_MS = 24 * 3_600_000
+
+# What a worker that was taken over may try on a request that it has, each in an event rightly priced.
+FORGED = {
+    "tenant": "t2",
+    "request": "r2",
+    "model": "dearer",
+    "fingerprint": "f2",
+    "owner": UsageOwner(project="p2", key="k1", user="u1", metadata=b'{"label":"x"}'),
+    "prices": PinnedPrices("default", 1, 10**9, 10**9, 10**9),
+    "accepted_ms": 1_001,
+    "asked_input": 13,
+    "asked_output": 8,
+    "input_uncached": 9,
+    "output_text": 8,
+    "output_reasoning": 1,
+    "pool": "big",
+    "seal": b"",
+}
+
+
+def problem(event: UsageEvent, admissions: Admissions = ADMISSIONS, now_ms: int = 1) -> str:
+    """What the biller of pool `default` finds."""
+    batch = assess("default", [encode(event)], now_ms, admissions)
+    assert [each.reason for each in batch.held] in ([], [Quarantined.UNADMITTED])
+    assert bool(batch.good) != bool(batch.held)
+    assert len(batch.settlements) == len(batch.good)  # nor does it close whose request it names
+    return batch.held[0].detail if batch.held else ""
+
+
+def test_what_was_admitted_is_billed():
+    """All of it, or less: an answer may end early."""
+    assert problem(an_event()) == ""
+    assert problem(priced(msgspec.structs.replace(an_event(), output_text=1, input_cached=0))) == ""
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_what_was_not_admitted_is_held(name: str):
+    """Whichever fact differs, and where nobody admitted it at all."""
+    assert problem(priced(msgspec.structs.replace(an_event(), **{name: FORGED[name]})))
+
+
+def test_every_fact_that_is_billed_by_is_sealed_or_tried_above():
+    """A new field of an event is one of these, or a matter of when and how it ran."""
+    ran = {"ended_ms", "reason", "claimed_ms", "first_token_ms", "code", "claims", "recomputed_tokens"}
+    of_sums = {"cost_nano", "input_cached"}  # the biller's own, and input with what is not cached
+    assert set(UsageEvent.__struct_fields__) == set(FORGED) | ran | of_sums
+
+
+@given(st.binary(max_size=40))
+def test_no_other_seal_opens(other: bytes):
+    """Whatever bytes stand there."""
+    event = an_event()
+    if other != event.seal:
+        assert problem(msgspec.structs.replace(event, seal=other))
+
+
+def test_a_changed_secret_bills_what_the_one_before_sealed():
+    """While both are there."""
+    old, new = KEYRING, Keyring(b"n" * 32)
+    both = Keyring(b"n" * 32, previous=old.current)
+    event = an_event()
+    assert problem(event, Admissions(both.keys(ADMISSION_PURPOSE))) == ""
+    assert problem(event, Admissions(new.keys(ADMISSION_PURPOSE)))
+    renewed = msgspec.structs.replace(event, seal=seal(asked_of(event), both))
+    assert problem(renewed, Admissions(new.keys(ADMISSION_PURPOSE))) == ""
+
+
+def test_before_the_upgrade_nothing_was_sealed():
+    """Such events are billed for a time, then no more."""
+    event = msgspec.structs.replace(an_event(), seal=b"", asked_input=0, asked_output=0)
+    admissions = Admissions(ADMISSIONS.keys, unsealed_until_ms=100)
+    assert problem(event, admissions, now_ms=99) == ""
+    assert problem(event, admissions, now_ms=100) == "it has no admission"
+
+
+def test_a_biller_does_without_the_secret(home_settings: Settings):
+    """Its key opens what gateways seal, and is not the secret."""
+    key = ",".join(each.hex() for each in home_settings.admission_keys)
+    own = settings_in(home_settings.home, secret=None, database_url="postgresql://x/y", admission_key=key)
+    assert own.admission_keys == ADMISSIONS.keys
+    assert TEST_SECRET.encode().hex() not in key
+
+
+@pytest.fixture
+def home_settings(settings: Settings) -> Settings:
+    return settings
+
+
+async def test_a_new_installation_never_bills_without(sqlite: Database, settings: Settings):
+    """One that has tenants does until what was under way has ended."""
+    assert await unsealed_until_ms(sqlite, settings) == 0
+    async with sqlite.transaction() as session:
+        mark = (await session.exec(select(InstallationMark))).one()
+        assert mark.name == SEALED_SINCE
+        mark.at_ms = 1_000
+        session.add(mark)
+    assert 1_000 + DAY_MS < await unsealed_until_ms(sqlite, settings) < 1_000 + 2 * DAY_MS
+
+
+async def test_the_biller_holds_what_a_worker_made_up(database: Database, redis: Redis, settings: Settings):
+    """And bills what stands before and behind it."""
+    good, more = an_event("r1"), an_event("r3")
+    forged = msgspec.structs.replace(sealed(an_event("r2")), output_text=70)
+    stolen = msgspec.structs.replace(an_event("r4"), tenant="t2")
+    async with a_biller(database, redis, settings):
+        for event in (good, priced(forged), stolen, more):
+            await redis.xadd(ended_stream("default"), {ENDED_FIELD: encode(event)})
+        await until_posted(database, 2)
+        await wait_until(lambda: _all_held(database, 2))
+    assert sorted(row.request_id for row in await rows(database)) == ["r1", "r3"]
+    assert not await rows(database, "t2")
+
+
+async def _all_held(database: Database, count: int) -> bool:
+    return len(await held(database)) == count
