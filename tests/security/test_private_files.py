@@ -37,7 +37,7 @@ def names_in(home: Path) -> set[str]:
 
 async def test_what_is_made_is_private(home: Path):
     """The folder, the database with its write-ahead log, Valkey's files and socket, logs."""
-    own = settings_in(home)
+    own = settings_in(home).model_copy(update={"secret": None})
     keep_private(home)
     ensure_home(own)
     await migrate(own.database_endpoint)
