@@ -77,7 +77,7 @@ class Console:
 
     async def login(self, request: Request) -> Response:
         """A one-time code becomes a cookie."""
-        if not origin_allowed(request.headers, self._settings):
+        if not origin_allowed(request, self._settings):
             return _error(403, "this Origin is not allowed")
         code = request.headers.get("x-parley-code", "")
         if not await operators.use_operator_code(self._redis, code):

@@ -6,11 +6,12 @@ Nothing here turns one who is fixed to a user into one who is not, or into more 
 import hashlib
 import re
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from urllib.parse import urlsplit
 
 import msgspec
+from starlette.requests import HTTPConnection
 
 from billing.api import Principal, authenticate_key, principal_of_key
 from core import one_time
@@ -110,18 +111,22 @@ class Authenticator:
         return await one_time.spend(self._redis, name, ticket.opens_by_ms - now)
 
 
-def origin_allowed(headers: Mapping[str, str], settings: Settings) -> bool:
-    """A browser's Origin must be the gateway's own (its Host) or in PARLEY_PUBLIC_ORIGINS."""
-    origin = headers.get("origin")
+def origin_allowed(caller: HTTPConnection, settings: Settings) -> bool:
+    """A browser's Origin must be the gateway's own (its Host) or in PARLEY_PUBLIC_ORIGINS. Where a call came
+    over TLS, a page that did not is another site, which anybody on its way could have written. (The other way
+    round, TLS ends at a proxy that PARLEY_TRUSTED_PROXIES does not name.)"""
+    origin = caller.headers.get("origin")
     if origin is None:
         return True
     listed = [each.strip().rstrip("/") for each in settings.public_origins.split(",") if each.strip()]
     if origin in listed:
         return True
     try:
-        return urlsplit(origin).netloc == headers.get("host")
+        page = urlsplit(origin)
     except ValueError:  # `http://[`
         return False
+    schemes = ("https",) if caller.scope["scheme"] in ("https", "wss") else ("http", "https")
+    return page.scheme in schemes and page.netloc == caller.headers.get("host")
 
 
 def _sooner(ends_ms: int, other_ms: int | None) -> int:

@@ -155,7 +155,7 @@ def _upgrade_problem(
 ) -> tuple[int, str] | None:
     if subprotocol is None:
         return 400, f"offer one of the subprotocols {', '.join(Subprotocol)}"
-    if not origin_allowed(socket.headers, door.edge.settings):
+    if not origin_allowed(socket, door.edge.settings):
         return 403, "this Origin is not allowed (PARLEY_PUBLIC_ORIGINS)"
     if door.draining:
         return 503, "this gateway is stopping: connect again"

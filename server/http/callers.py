@@ -53,7 +53,7 @@ async def _caller(request: Request, edge: Edge) -> Principal:
 
 def require_own_origin(request: Request, edge: Edge) -> None:
     """Raises Refused (forbidden) where a browser sends this from another site's page."""
-    if not origin_allowed(request.headers, edge.settings):
+    if not origin_allowed(request, edge.settings):
         raise Refused(refusal(ErrorCode.FORBIDDEN, "this Origin is not allowed (PARLEY_PUBLIC_ORIGINS)"))
 
 
