@@ -22,6 +22,20 @@ ID_HEADER = "parley-message-id"
 SECONDS_MAX = 5.0
 URL_CHARS_MAX = 2_000
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
+# The one block that global unicast addresses are given from (RFC 4291, IANA), and what in it leads elsewhere.
+GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
+NOT_PUBLIC = tuple(
+    ipaddress.ip_network(each)
+    for each in (
+        "100.64.0.0/10",  # carriers' NAT
+        "192.0.0.0/24",
+        "192.88.99.0/24",  # relays of 6to4
+        "198.18.0.0/15",  # benchmarks
+        "2001::/23",  # protocols, Teredo among them
+        "2001:db8::/32",
+        "3fff::/20",
+    )
+)
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -63,12 +77,15 @@ def checked_url(url: str, private: bool) -> str:
 def is_public(address: Address) -> bool:
     """Whether an address is one of the public internet, also the one inside of an address that wraps it."""
     if isinstance(address, ipaddress.IPv6Address):
-        inner = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
+        inner = address.ipv4_mapped or address.sixtofour
         if address in NAT64:
             inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
         if inner is not None:
             return is_public(inner)
-    return address.is_global and not address.is_multicast and not address.is_reserved
+        if address not in GLOBAL_UNICAST:
+            return False
+    listed = any(address in network for network in NOT_PUBLIC if network.version == address.version)
+    return address.is_global and not listed and not address.is_multicast and not address.is_reserved
 
 
 async def send_webhook(
