@@ -45,6 +45,7 @@ from billing.reconciliation.board import Reconciliation
 from billing.reconciliation.compared import MEANING, Check, Compared, State
 from billing.tables import PLATFORM, ApiKey, PoolTerms, Project, Tenant
 from billing.tenants.audit_log import note, record
+from billing.tenants.erasing import requests_of
 from billing.tenants.keys import (
     DEFAULT_SCOPES,
     KEY_REVOKED,
@@ -156,6 +157,7 @@ __all__ = [
     "push_limits",
     "rate",
     "record",
+    "requests_of",
     "revoke_key",
     "rotate_key",
     "seal",

@@ -1,7 +1,7 @@
 """`parley audit`: what administrators did, and proof that nobody changed that or the books."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,11 @@ from billing.commands.running import (
 )
 from billing.money import to_display
 from billing.tables import PLATFORM
+from billing.tenants import audit_view
 from billing.tenants.audit_log import LISTED_MAX, list_rows
 from billing.tenants.audit_tables import AuditLog
 from billing.tenants.audit_verify import PLATFORM_NAME, Kept, VerifiedLog, owners, verify_kept, verify_log
+from billing.tenants.users import known_users
 from core.database import Database
 from core.errors import StartupError
 from core.printed import progress, say
@@ -52,7 +54,7 @@ def list_command(tenant: str | None, since: datetime | None, limit: int, as_json
     async def read(db: Database) -> list[dict[str, Any]]:
         since_ms = int(since.timestamp() * 1000) if since else 0
         names = await owners(db)
-        rows = await list_rows(db, await _owner(db, tenant), since_ms, limit)
+        rows = await _shown(db, await list_rows(db, await _owner(db, tenant), since_ms, limit))
         return [_row_facts(row) if as_json else _line(row, names) for row in rows]
 
     show_table(run_on_database(read), as_json, "nothing was changed")
@@ -131,6 +133,15 @@ def _facts(name: str, books: Verified, log: VerifiedLog, as_json: bool) -> dict[
         "state": "wrong" if faults else "whole",
     }
     return {**facts, "faults": faults} if as_json else facts
+
+
+async def _shown(db: Database, rows: Sequence[AuditLog]) -> list[AuditLog]:
+    """The rows with users' names, as far as there are any."""
+    ids: dict[str, set[str]] = {}
+    for row in rows:
+        ids.setdefault(row.tenant_id, set()).update(audit_view.users_in(row))
+    names = {tenant: await known_users(db, tenant, found) for tenant, found in ids.items()}
+    return [audit_view.shown(row, names[row.tenant_id]) for row in rows]
 
 
 def _row_facts(row: AuditLog) -> dict[str, Any]:

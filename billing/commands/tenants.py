@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from billing.commands.cancelling import Cancelled, cancel_option, cancel_requests, facts_of
+from billing.commands.erasing import erase_tenant_command
 from billing.commands.running import (
     NO_NUMBER,
     NUMBER_OR_NONE,
@@ -28,6 +29,9 @@ from core.redis import Client
 @click.group("tenants")
 def tenants_command() -> None:
     """Tenants: the customers of this installation."""
+
+
+tenants_command.add_command(erase_tenant_command)
 
 
 @tenants_command.command("create")

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from billing.commands.cancelling import Cancelled, cancel_option, cancel_requests, facts_of
+from billing.commands.erasing import erase_user_command, export_user_command
 from billing.commands.running import (
     iso_time,
     json_option,
@@ -31,6 +32,10 @@ def users_command() -> None:
     A key may be bound to one user; a key without a user names users itself, and nobody has to make those
     known. A closed user is refused either way.
     """
+
+
+users_command.add_command(export_user_command)
+users_command.add_command(erase_user_command)
 
 
 @users_command.command("create")

@@ -15,6 +15,7 @@ from billing.tenants.tenancy import close_row, lock_tenant, tell
 from core.clock import now_ms
 from core.database import Database
 from core.errors import bad_request
+from core.ids import uuid7
 from core.names import checked_user, forms_of
 from core.redis import Client
 from core.settings import Settings
@@ -80,7 +81,14 @@ async def list_users(db: Database, tenant_id: str) -> Sequence[TenantUser]:
 
 
 async def user_names(db: Database, tenant_id: str, ids: Iterable[str]) -> dict[str, str]:
-    """What people are shown of these users, by id: names, and of who was erased that and a tag."""
+    """What people are shown of these users, by id: names, and of who was erased that and a tag. Of one whom
+    nobody made known it is the id."""
+    wanted = {id for id in ids if id}
+    return {id: id for id in wanted} | await known_users(db, tenant_id, wanted)
+
+
+async def known_users(db: Database, tenant_id: str, ids: Iterable[str]) -> dict[str, str]:
+    """The same of those only who are known."""
     wanted, found = sorted({id for id in ids if id}), dict[str, str]()
     async with db.session() as session:
         for at in range(0, len(wanted), NAMES_AT_ONCE):
@@ -89,7 +97,7 @@ async def user_names(db: Database, tenant_id: str, ids: Iterable[str]) -> dict[s
                 col(TenantUser.id).in_(wanted[at : at + NAMES_AT_ONCE]),
             )
             found |= {row.id: shown_name(row) for row in (await session.exec(statement)).all()}
-    return {id: found.get(id, id) for id in wanted}
+    return found
 
 
 def shown_name(user: TenantUser) -> str:
@@ -127,6 +135,11 @@ async def user_is_closed(db: Database, tenant_id: str, user: str) -> bool:
 def new_id(name: str, now: int) -> str:
     """The id of a new user."""
     return name
+
+
+def opaque_id(now: int) -> str:
+    """An id that says nothing of whom it is."""
+    return "u_" + uuid7(now).replace("-", "")
 
 
 async def _add(session: AsyncSession, tenant_id: str, name: str, now: int) -> TenantUser:

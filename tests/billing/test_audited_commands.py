@@ -129,6 +129,11 @@ STEPS = (
     ("quarantine dismiss {dismissed} --reason why", "quarantine.dismiss"),
     ("noisy accept {finding} --reason why", "noisy.accept"),
     ("noisy dismiss {finding} --reason why", "noisy.dismiss"),
+    ("users export --tenant beta alice", "user.export"),
+    ("users close --tenant beta alice", "user.close"),
+    ("users erase --tenant beta alice --yes", "user.erase"),
+    ("tenants close beta", "tenant.close"),
+    ("tenants erase beta --yes", "tenant.erase"),
 )
 
 

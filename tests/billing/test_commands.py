@@ -19,6 +19,7 @@ from billing.commands.prices import prices_command
 from billing.commands.projects import cost_centers_command, projects_command
 from billing.commands.tenants import tenants_command
 from billing.commands.usage import usage_command
+from billing.commands.users import users_command
 from billing.posting.biller import post
 from billing.tenants.tenancy import find_tenant
 from billing.usage import UsageEvent, UsageOwner, encode
@@ -34,6 +35,7 @@ COMMANDS = {
     "projects": projects_command,
     "tenants": tenants_command,
     "usage": usage_command,
+    "users": users_command,
 }
 OCTOBER_MS = 1_790_812_800_000  # 2026-10-01T00:00Z
 DAY_MS = 86_400_000
@@ -269,3 +271,27 @@ def test_what_cannot_be_shown_is_one_line(parley: Command, command: tuple[str, .
     assert isinstance(error, StartupError)
     assert says in str(error)
     assert "\n" not in str(error)
+
+
+def test_erasing_says_what_it_takes_and_how_long_backups_last(parley: Command, home: Path) -> None:
+    """Nothing is erased without --yes, or while it is open; backups' age is said, or that it is not known."""
+    for refused, words in (
+        (("users", "erase", "--tenant", "acme", "ada"), "say --yes"),
+        (("users", "erase", "--tenant", "acme", "ada", "--yes"), "there is no user 'ada'"),
+        (("tenants", "erase", "acme"), "say --yes"),
+        (("tenants", "erase", "acme", "--yes"), "close the tenant first"),
+    ):
+        result = parley(*refused)
+        assert isinstance(result.exception, StartupError)
+        assert words in str(result.exception)
+    assert parley("users", "create", "--tenant", "acme", "ada").exit_code == 0
+    assert "close the user first" in str(
+        parley("users", "erase", "--tenant", "acme", "ada", "--yes").exception
+    )
+    assert parley("users", "close", "--tenant", "acme", "ada").exit_code == 0
+    assert "PARLEY_BACKUPS_KEPT_DAYS" in parley("users", "erase", "--tenant", "acme", "ada", "--yes").stdout
+    assert parley("tenants", "close", "acme").exit_code == 0
+    [erased] = rows(parley("tenants", "erase", "acme", "--yes", "--json"))
+    assert (erased["users"], erased["conversations"]) == (0, 0)
+    [left] = rows(parley("tenants", "list", "--json"))
+    assert left["name"].startswith("erased ")

@@ -1,0 +1,65 @@
+"""How rows of the audit log are shown: users by their names, and those who were erased as that. Pure.
+
+A row is chained, so what it said is never changed. When ids were names, rows said names: of one whom
+`tenant_user` does not know any more, nothing is shown.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from billing.tenants.audit_tables import AuditLog
+
+ERASED = "(erased)"
+USER = "user"
+
+Show = Callable[[str], str]
+
+
+def users_in(row: AuditLog) -> set[str]:
+    """The ids of users that stand in a row."""
+    found = set[str]()
+
+    def note(id: str) -> str:
+        found.add(id)
+        return id
+
+    _each(row, note)
+    return found - {""}
+
+
+def shown(row: AuditLog, names: Mapping[str, str]) -> AuditLog:
+    """The row with these names (by id) in place of ids, and ERASED in place of whom nobody knows."""
+    target, before, after = _each(row, lambda id: names.get(id, ERASED) if id else "")
+    return row.model_copy(update={"target": target, "before": before, "after": after})
+
+
+def _each(row: AuditLog, show: Show) -> tuple[str, str, str]:
+    of_user = row.action.startswith(f"{USER}.")
+    values = [_facts(text) for text in (row.before, row.after)]
+    named = {facts.get(USER) for facts in values if facts}
+    target = show(row.target) if of_user or row.target in named else row.target
+    before, after = (_text(_shown(facts, of_user, show)) for facts in values)
+    return target, before, after
+
+
+def _shown(facts: dict[str, Any] | None, of_user: bool, show: Show) -> dict[str, Any] | None:
+    if facts is None:
+        return None
+    places = {"user_id", USER} | ({"id", "name"} if of_user else set())
+    if facts.get("scope") == USER:
+        places.add("scope_id")
+    return {
+        name: show(value) if name in places and isinstance(value, str) else value
+        for name, value in facts.items()
+    }
+
+
+def _facts(text: str) -> dict[str, Any] | None:
+    found = msgspec.json.decode(text)
+    return found if isinstance(found, dict) else None
+
+
+def _text(facts: dict[str, Any] | None) -> str:
+    return msgspec.json.encode(facts, order="sorted").decode()

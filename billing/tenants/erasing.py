@@ -1,0 +1,176 @@
+"""Takes people out of the books: names, labels, ids that were names. Amounts and chains stay as they are.
+
+What the ledger chains (lines, transactions) names nobody. The audit log is chained too: its rows of the time
+when ids were names are kept, and shown without them (billing/tenants/audit_view.py).
+"""
+
+import re
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import ColumnElement, delete, update
+from sqlmodel import SQLModel, col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.books.ledger_tables import CostCenter, RollupHour
+from billing.prices.price_tables import Charge
+from billing.quotas.limit_tables import Budget, QuotaPolicy
+from billing.tables import ApiKey, Project, Tenant, TenantUser, UsageQuarantine, UsageRow
+from billing.tenants.audit_log import record
+from billing.tenants.users import opaque_id
+from billing.usage import decode, encode
+from billing.wallets.tables import AlertTarget, BudgetAlert, BudgetSpent, Outbox, WalletGrant
+from core.clock import now_ms
+from core.database import Database
+from core.errors import bad_request
+
+OPAQUE = re.compile(r"u_[0-9a-f]{32}", re.ASCII)
+REQUESTS_AT_ONCE = 500
+NOTHING_SAID = b"{}"
+
+# Where a user's id stands beside `tenant_user`; in those with a scope, where it is `user`.
+_BY_USER: tuple[type[SQLModel], ...] = (UsageRow, RollupHour, Charge, ApiKey)
+_BY_SCOPE: tuple[type[SQLModel], ...] = (QuotaPolicy, Budget, BudgetSpent, BudgetAlert)
+
+
+async def requests_of(
+    db: Database, tenant_id: str, user_id: str | None = None
+) -> AsyncGenerator[Sequence[UsageRow]]:
+    """The requests that were billed to a tenant, or to one user of it, in pages; oldest first."""
+    after = ""
+    while True:
+        statement = select(UsageRow).where(
+            col(UsageRow.tenant_id) == tenant_id, col(UsageRow.request_id) > after
+        )
+        if user_id is not None:
+            statement = statement.where(col(UsageRow.user_id) == user_id)
+        async with db.session() as session:
+            statement = statement.order_by(col(UsageRow.request_id)).limit(REQUESTS_AT_ONCE)
+            page = (await session.exec(statement)).all()
+        if not page:
+            return
+        yield page
+        after = page[-1].request_id
+
+
+async def erase_user(db: Database, tenant_id: str, user_id: str) -> str:
+    """Take the name of a closed user away, and what else the books hold of their words; the id that stays.
+
+    Raises Refused where they are not closed."""
+    async with db.erasing() as session:
+        user = await session.get(TenantUser, (tenant_id, user_id), with_for_update=True)
+        assert user is not None, "the caller found the user"
+        if user.closed_ms is None:
+            raise bad_request("only a closed user can be erased: see `parley users close --cancel`")
+        id = await _erase(session, user)
+        await record(session, tenant_id, "user.erase", id, None, {"erased_ms": now_ms()})
+    return id
+
+
+async def erase_tenant(db: Database, tenant_id: str) -> int:
+    """Take all names of a closed tenant away, its users', projects', keys' and its own; how many users.
+
+    Raises Refused where it is not closed."""
+    async with db.erasing() as session:
+        tenant = await session.get(Tenant, tenant_id, with_for_update=True)
+        assert tenant is not None, "the caller found the tenant"
+        if tenant.closed_ms is None:
+            raise bad_request("only a closed tenant can be erased: see `parley tenants close --cancel`")
+        named = select(TenantUser).where(
+            col(TenantUser.tenant_id) == tenant_id, col(TenantUser.name).is_not(None)
+        )
+        users = (await session.exec(named)).all()
+        for user in users:
+            await _erase(session, user)
+        await _erase_names(session, tenant)
+        await record(session, tenant_id, "tenant.erase", tenant_id, None, {"users": len(users)})
+    return len(users)
+
+
+async def _erase(session: AsyncSession, user: TenantUser) -> str:
+    """In the caller's transaction; the id that the user has from now on."""
+    now, tenant = now_ms(), user.tenant_id
+    id = user.id if OPAQUE.fullmatch(user.id) else opaque_id(now)
+    await _set(session, UsageRow, tenant, col(UsageRow.user_id) == user.id, request_metadata={})
+    await _set(session, ApiKey, tenant, _open_keys(user.id), revoked_ms=now)
+    if id != user.id:
+        await _rename(session, tenant, user.id, id)
+    await _erase_events(session, tenant, user.id, id)
+    await session.delete(user)
+    await session.flush()
+    closed_ms = user.closed_ms or now
+    session.add(
+        TenantUser(
+            tenant_id=tenant, id=id, name=None, created_ms=user.created_ms, closed_ms=closed_ms, erased_ms=now
+        )
+    )
+    await session.flush()
+    return id
+
+
+def _open_keys(user_id: str) -> ColumnElement[bool]:
+    return (col(ApiKey.user_id) == user_id) & col(ApiKey.revoked_ms).is_(None)
+
+
+async def _rename(session: AsyncSession, tenant: str, old: str, new: str) -> None:
+    """Give whoever's id is their name another, everywhere that is not chained."""
+    for table in _BY_USER:
+        await _set(session, table, tenant, _column(table, "user_id") == old, user_id=new)
+    for table in _BY_SCOPE:
+        of_user = (_column(table, "scope") == "user") & (_column(table, "scope_id") == old)
+        await _set(session, table, tenant, of_user, scope_id=new)
+    told = select(Outbox).where(col(Outbox.tenant_id) == tenant)
+    for message in (await session.exec(told)).all():
+        if (message.payload.get("scope"), message.payload.get("scope_id")) == ("user", old):
+            message.payload = message.payload | {"scope_id": new}
+            session.add(message)
+
+
+async def _erase_events(session: AsyncSession, tenant: str, old: str | None, new: str) -> None:
+    """Events that were held back keep their amounts and not their words. `old` None: those of all users."""
+    held = select(UsageQuarantine).where(col(UsageQuarantine.tenant_id) == tenant)
+    for each in (await session.exec(held)).all():
+        try:
+            event = decode(each.event)
+        except (msgspec.MsgspecError, RecursionError):
+            each.event = b""  # nobody can read it; whatever it said is gone
+        else:
+            if old not in (None, event.owner.user):
+                continue
+            user = new if old is not None else event.owner.user
+            owner = msgspec.structs.replace(event.owner, user=user, metadata=NOTHING_SAID)
+            each.event = encode(msgspec.structs.replace(event, owner=owner))
+        session.add(each)
+
+
+async def _erase_names(session: AsyncSession, tenant: Tenant) -> None:
+    id = tenant.tenant_id
+    await _set(session, UsageRow, id, None, request_metadata={})
+    await _set(session, ApiKey, id, None, name="")
+    await _set(session, ApiKey, id, col(ApiKey.revoked_ms).is_(None), revoked_ms=now_ms())
+    await _set(session, AlertTarget, id, None, address="", secret="")
+    await _set(session, AlertTarget, id, col(AlertTarget.ended_ms).is_(None), ended_ms=now_ms())
+    await _set(session, WalletGrant, id, None, note="")
+    await _set(session, Project, id, None, name=col(Project.id))
+    await _set(session, CostCenter, id, None, name="", code=col(CostCenter.id))
+    await session.exec(delete(Outbox).where(col(Outbox.tenant_id) == id))
+    await _erase_events(session, id, None, "")
+    tenant.name = f"erased {id[-12:]}"
+    session.add(tenant)
+    await session.flush()
+
+
+async def _set(
+    session: AsyncSession,
+    table: type[SQLModel],
+    tenant: str,
+    where: ColumnElement[bool] | None,
+    **values: Any,
+) -> None:
+    statement = update(table).where(_column(table, "tenant_id") == tenant)
+    await session.exec((statement if where is None else statement.where(where)).values(**values))
+
+
+def _column(table: type[SQLModel], name: str) -> Any:
+    return getattr(table, name)

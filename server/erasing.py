@@ -1,0 +1,120 @@
+"""Takes the texts of a user or of a whole tenant away, and tells all of a user's that are kept.
+
+Called by commands of billing (core/actions.py), which do not know this package.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, delete, update
+from sqlmodel import col, select
+
+from billing.api import requests_of
+from core.clock import now_ms
+from core.database import Database
+from core.pools import known_pools
+from core.redis import Client
+from core.settings import Settings
+from server.conversations import Conversations
+from server.purge import CONVERSATIONS_AT_ONCE, purge
+from server.recorder import Recorders
+from server.tables import Conversation, Message
+
+AGAIN_SECONDS = 0.1
+TRIES_MAX = 100
+
+
+async def erase_texts(
+    db: Database, redis: Client, settings: Settings, tenant: str, user: str | None
+) -> tuple[int, int]:
+    """Delete what a user (an id) said and was answered, or all of a tenant (None), in SQL and in Redis: how
+    many conversations, and how many messages in those of others. What still runs is not reached."""
+    recorders = Recorders(redis, settings, Conversations(db), "")
+    for pool in await known_pools(redis, settings):
+        _ = recorders[pool]
+    conversations, messages = await _erase_conversations(db, recorders, tenant, user), 0
+    oldest_ms = now_ms() - recorders.known_ms
+    async for page in requests_of(db, tenant, user):
+        for request in page:
+            if request.accepted_ms > oldest_ms:
+                await recorders.forget(tenant, request.request_id)
+        if user is not None:
+            messages += await _erase_messages(db, tenant, [each.request_id for each in page])
+    return conversations, messages
+
+
+async def texts_of(db: Database, tenant: str, user: str) -> AsyncGenerator[dict[str, Any]]:
+    """What is kept of a user's words: their conversations with all messages, then messages of theirs in
+    conversations of a service key."""
+    owned = _owned(tenant, user)
+    async with db.session() as session:
+        found = (await session.exec(select(Conversation).where(*owned).order_by(col(Conversation.id)))).all()
+    for row in found:
+        of_it = col(Message.conversation_id) == row.id
+        facts = {
+            "kind": "conversation",
+            "id": row.id,
+            "title": row.title,
+            "deleted": row.deleted_ms is not None,
+        }
+        yield facts | {"messages": await _messages(db, tenant, of_it)}
+    theirs = {row.id for row in found}
+    async for page in requests_of(db, tenant, user):
+        requests = [each.request_id for each in page if each.conversation_id not in theirs]
+        messages = await _messages(db, tenant, col(Message.request_id).in_(requests)) if requests else []
+        if messages:
+            yield {"kind": "messages", "messages": messages}
+
+
+async def _messages(db: Database, tenant: str, which: ColumnElement[bool]) -> list[dict[str, Any]]:
+    statement = select(Message).where(col(Message.tenant_id) == tenant, which)
+    async with db.session() as session:
+        rows = (
+            await session.exec(statement.order_by(col(Message.conversation_id), col(Message.position)))
+        ).all()
+    names = {"conversation_id", "role", "content", "request_id", "model", "created_ms"}
+    return [row.model_dump(include=names) for row in rows]
+
+
+def _owned(tenant: str, user: str | None) -> list[ColumnElement[bool]]:
+    of_tenant = col(Conversation.tenant_id) == tenant
+    return [of_tenant] if user is None else [of_tenant, col(Conversation.user_id) == user]
+
+
+async def _erase_conversations(db: Database, recorders: Recorders, tenant: str, user: str | None) -> int:
+    owned = _owned(tenant, user)
+    async with db.transaction() as session:
+        hidden = update(Conversation).where(*owned, col(Conversation.deleted_ms).is_(None))
+        await session.exec(hidden.values(deleted_ms=now_ms()))
+    gone, tries = 0, 0
+    while tries < TRIES_MAX:
+        async with db.session() as session:
+            some = select(Conversation.tenant_id, Conversation.id).where(*owned).limit(CONVERSATIONS_AT_ONCE)
+            ids = [(owner, id) for owner, id in (await session.exec(some)).all()]
+        if not ids:
+            break
+        done = await purge(db, recorders, ids)
+        gone += done
+        if not done:  # a gateway has just these
+            tries += 1
+            await asyncio.sleep(AGAIN_SECONDS)
+    return gone
+
+
+async def _erase_messages(db: Database, tenant: str, requests: Sequence[str]) -> int:
+    """Of conversations that a service key keeps for several people. A title is somebody's first words."""
+    theirs = (col(Message.tenant_id) == tenant, col(Message.request_id).in_(requests))
+    async with db.erasing() as session:
+        touched = (await session.exec(select(Message.conversation_id).where(*theirs).distinct())).all()
+        done = await session.exec(delete(Message).where(*theirs))
+        if touched:
+            which = (col(Conversation.tenant_id) == tenant, col(Conversation.id).in_(touched))
+            await session.exec(update(Conversation).where(*which).values(title=""))
+            left = select(Message.conversation_id).where(
+                col(Message.tenant_id) == tenant, col(Message.conversation_id).in_(touched)
+            )
+            empty = set(touched) - set((await session.exec(left.distinct())).all())
+            gone = (col(Conversation.tenant_id) == tenant, col(Conversation.id).in_(empty))
+            await session.exec(delete(Conversation).where(*gone))
+        return done.rowcount

@@ -1,0 +1,199 @@
+"""Erasing a person: their words and their name are nowhere, and the books and the audit log stay whole."""
+
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+from redis.asyncio import Redis
+from sqlalchemy import inspect, text
+from sqlmodel import col, select
+
+from billing.commands.erasing import held_of
+from billing.posting.biller import post
+from billing.quotas.limit_rows import set_budget
+from billing.reconciliation.books import compare_audit, compare_books, compare_derived
+from billing.reconciliation.compared import State
+from billing.tables import TenantUser, UsageQuarantine
+from billing.tenants import audit_view
+from billing.tenants.audit_log import list_rows, record
+from billing.tenants.audit_verify import verify_log
+from billing.tenants.audit_view import users_in
+from billing.tenants.erasing import erase_tenant, erase_user, opaque_id
+from billing.tenants.keys import authenticate_key, create_key
+from billing.tenants.tenancy import close_tenant, create_project, create_tenant
+from billing.tenants.users import close_user, create_user, known_users, list_users, user_named, user_names
+from billing.usage import UsageOwner, encode
+from core.clock import now_ms
+from core.database import Database
+from core.errors import Refused
+from core.ids import uuid7
+from core.settings import Settings
+from server.access import Owner
+from server.conversations import Answer, Conversations, Turn
+from server.erasing import erase_texts
+from tests.billing.events import an_event
+
+NAME, WORDS, LABEL = "Ada-Lovelace-1815", "the-words-of-ada", "the-label-of-ada"
+OTHERS = "what-bob-said"
+
+
+@dataclass
+class Scene:
+    """A tenant in which ada (known by her name, as users from before are) and bob used everything."""
+
+    tenant: str
+    project: str
+    ada: str
+    secret: str
+
+
+@pytest.fixture
+async def scene(database: Database, redis: Redis, settings: Settings) -> Scene:
+    """Requests, conversations of their own and in a service key's, keys, a budget, a held event."""
+    tenant = (await create_tenant(database, "acme")).tenant_id
+    project = (await create_project(database, tenant, "web")).id
+    async with database.transaction() as session:
+        session.add(TenantUser(tenant_id=tenant, id=NAME, name=NAME, created_ms=1))
+        await session.flush()
+        await record(session, tenant, "user.create", NAME, None, {"id": NAME})
+    bob = (await create_user(database, tenant, "bob")).id
+    _, secret = await create_key(database, tenant, project, user=NAME)
+    await set_budget(database, redis, tenant, scope="user", scope_id=NAME, period="month", limit_nano=1_000)
+    for user, words, count in ((NAME, WORDS, 3), (bob, OTHERS, 2)):
+        await _use(database, tenant, project, user, words, count)
+    return Scene(tenant, project, NAME, secret)
+
+
+async def _use(database: Database, tenant: str, project: str, user: str, words: str, count: int) -> None:
+    shared = "00000000-0000-7000-8000-000000000000"
+    for number in range(count):
+        request, now = uuid7(now_ms()), now_ms()
+        own = number == 0
+        conversation = uuid7(now) if own else shared
+        owner = Owner(project, "", user) if own else Owner(project, "k1", "")
+        turn = Turn(conversation, request, words, "tiny", now)
+        await Conversations(database).open_turn(tenant, owner, turn)
+        await Conversations(database).record(tenant, request, Answer(words, "stop", "", {}, {}, 1, 1, 3, now))
+        labels = msgspec.json.encode({"label": LABEL if words == WORDS else "x"})
+        of = UsageOwner(project=project, key="k1", user=user, conversation=conversation, metadata=labels)
+        event = an_event(request, tenant, owner=of, accepted_ms=now, ended_ms=now)
+        wrong = msgspec.structs.replace(event, request=uuid7(now), cost_nano=1)
+        await post(database, "default", [encode(event), *([encode(wrong)] if own else [])])
+
+
+async def tables_with(database: Database, word: str) -> set[str]:
+    """The tables in which a word stands anywhere."""
+    async with database.engine.connect() as connection:
+        names = await connection.run_sync(lambda sync: inspect(sync).get_table_names())
+        return {
+            name
+            for name in names
+            for row in await connection.execute(text(f"SELECT * FROM {name}"))
+            if word in repr(tuple(row))
+        }
+
+
+async def whole(database: Database, tenant: str) -> list[str]:
+    """What R1, R2, R7 and the audit log's verification find wrong, reading all."""
+    books, _ = await compare_books(database, tenant, now_ms(), whole=True)
+    compared = [*books, await compare_audit(database, tenant, now_ms(), whole=True)]
+    compared += await compare_derived(database, tenant, whole=True)
+    wrong = [
+        f"{each.check} {each.subject} {each.detail}" for each in compared if each.state is not State.EQUAL
+    ]
+    return wrong + (await verify_log(database, tenant)).faults
+
+
+async def test_a_user_who_is_erased_is_nowhere_and_all_chains_are_whole(
+    database: Database, redis: Redis, settings: Settings, scene: Scene
+):
+    """Only the audit log's rows from when ids were names still hold it, which is chained; bob keeps all."""
+    assert await tables_with(database, WORDS) == {"conversation", "message"}
+    await close_user(database, redis, scene.tenant, NAME)
+    assert await erase_texts(database, redis, settings, scene.tenant, NAME) == (1, 4)
+    id = await erase_user(database, scene.tenant, NAME)
+    assert await tables_with(database, WORDS) == set()
+    assert await tables_with(database, LABEL) == set()
+    assert await tables_with(database, NAME) == {"audit_log"}
+    assert await whole(database, scene.tenant) == []
+    assert await tables_with(database, OTHERS) == {"conversation", "message"}
+    assert await authenticate_key(database, scene.secret) is None
+    shown = await user_names(database, scene.tenant, [id])
+    assert shown == {id: f"(erased {id[-8:]})"}
+    assert [user.name for user in await list_users(database, scene.tenant)] == ["bob", None]
+    assert await user_named(database, scene.tenant, NAME) is None
+    rows = await list_rows(database, scene.tenant)
+    names = await known_users(database, scene.tenant, {each for row in rows for each in users_in(row)})
+    told = [audit_view.shown(row, names) for row in rows]
+    assert NAME not in repr(told)
+    assert ("user.create", "(erased)") in [(row.action, row.target) for row in told]
+    assert ("user.create", "bob") in [(row.action, row.target) for row in told]
+
+
+async def test_two_who_are_erased_stay_two(database: Database, redis: Redis, scene: Scene):
+    """And who comes with the name of one of them is a third."""
+    for name in (NAME, "bob"):
+        await close_user(database, redis, scene.tenant, name)
+    found = [await user_named(database, scene.tenant, name) for name in (NAME, "bob")]
+    ids = [await erase_user(database, scene.tenant, user.id) for user in found if user]
+    names = await user_names(database, scene.tenant, ids)
+    assert len(set(names.values())) == 2
+    assert (await create_user(database, scene.tenant, "bob")).closed_ms is None
+    assert await whole(database, scene.tenant) == []
+
+
+async def test_only_who_is_closed_can_be_erased(database: Database, scene: Scene):
+    """What is open could go on being used while it is erased."""
+    with pytest.raises(Refused, match="only a closed user"):
+        await erase_user(database, scene.tenant, NAME)
+    with pytest.raises(Refused, match="only a closed tenant"):
+        await erase_tenant(database, scene.tenant)
+
+
+async def test_a_tenant_that_is_erased_leaves_amounts_and_ids(
+    database: Database, redis: Redis, settings: Settings, scene: Scene
+):
+    """No text, no label, no name of anybody; another tenant's stay."""
+    other = await create_tenant(database, "globex")
+    await close_tenant(database, redis, scene.tenant)
+    conversations, _ = await erase_texts(database, redis, settings, scene.tenant, None)
+    assert conversations == 3
+    assert await erase_tenant(database, scene.tenant) == 2
+    for word in (WORDS, OTHERS, LABEL):
+        assert await tables_with(database, word) == set()
+    assert await tables_with(database, NAME) == {"audit_log"}
+    assert await tables_with(database, "acme") == {"audit_log"}
+    assert await whole(database, scene.tenant) == []
+    assert "globex" in repr(other)
+    async with database.session() as session:
+        held = select(UsageQuarantine).where(col(UsageQuarantine.tenant_id) == scene.tenant)
+        assert len((await session.exec(held)).all()) == 2
+
+
+async def test_an_export_has_everything_of_a_user_and_nothing_of_others(database: Database, scene: Scene):
+    """Texts in their own and in a service key's conversations, labels, keys, limits; no secret."""
+    user = await user_named(database, scene.tenant, NAME)
+    assert user is not None
+    lines = [line async for line in held_of(database, user)]
+    kinds = [line["kind"] for line in lines]
+    assert {kind: kinds.count(kind) for kind in kinds} == {
+        "user": 1,
+        "key": 1,
+        "budget": 1,
+        "audit": 1,
+        "request": 3,
+        "conversation": 1,
+        "messages": 1,
+    }
+    shown = repr(lines)
+    assert WORDS in shown
+    assert LABEL in shown
+    assert OTHERS not in shown
+    assert scene.secret[16:] not in shown
+    assert "secret" not in shown
+
+
+def test_an_opaque_id_says_nothing():
+    """And no two are the same."""
+    assert opaque_id(1) != opaque_id(1)
+    assert opaque_id(now_ms()).startswith("u_")
