@@ -5,13 +5,13 @@ it to another, which sends it again under the same id.
 """
 
 import asyncio
+import json
 import os
 import random
 import secrets
 from collections.abc import Sequence
 
 import httpx
-import msgspec
 from sqlalchemy import delete, update
 from sqlalchemy.exc import DBAPIError
 from sqlmodel import col, select
@@ -128,7 +128,7 @@ class Sender:
             await send_mail(self._settings, target.address, subject, text, row.id)
             return
         webhook = Webhook(target.address, target.secret, self._settings.alert_private_targets)
-        body = msgspec.json.encode(row.payload)
+        body = json.dumps(row.payload, separators=(",", ":")).encode()  # plain ASCII, whoever prints it
         await send_webhook(client, webhook, row.id, body, now_ms() // 1000)
 
     async def _again(self, row: Outbox, why: str) -> None:

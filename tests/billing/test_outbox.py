@@ -81,12 +81,16 @@ async def make_due(database: Database) -> None:
 async def test_a_webhook_is_signed_and_sent_once(
     database: Database, tenant: str, private: Settings, receiver: Receiver
 ) -> None:
-    """Its receiver can prove who sent it and when, over the very bytes that came."""
+    """Its receiver can prove who sent it and when, over the very bytes that came; names are escapes."""
     message = await a_message(database, tenant, receiver.port)
+    payload = {**message.payload, "scope_id": "ü\u202e\x9b31m"}
+    async with database.transaction() as session:
+        await (await session.connection()).execute(update(Outbox).values(payload=payload))
     sender = Sender(database, private)
     assert (await sender.send_due(), await sender.send_due()) == (1, 0)
     (request,) = receiver.requests
-    assert json.loads(request.body) == message.payload
+    assert json.loads(request.body) == payload
+    assert all(0x20 <= byte < 0x7F for byte in request.body)
     assert (request.path, request.headers["parley-message-id"]) == ("/hook", message.id)
     (target,) = await read(database, AlertTarget, tenant)
     at, signature = (part.partition("=")[2] for part in request.headers["parley-signature"].split(","))
