@@ -46,7 +46,7 @@ def secrets_command() -> None:
 @secrets_command.command("admission")
 def admission_command() -> None:
     """Print PARLEY_ADMISSION_KEY, by which a biller knows what gateways admitted."""
-    click.echo(",".join(key.hex() for key in Settings().keyring.keys(ADMISSION_PURPOSE)))
+    say(",".join(key.hex() for key in Settings().keyring.keys(ADMISSION_PURPOSE)))
 
 
 def _password(path: Path) -> str:

@@ -69,6 +69,7 @@ NO_ADMINISTRATION = {
     "reconcile": "compares books, and keeps what it found",
     "wallets expire": "books what is over: transactions in the ledger's own chain",
     "redis acl": "writes files on this machine; Redis is told by whoever gives it the file",
+    "secrets admission": "shows what anybody makes who has the signing secret, as its caller does",
     "supervisor": "a process",
     "up": "starts processes; the first model and tenant are recorded as any are",
     "usage rebuild": "makes sums again from lines; nothing that was said changes",
