@@ -254,7 +254,9 @@ async def test_a_wallet_alerts_when_little_of_the_last_top_up_is_left(database: 
     await grant(database, tenant, NewGrant(GrantKind.PAID, 5 * COST, "a"))
     await use(database, *(an_event(f"r{n}", tenant) for n in range(3)))
     assert await alerts(database, tenant) == []
-    await use(database, an_event("r3", tenant), an_event("r4", tenant))
+    await use(database, an_event("r3", tenant))  # 20 per cent are left, no nano less
+    assert [threshold for _, threshold in await alerts(database, tenant)] == [20]
+    await use(database, an_event("r4", tenant))
     assert [threshold for _, threshold in await alerts(database, tenant)] == [5, 20]
     await grant(database, tenant, NewGrant(GrantKind.PAID, 100 * COST, "b", expires_ms=ends))
     await use(database, an_event("r5", tenant))

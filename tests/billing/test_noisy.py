@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pytest
+
 from billing.noisy.deciding import (
     WAIT_EDGES_MS,
     Known,
@@ -137,6 +139,21 @@ def test_noise_that_comes_and_goes_does_not_flap() -> None:
     assert 1 <= len(played.opened) <= 5
     gaps = [closed - opened for opened, closed in zip(played.opened, played.closed, strict=False)]
     assert all(gap >= RULES.calm_spans for gap in gaps)
+
+
+@pytest.mark.parametrize(("relapses", "calm"), [(0, 10), (1, 20), (2, 40), (4, 160), (9, 160)])
+def test_each_relapse_takes_twice_as_much_calm(relapses: int, calm: int) -> None:
+    """One span less is not enough; it doubles four times at most."""
+
+    def after(quiet: int) -> Step:
+        spans = peace() + noise(16) + peace(quiet)
+        known = Known(BEFORE * RULES.span_ms, 200, relapses=relapses)
+        return decide(HOG, spans, {}, known, len(spans) * RULES.span_ms, RULES)[0]
+
+    first_calm = next(quiet for quiet in range(200) if after(quiet) is Step.CLOSE)
+    assert first_calm >= calm
+    assert first_calm < calm + RULES.window_spans
+    assert after(first_calm - 1) is Step.KEEP
 
 
 def test_a_throttle_stays_while_the_tenant_is_at_its_cap() -> None:

@@ -88,6 +88,36 @@ async def test_a_top_up_is_made_once_however_often_it_is_asked_for(database: Dat
     await sound(database, tenant)
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ((0, None, 9), (1, 5, 1)),  # the lower priority, though it is younger and has no end
+        ((1, 5, 9), (1, 6, 1)),  # what expires first, though it is younger
+        ((1, 6, 9), (1, None, 1)),  # what expires at all
+        ((1, 5, 1), (1, 5, 9)),  # the older one
+        ((1, None, 1), (1, None, 9)),
+    ],
+)
+def test_of_two_grants_the_first_one_pays(
+    first: tuple[int, int | None, int], second: tuple[int, int | None, int]
+) -> None:
+    """(priority, expires_ms, created_ms): whichever was read first, and though neither is used up. What goes
+    back goes to the last one."""
+    for swapped in (False, True):
+        names = [("first", first), ("second", second)]
+        grants = [
+            Grant(name, GrantKind.PROMO, priority, 100, expires, created)
+            for name, (priority, expires, created) in (names[::-1] if swapped else names)
+        ]
+        purse = Purse("t", 0, TopUp("", 0), [], grants, 2)
+        purse.charge("r", 70)
+        assert purse.changed == {"first": 30}
+        purse.charge("r", 50)
+        assert purse.changed == {"first": 0, "second": 80}
+        purse.give_back("r", 30, 120, {"first": 100, "second": 20})
+        assert purse.changed == {"first": 10, "second": 100}
+
+
 async def test_grants_are_spent_by_priority_then_expiry_then_age_and_the_rest_is_owed(
     database: Database,
 ) -> None:
