@@ -24,15 +24,14 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from admin import operators
 from admin.findings import Books, read_books, read_noisy
+from admin.operators import OperatorSessions, make_operator_code
 from admin.status import read_status
 from billing.api import MEANING, Compared, Reconciliation
 from core import http, service
-from core.clock import now_ms
 from core.database import Database, require_schema
-from core.errors import StartupError
 from core.http import listen
+from core.names import checked_name
 from core.printed import say
 from core.redis import Client, connect
 from core.settings import Settings
@@ -50,6 +49,7 @@ class Console:
         self._settings = settings
         self._redis = redis
         self._db = db
+        self._sessions = OperatorSessions(settings, redis, db)
         self._comparing = asyncio.Lock()
         self._compared: tuple[float, Sequence[Compared]] = (-math.inf, [])
 
@@ -62,6 +62,7 @@ class Console:
         return [
             Route("/", self.page, methods=["GET"]),
             Route("/api/login", self.login, methods=["POST"]),
+            Route("/api/logout", self.logout, methods=["POST"]),
             Route("/api/status", self.status, methods=["GET"]),
             Route("/api/books", self.books, methods=["GET"]),
             Route("/api/noisy", self.noisy, methods=["GET"]),
@@ -76,21 +77,20 @@ class Console:
         return FileResponse(WEB / "console.html", media_type="text/html; charset=utf-8")
 
     async def login(self, request: Request) -> Response:
-        """A one-time code becomes a cookie."""
+        """A one-time code becomes a session."""
         if not origin_allowed(request, self._settings):
             return _error(403, "this Origin is not allowed")
-        code = request.headers.get("x-parley-code", "")
-        if not await operators.use_operator_code(self._redis, code):
-            return _error(401, "this link was used or is too old; `parley console --link` makes a new one")
         reply = _json({})
-        reply.set_cookie(
-            operators.COOKIE,
-            operators.seal(self._settings.keyring, now_ms()),
-            max_age=operators.SESSION_SECONDS,
-            httponly=True,
-            samesite="strict",
-            secure=request.url.scheme == "https",
-        )
+        if not await self._sessions.sign_in(request, request.headers.get("x-parley-code", ""), reply):
+            return _error(401, "this link was used or is too old; `parley console --link` makes a new one")
+        return reply
+
+    async def logout(self, request: Request) -> Response:
+        """The session ends."""
+        if not origin_allowed(request, self._settings):
+            return _error(403, "this Origin is not allowed")
+        reply = _json({})
+        await self._sessions.sign_out(request, reply)
         return reply
 
     async def status(self, request: Request) -> Response:
@@ -126,8 +126,7 @@ class Console:
 
     async def _shown(self, request: Request, read: Callable[[], Awaitable[object]]) -> Response:
         """What `read` finds, for who signed in."""
-        cookie = request.cookies.get(operators.COOKIE, "")
-        if not operators.is_operator(cookie, self._settings.keyring, now_ms()):
+        if await self._sessions.who(request) is None:
             return _error(401, "sign in with a link: `parley console --link` makes one")
         try:
             return _json(await read())
@@ -168,29 +167,25 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
     settings.require_secret()
     listener = listen(settings.host, settings.console_endpoint_port, "PARLEY_CONSOLE_PORT")
     async with _opened(settings) as console:
-        await http.serve(SecurityHeaders(console.app()), listener, stop, http.Entrance(settings), ws="none")
+        app = SecurityHeaders(console.app(), settings.tls)
+        await http.serve(app, listener, stop, http.Entrance(settings), ws="none")
 
 
-async def _print_link(settings: Settings) -> None:
-    redis = connect(settings)
-    try:
-        code = await operators.make_operator_code(redis)
-    except (RedisError, OSError) as error:
-        raise StartupError(f"Redis does not answer ({error}); is the platform running?") from error
-    finally:
-        await redis.aclose()
-    say(f"http://{settings.host}:{settings.console_endpoint_port}/#o={code}")
+def _link(settings: Settings, name: str) -> str:
+    code = make_operator_code(settings.keyring, name)
+    return f"http://{settings.host}:{settings.console_endpoint_port}/#o={code}"
 
 
 @click.command()
 @click.option("--link", is_flag=True, help="Print a one-time sign-in link for a running console, and end.")
-def command(link: bool) -> None:
+@click.option("--for", "name", default="", help="Whom the link is for. By default you.")
+def command(link: bool, name: str) -> None:
     """Run the operator console: workers, queue, usage, books that differ, noisy tenants (read-only).
 
     Listens on PARLEY_HOST and PARLEY_CONSOLE_PORT. Sign in with the link that --link prints.
     """
     settings = Settings()
     if link:
-        asyncio.run(_print_link(settings))
+        say(_link(settings, checked_name("--for", name) if name else ""))
     else:
         service.run(settings, "console", serve)

@@ -13,11 +13,14 @@ from billing.api import (
     create_tenant,
     find_project,
     find_tenant,
+    key_for_link,
 )
 from core.database import Database
+from core.errors import Refused, StartupError
 
 TENANT = "demo"
 KEY_NAME = "parley up"
+USER = "demo"  # whom the links sign in: what a browser keeps is there after signing in again
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,11 @@ class UpFile:
 
 @dataclass(frozen=True)
 class Demo:
-    """Who the demo key belongs to, and its secret."""
+    """Who the demo key belongs to, its secret, and whom its sign-in links are for (an id)."""
 
     principal: Principal
     secret: str
+    user: str
 
 
 async def demo_key(db: Database, up_file: Path) -> Demo:
@@ -53,14 +57,22 @@ async def demo_key(db: Database, up_file: Path) -> Demo:
     kept = _kept_key(up_file)
     principal = await authenticate_key(db, kept) if kept else None
     if principal is not None and kept is not None:
-        return Demo(principal, kept)
+        return Demo(principal, kept, await _link_user(db, principal))
     tenant = await find_tenant(db, TENANT) or await create_tenant(db, TENANT)
     project = await find_project(db, tenant.tenant_id, DEFAULT_PROJECT)
     assert project is not None, "a tenant is made with its default project"
     _, secret = await create_key(db, tenant.tenant_id, project.id, name=KEY_NAME)
     made = await authenticate_key(db, secret)
     assert made is not None, "a new key is good"
-    return Demo(made, secret)
+    return Demo(made, secret, await _link_user(db, made))
+
+
+async def _link_user(db: Database, principal: Principal) -> str:
+    named = "" if principal.fixed_user else USER
+    try:
+        return (await key_for_link(db, principal.tenant, principal.key, named))[1]
+    except Refused as refused:
+        raise StartupError(refused.refusal.message) from refused
 
 
 def _kept_key(up_file: Path) -> str | None:

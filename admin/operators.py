@@ -1,42 +1,91 @@
-"""How operators sign in to the console: a one-time code that `parley up` or `parley console --link` makes."""
+"""How operators sign in to the console: a one-time link that `parley up` or `parley console --link` makes
+becomes a session, which is a row that can be listed and ended.
 
-import hashlib
-import re
+A link's code is sealed content: nobody who writes Redis can make one.
+"""
+
 import secrets
 
-from core import signed
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from billing.api import BrowserSession, end_session, open_operator_session, operator_of_session
+from core import one_time, signed
+from core.addresses import address_of
+from core.author import Author, process_user
+from core.clock import now_ms
+from core.cookies import drop_cookie, read_cookie, set_cookie
+from core.database import Database
 from core.redis import Client
+from core.settings import Settings
 from core.signed import Keyring
 
 CODE_SECONDS = 3600
 SESSION_SECONDS = 12 * 3600
 COOKIE = "parley_operator"
-CODE = re.compile(r"[0-9a-f]{32}", re.ASCII)
-PURPOSE = b"parley operator v1"
+PURPOSE = b"parley operator v2"
+ID_BYTES = 12
 
 
-async def make_operator_code(redis: Client) -> str:
-    """A code that signs one browser in as operator, once, within an hour."""
-    code = secrets.token_hex(16)
-    await redis.set(_name(code), b"1", ex=CODE_SECONDS)
-    return code
+class OperatorLink(msgspec.Struct, frozen=True, array_like=True):
+    """Whom a link lets in. `opens_by_ms` is Unix ms."""
+
+    id: str
+    name: str
+    opens_by_ms: int
 
 
-async def use_operator_code(redis: Client, code: str) -> bool:
-    """Whether the code is good; it is used up by this."""
-    return CODE.fullmatch(code) is not None and await redis.getdel(_name(code)) is not None
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(OperatorLink)
 
 
-def seal(keyring: Keyring, now_ms: int) -> str:
-    """The cookie of an operator who signed in now."""
-    return signed.seal(str(now_ms + SESSION_SECONDS * 1000).encode(), PURPOSE, keyring)
+def make_operator_code(keyring: Keyring, name: str = "") -> str:
+    """A code that signs one browser in as this operator, once, within an hour. No name: the system's user."""
+    opens_by_ms = now_ms() + CODE_SECONDS * 1000
+    link = OperatorLink(secrets.token_urlsafe(ID_BYTES), name or process_user(), opens_by_ms)
+    return signed.seal(_encoder.encode(link), PURPOSE, keyring)
 
 
-def is_operator(cookie: str, keyring: Keyring, now_ms: int) -> bool:
-    """Whether a cookie is ours and not expired."""
-    expires = signed.unseal(cookie, PURPOSE, keyring)
-    return expires is not None and int(expires) > now_ms
+async def use_operator_code(redis: Client, keyring: Keyring, code: str) -> str | None:
+    """The name that a good code was made for; it is used up by this."""
+    body, now = signed.unseal(code, PURPOSE, keyring), now_ms()
+    link = _decoder.decode(body) if body is not None else None
+    if link is None or link.opens_by_ms <= now:
+        return None
+    spent = await one_time.spend(redis, f"parley:operator:{link.id}", link.opens_by_ms - now)
+    return link.name if spent else None
 
 
-def _name(code: str) -> str:
-    return f"parley:operator:{hashlib.sha256(code.encode()).hexdigest()}"
+class OperatorSessions:
+    """Signs operators' browsers in and out."""
+
+    def __init__(self, settings: Settings, redis: Client, db: Database) -> None:
+        self._settings = settings
+        self._redis = redis
+        self._db = db
+
+    async def sign_in(self, request: Request, code: str, reply: Response) -> bool:
+        """A one-time code becomes a session and its cookie. False: the code is not good."""
+        name = await use_operator_code(self._redis, self._settings.keyring, code)
+        if name is None:
+            return False
+        agent = request.headers.get("user-agent", "")
+        _, token = await open_operator_session(
+            self._db, name, SESSION_SECONDS, address_of(request.scope), agent
+        )
+        set_cookie(reply, request, self._settings, COOKIE, token, SESSION_SECONDS)
+        return True
+
+    async def who(self, request: Request) -> BrowserSession | None:
+        """The session of whoever calls; None for nobody."""
+        token = read_cookie(request, self._settings, COOKIE)
+        return await operator_of_session(self._db, token) if token else None
+
+    async def sign_out(self, request: Request, reply: Response) -> None:
+        """End the caller's session, and have the browser forget it."""
+        found = await self.who(request)
+        if found is not None:
+            author = Author(found.user_id, "api")
+            await end_session(self._db, self._redis, found.tenant_id, found.id, author)
+        drop_cookie(reply, request, self._settings, COOKIE)

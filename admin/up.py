@@ -16,9 +16,11 @@ import httpx
 from redis.exceptions import RedisError
 
 from admin.children import Child, rotate_logs
-from admin.demo import Demo, UpFile, demo_key
+from admin.demo import USER, Demo, UpFile, demo_key
 from admin.operators import make_operator_code
+from billing.api import make_link_code
 from core import exclusive, service
+from core.clock import now_ms
 from core.database import Database, migrate
 from core.embedded import EmbeddedValkey, ensure_home
 from core.errors import StartupError
@@ -27,7 +29,6 @@ from core.printed import say_dated, say_json, say_lines
 from core.redis import Client, connect
 from core.settings import Settings
 from engine.api import prepare_model, register_model
-from server.api import make_login_code
 
 T = TypeVar("T")
 
@@ -78,11 +79,11 @@ class Up:
             }
             for variable, port in ports.items():
                 listen(self._settings.host, port, variable).close()
-            async with self._redis() as redis:
-                await self._serve(redis, stop)
+            async with self._redis():
+                await self._serve(stop)
         self._say("stopped")
 
-    async def _serve(self, redis: Client, stop: asyncio.Event) -> None:
+    async def _serve(self, stop: asyncio.Event) -> None:
         prepared = await _unless(stop, self._prepare())
         if prepared is None:
             return
@@ -91,7 +92,7 @@ class Up:
         running = [asyncio.create_task(child.run()) for child in children]
         running.append(asyncio.create_task(rotate_logs(self._settings.home / "logs")))
         try:
-            await self._announce(redis, demo, stop)
+            await self._announce(demo, stop)
             await stop.wait()
             self._say("stopping")
         finally:
@@ -125,7 +126,7 @@ class Up:
         home = self._settings.home
         return [Child(name, arguments, home, env, self._say) for name, arguments in commands.items()]
 
-    async def _announce(self, redis: Client, demo: Demo, stop: asyncio.Event) -> None:
+    async def _announce(self, demo: Demo, stop: asyncio.Event) -> None:
         host = "127.0.0.1" if self._settings.host in ("0.0.0.0", "::") else self._settings.host
         url = f"http://{host}:{self._settings.port}"
         console = f"http://{host}:{self._settings.console_endpoint_port}"
@@ -133,8 +134,9 @@ class Up:
         up.write(self._up_file)
         if not await self._ready(url, stop):
             return
-        chat = f"{url}/#c={await make_login_code(redis, demo.principal.tenant, demo.principal.key)}"
-        operator = f"{console}/#o={await make_operator_code(redis)}"
+        who, keyring = demo.principal, self._settings.keyring
+        chat = f"{url}/#c={make_link_code(keyring, who.tenant, who.key, demo.user, now_ms())}"
+        operator = f"{console}/#o={make_operator_code(keyring)}"
         if self._as_json:
             say_json(asdict(up) | {"chat": chat, "operator": operator})
             return
@@ -146,6 +148,8 @@ class Up:
             f"  API key   {up.key}\n\n"
             "  The links sign one browser in, once; the key works until revoked (kept in "
             f"{self._up_file}).\n"
+            f"  Another   {_program(self._settings)} keys link --tenant {up.tenant} --user {USER} "
+            f"{'_'.join(up.key.split('_')[:2])}\n"
             f"  Terminal  {_program(self._settings)} chat\n"
             f"  Logs      {self._settings.home / 'logs'}\n"
             "  Stop      Ctrl-C\n"

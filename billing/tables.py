@@ -114,7 +114,7 @@ class TenantUser(Record, table=True):
 class ApiKey(Record, table=True):
     """A key. Of its secret only the SHA-256 is kept. `user_id` empty: a service key; `shared`: its tickets
     need not name a user. `owner_key`: the first key of its chain of rotations, whose name stands for all of
-    them where something is the key's own; empty for itself."""
+    them where something is the key's own; empty where an older version made the key: itself."""
 
     __table_args__ = (
         UniqueConstraint("prefix", name="uq_api_key_prefix"),

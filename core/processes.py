@@ -86,7 +86,7 @@ GATEWAY = Process(
         LOAD_COMMANDS,
         STREAM_COMMANDS,
         LISTEN_COMMANDS,
-        "publish getdel blpop zrank",
+        "publish blpop zrank",
     ),
     secrets=("secret", "secret_old", "redis_url", "database_url", "otlp_endpoint"),
 )
@@ -127,7 +127,7 @@ CONSOLE = Process(
     "console",
     reads=(*POOL, *QUOTAS, POOLS),
     writes=(OPERATOR_CODES, "P:sys"),
-    commands=(SCRIPT_COMMANDS, STREAM_COMMANDS, "getdel zrank sscan"),
+    commands=(SCRIPT_COMMANDS, STREAM_COMMANDS, "zrank sscan"),
     secrets=("secret", "secret_old", "redis_url", "database_url", "otlp_endpoint"),
 )
 OPERATOR = Process(
@@ -136,7 +136,7 @@ OPERATOR = Process(
         *POOL,
         *QUOTAS,
         *SESSIONS,
-        *(POOLS, OPEN_TENANTS, SIGN_IN_CODES, OPERATOR_CODES, "I:noisy", "I:reconciling"),
+        *(POOLS, OPEN_TENANTS, "I:noisy", "I:reconciling"),
     ),
     listens=(CONTROL, GATEWAY_HINTS, WORKER_WAKES),
     commands=(
@@ -145,7 +145,7 @@ OPERATOR = Process(
         STREAM_COMMANDS,
         LISTEN_COMMANDS,
         TRANSACTION_COMMANDS,
-        "publish getdel blpop zrank sscan scan",
+        "publish blpop zrank sscan scan",
     ),
     secrets=("secret", "secret_old", "redis_url", "database_url", "otlp_endpoint"),
 )

@@ -36,6 +36,7 @@ class Settings(BaseSettings):
     port: int = 8080
     console_port: int | None = None
     public_origins: str = ""
+    tls: Literal["auto", "on"] = "auto"
     trusted_proxies: str = "127.0.0.1,::1"
     log_format: str = "console"
     log_level: str = "info"

@@ -1,8 +1,8 @@
 """The door of this package: what the console and `parley up` may import from the server."""
 
-from server.auth import make_login_code, origin_allowed
+from server.auth import origin_allowed
 from server.http.app import SecurityHeaders
 from server.http.guard import guarded
 from server.prompts import PromptRenderer
 
-__all__ = ["PromptRenderer", "SecurityHeaders", "guarded", "make_login_code", "origin_allowed"]
+__all__ = ["PromptRenderer", "SecurityHeaders", "guarded", "origin_allowed"]

@@ -3,18 +3,27 @@
 Nothing here turns one who is fixed to a user into one who is not, or into more than the key's scopes.
 """
 
-import hashlib
-import re
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-import msgspec
 from starlette.requests import HTTPConnection
 
-from billing.api import Principal, authenticate_key, principal_of_key
+from billing.api import (
+    BrowserSession,
+    Principal,
+    authenticate_key,
+    end_session,
+    open_session,
+    principal_of_key,
+    principal_of_session,
+    principal_of_session_id,
+    read_link_code,
+    sessions_of,
+)
 from core import one_time
+from core.author import Author
 from core.clock import now_ms
 from core.database import Database
 from core.redis import Client
@@ -22,24 +31,7 @@ from core.settings import Settings
 from server import tickets
 from server.tickets import Ticket
 
-LOGIN_CODE_SECONDS = 3600
 TICKET_ID_BYTES = 12
-CODE = re.compile(r"[0-9a-f]{32}", re.ASCII)
-
-
-class LoginCode(msgspec.Struct, frozen=True, array_like=True):
-    """What a sign-in code stands for."""
-
-    tenant: str
-    key: str
-
-
-async def make_login_code(redis: Client, tenant: str, key_id: str) -> str:
-    """A code that signs one browser in as this key, once, within an hour."""
-    code = secrets.token_hex(16)
-    packed = msgspec.json.encode(LoginCode(tenant, key_id))
-    await redis.set(_code_name(code), packed, ex=LOGIN_CODE_SECONDS)
-    return code
 
 
 class Authenticator:
@@ -62,7 +54,7 @@ class Authenticator:
         ticket = tickets.unseal(token, self._settings.keyring, now)
         if ticket is None or not await self._spend(ticket, now):
             return None
-        principal = await principal_of_key(self._db, ticket.tenant, ticket.key, ticket.user)
+        principal = await self.standing(ticket.tenant, ticket.key, ticket.session, ticket.user)
         if principal is None or (principal.fixed_user and principal.user != ticket.user):
             return None
         return replace(
@@ -73,19 +65,42 @@ class Authenticator:
             access_ends_ms=_sooner(ticket.ends_ms, principal.access_ends_ms),
         )
 
-    async def of_key(self, tenant: str, key_id: str) -> Principal | None:
-        """Who a signed-in key stands for now."""
-        return await principal_of_key(self._db, tenant, key_id)
+    async def of_browser(self, token: str) -> Principal | None:
+        """Who a browser's cookie stands for."""
+        return await principal_of_session(self._db, token)
+
+    async def standing(self, tenant: str, key: str, session: str, user: str = "") -> Principal | None:
+        """What a key, or a browser's session, may do now. `user`: one that a service key was used for, who
+        must not be closed either."""
+        if session:
+            return await principal_of_session_id(self._db, tenant, session)
+        return await principal_of_key(self._db, tenant, key, user)
 
     async def of_code(self, code: str) -> Principal | None:
-        """Who a sign-in code was made for; it is used up by this."""
-        if CODE.fullmatch(code) is None:
+        """Who a sign-in link's code was made for; it is used up by this."""
+        now = now_ms()
+        link = read_link_code(code, self._settings.keyring, now)
+        if link is None or not await one_time.spend(
+            self._redis, f"parley:code:{link.id}", link.opens_by_ms - now
+        ):
             return None
-        packed = await self._redis.getdel(_code_name(code))
-        if not isinstance(packed, bytes):
+        principal = await principal_of_key(self._db, link.tenant, link.key, link.user)
+        if principal is None or (principal.fixed_user and principal.user != link.user):
             return None
-        found = msgspec.json.decode(packed, type=LoginCode)
-        return await principal_of_key(self._db, found.tenant, found.key)
+        return replace(principal, user=link.user, fixed_user=bool(link.user))
+
+    async def sign_in(self, principal: Principal, address: str, agent: str) -> tuple[BrowserSession, str]:
+        """A session of one browser, and the token for its cookie."""
+        return await open_session(self._db, principal, self._settings.cookie_seconds, address, agent)
+
+    async def sign_out(self, principal: Principal, session: str) -> None:
+        """End a browser's session and its connections, for one who may."""
+        author = Author(principal.user or principal.key, "api")
+        await end_session(self._db, self._redis, principal.tenant, session, author)
+
+    async def sessions(self, principal: Principal) -> Sequence[BrowserSession]:
+        """The browsers that are signed in as the caller."""
+        return await sessions_of(self._db, principal)
 
     def ticket(self, principal: Principal, user: str, scopes: Collection[str]) -> tuple[str, int]:
         """A single-use ticket that lets its bearer be `user` with these scopes, and by when it must be shown
@@ -99,6 +114,7 @@ class Authenticator:
             id=secrets.token_urlsafe(TICKET_ID_BYTES),
             tenant=principal.tenant,
             key=principal.key,
+            session=principal.session,
             user=user,
             scopes=tuple(sorted(scopes)),
             opens_by_ms=opens_by_ms,
@@ -131,7 +147,3 @@ def origin_allowed(caller: HTTPConnection, settings: Settings) -> bool:
 
 def _sooner(ends_ms: int, other_ms: int | None) -> int:
     return ends_ms if other_ms is None else min(ends_ms, other_ms)
-
-
-def _code_name(code: str) -> str:
-    return f"parley:code:{hashlib.sha256(code.encode()).hexdigest()}"

@@ -4,8 +4,8 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 from redis.exceptions import RedisError
@@ -16,6 +16,7 @@ from billing.api import (
     CONTROL_CHANNEL,
     KEY_REVOKED,
     LIMITS_CHANGED,
+    SESSION_ENDED,
     TERMS_CHANGED,
     ControlNews,
     Principal,
@@ -26,7 +27,7 @@ from core.clock import now_ms
 from core.errors import Refused
 from core.tasks import Group
 from core.telemetry import logger
-from server import instruments
+from server import instruments, standing
 from server.edge import Edge
 from server.follow import Readers, Source
 from server.hub import Hub
@@ -35,9 +36,7 @@ from server.places import Places
 from server.protocol.codes import HELLO_REFUSED, CloseCode, ErrorCode, refusal
 from server.protocol.messages import Hello, ResumeRequest
 from server.session.events import (
-    AccessChanged,
     DrainStarted,
-    Event,
     HelloRefused,
     Opened,
     Reading,
@@ -45,6 +44,7 @@ from server.session.events import (
 )
 from server.session.limits import Limits
 from server.sessions import SessionRecord, Sessions
+from server.standing import Occupant, access_ms
 
 SUPERSEDED = "superseded"
 RETRY_SECONDS = 0.2
@@ -54,30 +54,6 @@ DRAIN_LOOK_SECONDS = 0.02
 DRAIN_LEAD = 0.1
 
 log = logger(__name__)
-
-
-class Occupant(Protocol):
-    """What the door asks of a connection."""
-
-    id: str
-    address: str
-    principal: Principal | None
-
-    def order_close(self, code: CloseCode, reason: ErrorCode | None = None, message: str = "") -> None:
-        """End this connection from outside."""
-        ...
-
-    def feed(self, event: Event) -> None:
-        """Tell its session something."""
-        ...
-
-    def bytes_in_flight(self) -> int:
-        """Sent and not acknowledged."""
-        ...
-
-    def put_out(self) -> None:
-        """End it: it said no hello, and its place is another's."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -230,7 +206,7 @@ class Door:
         async with Group() as group:
             group.create_task(self._every(KEEP_SECONDS, self._keep_sessions))
             group.create_task(self._every(settings.connection_lease_seconds / 3, self._places.keep))
-            group.create_task(self._every(settings.key_check_seconds, self._check_keys))
+            group.create_task(self._every(settings.key_check_seconds, self._check_access))
             group.create_task(self._obey_news())
 
     async def _every(self, seconds: float, step: Callable[[], Awaitable[None]]) -> None:
@@ -246,41 +222,6 @@ class Door:
         for id, record in list(self._records.items()):
             if not await self.sessions.keep(record) and id in self._inside:
                 self._inside[id].order_close(CloseCode.SUPERSEDED)
-
-    async def _check_keys(self, of_tenant: str | None = None) -> None:
-        """News of a revoked key can be lost, and a rotated one ends on a date set later: look keys up, all or
-        those of one tenant."""
-        of_key: dict[tuple[str, str], list[Occupant]] = {}
-        for who in self._sockets.values():
-            if who.principal is not None and of_tenant in (None, who.principal.tenant):
-                of_key.setdefault((who.principal.tenant, who.principal.key), []).append(who)
-        for (tenant, key), users in of_key.items():
-            fresh = await self.edge.auth.of_key(tenant, key)
-            for who in users:
-                await self._check_access(who, key, fresh)
-
-    async def _check_access(self, who: Occupant, key: str, fresh: Principal | None) -> None:
-        """Hold a connection to what its key may do now; None: nothing any more."""
-        before = who.principal
-        if before is None or before.key != key:  # it showed another token meanwhile
-            return
-        if fresh is None:
-            _revoked(who)
-            return
-        # A key's own user is closed with the key; one who came by a ticket is not.
-        by_ticket = before.fixed_user and not fresh.fixed_user
-        if by_ticket and await self.edge.closed_users.has(before.tenant, before.user):
-            _revoked(who)
-        if who.principal is not before:
-            return
-        sooner = _ends_sooner(fresh, before)
-        ends_ms = fresh.access_ends_ms if sooner else before.access_ends_ms
-        scopes = before.scopes & fresh.scopes  # a ticket has fewer than its key
-        who.principal = replace(
-            before, access_ends_ms=ends_ms, scopes=scopes, priority_max=fresh.priority_max
-        )
-        if sooner:
-            who.feed(AccessChanged(access_ms(fresh)))
 
     async def _obey_news(self) -> None:
         """Revoked keys, and sessions that went on elsewhere."""
@@ -313,11 +254,8 @@ class Door:
             found = self._sockets.get(news.key)
             if found is not None and found.principal is not None and found.principal.tenant == news.tenant:
                 found.order_close(CloseCode.SUPERSEDED)
-        elif news.kind == KEY_REVOKED:
-            for connection in list(self._sockets.values()):
-                who = connection.principal
-                if who is not None and (who.tenant, who.key) == (news.tenant, news.key):
-                    _revoked(connection)
+        elif news.kind in (KEY_REVOKED, SESSION_ENDED):
+            standing.end_all(list(self._sockets.values()), news)
         elif news.kind == ACCESS_CHANGED:
             self.edge.closed_users.changed()
             self.spawn(self._access_changed(news.tenant))
@@ -326,10 +264,13 @@ class Door:
         elif news.kind == TERMS_CHANGED:
             self.edge.terms.changed()
 
+    async def _check_access(self, of_tenant: str | None = None) -> None:
+        await standing.check(self.edge, list(self._sockets.values()), of_tenant)
+
     async def _access_changed(self, tenant: str) -> None:
         """Somebody of this tenant was closed, or a key ends sooner. What fails is looked at again anyway."""
         try:
-            await self._check_keys(tenant)
+            await self._check_access(tenant)
         except (RedisError, SQLAlchemyError, OSError) as error:
             log.warning("access not checked", error=type(error).__name__)
 
@@ -372,18 +313,3 @@ class Door:
             access_ms=access_ms(principal),
         )
         return Let(event, principal, record, sources)
-
-
-def access_ms(principal: Principal) -> int | None:
-    """How long a caller's token is good for, None: without end."""
-    return None if principal.access_ends_ms is None else max(0, principal.access_ends_ms - now_ms())
-
-
-def _ends_sooner(fresh: Principal, known: Principal) -> bool:
-    if fresh.access_ends_ms is None:
-        return False
-    return known.access_ends_ms is None or fresh.access_ends_ms < known.access_ends_ms
-
-
-def _revoked(connection: Occupant) -> None:
-    connection.order_close(CloseCode.AUTH_INVALID, ErrorCode.UNAUTHORIZED, "the key was revoked")

@@ -86,7 +86,7 @@ async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Ev
     closed = asyncio.Event()
     serving = asyncio.create_task(
         http.serve(
-            SecurityHeaders(LimitedCalls(application(edge, door, health), edge.rates)),
+            SecurityHeaders(LimitedCalls(application(edge, door, health), edge.rates), edge.settings.tls),
             listener,
             closed,
             GatewayEntrance(edge.settings, edge.rates, door.hellos),

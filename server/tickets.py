@@ -8,19 +8,21 @@ import msgspec
 from core import signed
 from core.signed import Keyring
 
-PURPOSE = b"parley ticket v2"
+PURPOSE = b"parley ticket v3"
 PREFIX = "pt_"
 OPENS_SECONDS_MAX = 60
 LASTS_SECONDS_MAX = 3600
 
 
 class Ticket(msgspec.Struct, frozen=True, array_like=True):
-    """`user` and `scopes` are all that its bearer may be and do with the key. It opens a connection until
-    `opens_by_ms`, once; that connection ends at `ends_ms`. Both are Unix ms."""
+    """`user` and `scopes` are all that its bearer may be and do with the key. `session`: the browser's that
+    asked for it, which it ends with. It opens a connection until `opens_by_ms`, once; that connection ends at
+    `ends_ms`. Both are Unix ms."""
 
     id: str
     tenant: str
     key: str
+    session: str
     user: str
     scopes: tuple[str, ...]
     opens_by_ms: int

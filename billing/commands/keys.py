@@ -19,6 +19,7 @@ from billing.quotas.owned import Whose
 from billing.tables import ApiKey
 from billing.tenants import keys, tenancy
 from billing.tenants.keys import KeyState, key_state, successors
+from billing.tenants.sign_in_links import make_link_code
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
@@ -178,6 +179,30 @@ def revoke_key_command(tenant: str, key: str, cancel: bool, as_json: bool) -> No
         return
     say(f"pk_{revoked.prefix}_… is revoked.")
     show(facts_of(cancelled), as_json)
+
+
+@keys_command.command("link")
+@_tenant
+@click.argument("key")
+@click.option("--user", default="", help="Whom it signs in. A key that is bound to a user names them itself.")
+@json_option
+def link_command(tenant: str, key: str, user: str, as_json: bool) -> None:
+    """Print a link that signs one browser in with KEY (its id or prefix), once, within an hour.
+
+    The same user finds the same chats in every browser that they sign in.
+    """
+    settings = Settings()
+
+    async def found(db: Database) -> tuple[ApiKey, str]:
+        return await keys.key_for_link(db, (await tenant_named(db, tenant)).tenant_id, key, user)
+
+    row, whom = run_on_database(found, settings)
+    code = make_link_code(settings.keyring, row.tenant_id, row.id, whom, now_ms())
+    link = f"http://{settings.host}:{settings.port}/#c={code}"
+    if as_json:
+        show({"link": link}, as_json)
+    else:
+        say(link)
 
 
 def _key_facts(key: ApiKey) -> dict[str, Any]:

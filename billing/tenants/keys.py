@@ -42,7 +42,7 @@ SECRET = re.compile(r"pk_([0-9a-f]{12})_([0-9a-f]{48})", re.ASCII)
 class Principal:
     """Who calls. `fixed_user`: the caller is `user` and nobody else; else it is a service key, which names
     users. `owner_key`: the first key of the chain of rotations that `key` is in; what is a service key's own
-    is the chain's. `shared`: the key's tickets need not name a user.
+    is the chain's. `shared`: the key's tickets need not name a user. `session`: the browser's that signed in.
 
     `access_ends_ms` is Unix ms, None: without end."""
 
@@ -56,6 +56,7 @@ class Principal:
     fixed_user: bool
     owner_key: str
     shared: bool = False
+    session: str = ""
 
 
 class KeyState(StrEnum):
@@ -189,6 +190,25 @@ async def revoke_key(db: Database, redis: Client, tenant_id: str, key_id: str) -
     return key
 
 
+async def key_for_link(db: Database, tenant_id: str, key_id: str, user: str) -> tuple[ApiKey, str]:
+    """The key that a sign-in link is made with, and whom it signs in (an id). Raises Refused where the key
+    does not work, or the user is not the key's own, is missing, or is closed."""
+    now = now_ms()
+    async with db.transaction() as session:
+        key = await _key(session, tenant_id, key_id)
+        if key is None:
+            raise bad_request(f"there is no key {key_id!r}: see `parley keys list`")
+        if not key.user_id and not user:
+            raise bad_request(f"pk_{key.prefix} is a service key: name whom the link is for with --user")
+        whom = (await name_user(session, tenant_id, user, now)).id if user else key.user_id
+        if key.user_id not in ("", whom):
+            raise bad_request(f"pk_{key.prefix} is bound to another user: leave --user out")
+        await record(session, tenant_id, "key.link", key.id, None, {"user": whom})
+    if await principal_of_key(db, tenant_id, key.id, whom) is None:
+        raise bad_request(f"pk_{key.prefix} does not work any more: see `parley keys list`")
+    return key, whom
+
+
 async def authenticate_key(db: Database, secret: str) -> Principal | None:
     """Who a secret belongs to; None where it is none, wrong, expired or revoked, or its tenant, project or
     user is closed."""
@@ -199,30 +219,32 @@ async def authenticate_key(db: Database, secret: str) -> Principal | None:
     found = await _grant(db, _BY_PREFIX, {"prefix": match[1]})
     # The same work whether there is such a prefix or not.
     right = hmac.compare_digest(found.secret_sha256 if found is not None else NOBODYS, _digest(match[2]))
-    return _principal(found) if right and found is not None else None
+    return principal_of_grant(found) if right and found is not None else None
 
 
 async def principal_of_key(db: Database, tenant_id: str, key_id: str, user: str = "") -> Principal | None:
     """Who a key stands for now; None where it is expired or revoked, or its tenant, project or user is
     closed. `user`: one that a service key was used for, who must not be closed either."""
     found = await _grant(db, _BY_ID, {"tenant": tenant_id, "id": key_id, "user": user})
-    return _principal(found) if found is not None else None
+    return principal_of_grant(found) if found is not None else None
 
 
-def _grants(user: Any) -> Any:
-    """Keys, and what may have ended them; `user`: the id of who must not be closed."""
+def grants(user: Any, through: tuple[Any, Any] | None = None) -> Any:
+    """Keys, and what may have ended them. `user`: the id of who must not be closed; `through`: a table that
+    the keys are looked up by, and how it is joined."""
     of_project = (col(Project.tenant_id) == col(ApiKey.tenant_id)) & (
         col(Project.id) == col(ApiKey.project_id)
     )
+    found = select(
+        ApiKey,
+        col(Tenant.priority_max).label("tenant_priority_max"),
+        col(Tenant.closed_ms).label("tenant_closed_ms"),
+        col(Project.closed_ms).label("project_closed_ms"),
+    ).add_columns(col(TenantUser.closed_ms).label("user_closed_ms"))
+    if through is not None:
+        found = found.join(*through)
     return (
-        select(
-            ApiKey,
-            col(Tenant.priority_max).label("tenant_priority_max"),
-            col(Tenant.closed_ms).label("tenant_closed_ms"),
-            col(Project.closed_ms).label("project_closed_ms"),
-        )
-        .add_columns(col(TenantUser.closed_ms).label("user_closed_ms"))
-        .join(Tenant, col(Tenant.tenant_id) == col(ApiKey.tenant_id))
+        found.join(Tenant, col(Tenant.tenant_id) == col(ApiKey.tenant_id))
         .join(Project, of_project)
         .outerjoin(
             TenantUser,
@@ -235,8 +257,8 @@ def _grants(user: Any) -> Any:
 # three objects that nobody changes would cost three times the query.
 _OWN_USER = col(ApiKey.user_id)
 _NAMED_USER = case((_OWN_USER != "", _OWN_USER), else_=bindparam("user", type_=String))
-_BY_PREFIX = _grants(_OWN_USER).where(col(ApiKey.prefix) == bindparam("prefix"))
-_BY_ID = _grants(_NAMED_USER).where(
+_BY_PREFIX = grants(_OWN_USER).where(col(ApiKey.prefix) == bindparam("prefix"))
+_BY_ID = grants(_NAMED_USER).where(
     (col(ApiKey.tenant_id) == bindparam("tenant")) & (col(ApiKey.id) == bindparam("id"))
 )
 
@@ -247,7 +269,8 @@ async def _grant(db: Database, statement: Any, facts: dict[str, str]) -> Any | N
         return (await connection.execute(statement, facts)).first()
 
 
-def _principal(found: Any) -> Principal | None:
+def principal_of_grant(found: Any) -> Principal | None:
+    """Who a row of `grants` stands for; None where something has ended it."""
     expired = found.expires_ms is not None and found.expires_ms <= now_ms()
     ends = (found.revoked_ms, found.tenant_closed_ms, found.project_closed_ms, found.user_closed_ms)
     if expired or any(end is not None for end in ends):
@@ -296,7 +319,9 @@ async def _check_open(session: AsyncSession, tenant_id: str, project_id: str) ->
 def _draft(now: int, **facts: Any) -> tuple[ApiKey, str]:
     """A row to be and its secret."""
     prefix, rest = secrets.token_hex(6), secrets.token_hex(24)
-    row = ApiKey(id=uuid7(now), prefix=prefix, secret_sha256=_digest(rest), created_ms=now, **facts)
+    id = uuid7(now)
+    facts = {"owner_key": id, **facts}
+    row = ApiKey(id=id, prefix=prefix, secret_sha256=_digest(rest), created_ms=now, **facts)
     return row, f"pk_{prefix}_{rest}"
 
 

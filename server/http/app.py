@@ -9,6 +9,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from core.cookies import STRICT_TRANSPORT, secure
 from server.edge import Edge
 from server.http.conversation_routes import ConversationRoutes
 from server.http.health import Health
@@ -49,6 +50,8 @@ def routes(edge: Edge, health: Health) -> list[BaseRoute]:
         Route("/v1/login", session.login, methods=["POST"]),
         Route("/v1/logout", session.logout, methods=["POST"]),
         Route("/v1/me", session.me, methods=["GET"]),
+        Route("/v1/sessions", session.sessions, methods=["GET"]),
+        Route("/v1/sessions/{id}", session.end, methods=["DELETE"]),
         Route("/v1/tickets", TicketRoutes(edge).tickets, methods=["POST"]),
         Route("/v1/limits", limits.limits, methods=["GET"]),
         Route("/v1/models", conversations.models, methods=["GET"]),
@@ -68,10 +71,12 @@ async def page(_request: Request) -> Response:
 
 
 class SecurityHeaders:
-    """Puts HEADERS on every HTTP response; the page's files are checked for changes on each load."""
+    """Puts HEADERS on every HTTP response, and under TLS that it is to stay so; the page's files are checked
+    for changes on each load."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, tls: str = "auto") -> None:
         self._app = app
+        self._tls = tls
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
@@ -85,6 +90,8 @@ class SecurityHeaders:
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
                 headers.setdefault("cache-control", "no-cache")
+                if secure(scope["scheme"], self._tls):
+                    headers.setdefault("strict-transport-security", STRICT_TRANSPORT)
             await send(message)
 
         await self._app(scope, receive, send_with_headers)

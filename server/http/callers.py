@@ -1,18 +1,17 @@
 """Who calls over HTTP: a Bearer key, or a browser's sign-in cookie together with its Origin."""
 
 from starlette.requests import Request
-from starlette.responses import Response
 
 from billing.api import Principal
 from core.addresses import address_of
-from core.clock import now_ms
+from core.cookies import read_cookie
 from core.errors import Refused
-from server import cookies
 from server.auth import origin_allowed
 from server.edge import Edge
 from server.http.replies import unauthorized
 from server.protocol.codes import ErrorCode, refusal
 
+COOKIE = "parley_session"
 SAFE_METHODS = frozenset({"GET", "HEAD"})
 
 
@@ -31,24 +30,29 @@ def failed(request: Request, edge: Edge, shown: str, problem: str) -> Refused:
 
 
 async def _caller(request: Request, edge: Edge) -> Principal:
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
-        principal = await edge.auth.of_api_key(token.strip())
+    token = bearer_of(request)
+    if token is not None:
+        principal = await edge.auth.of_api_key(token)
         if principal is None:
             raise failed(request, edge, "bearer", "this key is wrong, expired or revoked")
         return principal
-    value = request.cookies.get(cookies.COOKIE)
-    signed_in = cookies.unseal(value, edge.settings.keyring, now_ms()) if value else None
-    if signed_in is None:
+    cookie = read_cookie(request, edge.settings, COOKIE)
+    if not cookie:
         raise unauthorized("sign in, or send `Authorization: Bearer <key>`")
     if request.method not in SAFE_METHODS:
-        require_own_origin(request, edge)
-    principal = await edge.auth.of_key(signed_in.tenant, signed_in.key)
+        require_own_page(request, edge)
+    principal = await edge.auth.of_browser(cookie)
     if principal is None:
         raise unauthorized(
             "you were signed out: your key has expired or was revoked, or your account was closed"
         )
     return principal
+
+
+def bearer_of(request: Request) -> str | None:
+    """The token of the Authorization header, where it has one."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
 
 
 def require_own_origin(request: Request, edge: Edge) -> None:
@@ -57,16 +61,9 @@ def require_own_origin(request: Request, edge: Edge) -> None:
         raise Refused(refusal(ErrorCode.FORBIDDEN, "this Origin is not allowed (PARLEY_PUBLIC_ORIGINS)"))
 
 
-def set_cookie(reply: Response, request: Request, principal: Principal, edge: Edge) -> None:
-    """Sign the browser in as this key."""
-    seconds = edge.settings.cookie_seconds
-    signed_in = cookies.SignedIn(principal.tenant, principal.key, now_ms() + seconds * 1000)
-    reply.set_cookie(
-        cookies.COOKIE,
-        cookies.seal(signed_in, edge.settings.keyring),
-        max_age=seconds,
-        httponly=True,
-        samesite="strict",
-        secure=request.url.scheme == "https",
-        path="/",
-    )
+def require_own_page(request: Request, edge: Edge) -> None:
+    """Raises Refused (forbidden) where a cookie comes without the Origin that browsers send with every
+    write, or with another site's."""
+    require_own_origin(request, edge)
+    if "origin" not in request.headers:
+        raise Refused(refusal(ErrorCode.FORBIDDEN, "a cookie without an Origin writes nothing: use a key"))

@@ -1,25 +1,29 @@
-"""Signing browsers in and out."""
+"""Signing browsers in and out, and which ones are signed in."""
 
+from redis.exceptions import RedisError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from billing.api import Principal
+from billing.api import BrowserSession, Principal
 from core.addresses import address_of
-from server import cookies
+from core.cookies import drop_cookie, read_cookie, set_cookie
+from core.telemetry import logger
 from server.edge import Edge
-from server.http.callers import caller, failed, require_own_origin, set_cookie
+from server.http.callers import COOKIE, caller, failed, require_own_origin
 from server.http.fields import only
 from server.http.replies import bad_request, body_object, json_reply
 
+log = logger(__name__)
+
 
 class SessionRoutes:
-    """/v1/login, /v1/logout, /v1/me."""
+    """/v1/login, /v1/logout, /v1/me, /v1/sessions."""
 
     def __init__(self, edge: Edge) -> None:
         self._edge = edge
 
     async def login(self, request: Request) -> Response:
-        """A one-time code or an API key becomes a cookie. No ticket does: it is for one connection."""
+        """A one-time code or an API key becomes a session. No ticket does: it is for one connection."""
         self._edge.rates.signin(address_of(request.scope))
         require_own_origin(request, self._edge)
         body = only(await body_object(request), "code", "key")
@@ -37,23 +41,68 @@ class SessionRoutes:
                 else ("code", "this link was used or is too old: use the key")
             )
             raise failed(request, self._edge, shown, problem)
-        reply = json_reply(_me(principal))
-        set_cookie(reply, request, principal, self._edge)
-        return reply
+        return await self._signed_in(request, principal)
 
     async def logout(self, request: Request) -> Response:
-        """Forget the cookie."""
+        """End the browser's session, with its connections, and have it forget its cookie."""
         require_own_origin(request, self._edge)
+        token = read_cookie(request, self._edge.settings, COOKIE)
+        principal = await self._edge.auth.of_browser(token) if token else None
+        if principal is not None:
+            await self._end(principal, principal.session)
         reply = json_reply({})
-        reply.delete_cookie(cookies.COOKIE, path="/", httponly=True, samesite="strict")
+        drop_cookie(reply, request, self._edge.settings, COOKIE)
         return reply
 
     async def me(self, request: Request) -> Response:
         """Who is signed in; nobody is an answer too, so that a page may ask before it asks to sign in."""
-        if not request.headers.get("authorization") and cookies.COOKIE not in request.cookies:
+        shown = request.headers.get("authorization") or read_cookie(request, self._edge.settings, COOKIE)
+        if not shown:
             return json_reply({"tenant": None, "project": None, "user": None})
         return json_reply(_me(await caller(request, self._edge)))
+
+    async def sessions(self, request: Request) -> Response:
+        """The caller's browsers that are signed in, newest first."""
+        principal = await caller(request, self._edge)
+        found = await self._edge.auth.sessions(principal)
+        return json_reply({"sessions": [_session(row, principal.session) for row in found]})
+
+    async def end(self, request: Request) -> Response:
+        """Sign one of the caller's browsers out. An id that is none of them changes nothing, and is not told
+        apart from one that has ended."""
+        principal = await caller(request, self._edge)
+        named = request.path_params["id"]
+        if any(row.id == named for row in await self._edge.auth.sessions(principal)):
+            await self._end(principal, named)
+        return json_reply({})
+
+    async def _signed_in(self, request: Request, principal: Principal) -> Response:
+        agent = request.headers.get("user-agent", "")
+        row, token = await self._edge.auth.sign_in(principal, address_of(request.scope), agent)
+        me = {"tenant": principal.tenant, "project": principal.project, "user": row.user_id}
+        reply = json_reply(me)
+        set_cookie(reply, request, self._edge.settings, COOKIE, token, (row.ends_ms - row.made_ms) // 1000)
+        return reply
+
+    async def _end(self, principal: Principal, session: str) -> None:
+        try:
+            await self._edge.auth.sign_out(principal, session)
+        except (RedisError, OSError):  # it has ended; its connections end when they are next looked at
+            log.warning("a session's end was not told")
 
 
 def _me(principal: Principal) -> dict[str, str]:
     return {"tenant": principal.tenant, "project": principal.project, "user": principal.user}
+
+
+def _session(row: BrowserSession, current: str) -> dict[str, object]:
+    return {
+        "id": row.id,
+        "user": row.user_id,
+        "made_ms": row.made_ms,
+        "seen_ms": row.seen_ms,
+        "ends_ms": row.ends_ms,
+        "address": row.address,
+        "agent": row.agent,
+        "current": row.id == current,
+    }

@@ -38,6 +38,11 @@ class TicketRoutes:
             if not same_name(user, principal.user):
                 raise Refused(refusal(ErrorCode.FORBIDDEN, "this key is bound to another user"))
             user = principal.user  # as it is stored
+        elif not user and not principal.shared:
+            raise bad_request(
+                "user: name whom the ticket is for, or let the key's browsers be one "
+                "(parley keys create --shared)"
+            )
         if await self._edge.closed_users.has(principal.tenant, user):
             raise Refused(refusal(ErrorCode.FORBIDDEN, "this user is closed"))
         return user

@@ -6,7 +6,7 @@ import { sentence } from "./words.js";
 
 /** Resolves once the browser is signed in. The code is dropped from the address before anything else happens. */
 export async function signIn() {
-  const code = /^#c=([\w-]+)$/.exec(location.hash)?.[1];
+  const code = /^#c=([\w.-]+)$/.exec(location.hash)?.[1];
   if (code) history.replaceState(null, "", location.pathname);
   const problem = code ? await attempt(() => api.login({ code })) : "";
   if (code && problem === "") return;

@@ -19,6 +19,7 @@ from click.testing import CliRunner, Result
 
 from billing.noisy.tables import NoisyFinding
 from billing.posting.biller import post
+from billing.tenants.sessions import open_operator_session
 from billing.tenants.tenancy import find_tenant
 from billing.usage import encode
 from core.author import Author, acting_as
@@ -53,6 +54,7 @@ READS = {
     "queue top",
     "requests list",
     "requests show",
+    "sessions list",
     "tenants list",
     "usage show",
     "users list",
@@ -101,6 +103,8 @@ STEPS = (
     ("users reopen --tenant beta alice", "user.reopen"),
     ("keys create --tenant acme", "key.create"),
     ("keys rotate --tenant acme {key}", "key.rotate"),
+    ("keys link --tenant acme --user ann {key}", "key.link"),
+    ("sessions revoke --operators {session}", "session.end"),
     ("keys revoke --tenant acme {key}", "key.revoke"),
     ("plans create gold --weight 2", "plan.create"),
     ("plans set-limit gold --dimension concurrency --limit 4", "limit.set"),
@@ -238,6 +242,7 @@ async def prepare(database: Database, facts: dict[str, str]) -> None:
     async with database.transaction() as session:
         session.add(finding)
     facts["finding"] = "f1"
+    facts["session"] = (await open_operator_session(database, "ann", 3600, "", ""))[0].id
 
 
 @pytest.fixture

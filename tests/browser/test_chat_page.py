@@ -7,11 +7,10 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Page, expect
 
-from billing.api import authenticate_key
+from billing.api import authenticate_key, make_link_code
+from core.clock import now_ms
 from core.database import Database
-from core.redis import connect
 from core.settings import Settings
-from server.api import make_login_code
 from server.client import Client
 from tests.browser.conftest import OpenPage
 from tests.helpers.platform import Platform
@@ -40,14 +39,13 @@ STORY = "Tell me about a fox and a lighthouse."
 async def link(platform: Platform) -> str:
     """A sign-in link like the one that `parley up` prints."""
     settings = Settings.model_validate({"home": platform.home})
-    database, redis = Database(settings.database_endpoint), connect(settings)
+    database = Database(settings.database_endpoint)
     try:
         principal = await authenticate_key(database, platform.key)
-        assert principal is not None
-        code = await make_login_code(redis, principal.tenant, principal.key)
     finally:
-        await redis.aclose()
         await database.close()
+    assert principal is not None
+    code = make_link_code(settings.keyring, principal.tenant, principal.key, "demo", now_ms())
     return f"{platform.url}/#c={code}"
 
 

@@ -147,3 +147,19 @@ async def test_users_keep_their_names_and_two_that_become_one_are_told(old: Old)
     assert r"the users 'Zoe\u0308' and 'Zo\xeb' have one name now" in " ".join(told)
     assert r"'a\xa0b'" in " ".join(told)
     assert await migrate(old.url) == []
+
+
+async def test_chats_of_the_demo_keys_browsers_are_there_after_signing_in_again(old: Old):
+    """They were the key's; the link that `parley up` prints names a user now. Another key's stay its own."""
+    await old.at("0010")
+    await old.add("tenant", TENANT, {**TENANT, "tenant_id": "t2", "name": "acme"})
+    await old.add("project", PROJECT, {**PROJECT, "tenant_id": "t2"})
+    await old.add(
+        "api_key", _key("k1", "parley up"), _key("k2"), {**_key("k3", "parley up"), "tenant_id": "t2"}
+    )
+    await old.add("conversation", _conversation("c1", "k1"), _conversation("c2", "k2"))
+    await old.add("conversation", {**_conversation("c3", "k3"), "tenant_id": "t2"})
+    await migrate(old.url)
+    owners = await old.read("SELECT id, owner_key, user_id FROM conversation ORDER BY id")
+    assert owners == [("c1", "", "demo"), ("c2", "k2", ""), ("c3", "k3", "")]
+    assert await old.read("SELECT tenant_id, id, name FROM tenant_user") == [("t1", "demo", "demo")]

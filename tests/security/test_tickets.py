@@ -17,6 +17,8 @@ from tests.server.http_site import ORIGIN, HttpSite, bearer
 ROUTES = (
     ("GET", "/v1/me"),
     ("POST", "/v1/tickets"),
+    ("GET", "/v1/sessions"),
+    ("DELETE", "/v1/sessions/0"),
     ("GET", "/v1/limits"),
     ("GET", "/v1/models"),
     ("GET", "/v1/conversations"),
@@ -46,6 +48,15 @@ async def test_no_route_takes_a_ticket(site: HttpSite, method: str, path: str):
     ticket = await site.ticket(user="ada")
     reply = await site.client.request(method, path, headers=bearer(ticket))
     assert (reply.status_code, reply.json()["error"]["code"]) == (401, "unauthorized")
+
+
+async def test_a_service_keys_ticket_names_its_user(site: HttpSite):
+    """Else all of its browsers were one owner: only a key that is marked so lets them be."""
+    refused = await site.client.post("/v1/tickets", headers=site.bearer)
+    assert (refused.status_code, "--shared" in refused.json()["error"]["message"]) == (400, True)
+    principal = await site.edge.auth.of_token(await site.ticket(await site.another_key(shared=True)))
+    assert principal is not None
+    assert (principal.user, principal.fixed_user, principal.scopes) == ("", True, {"chat"})
 
 
 async def test_a_ticket_has_chat_alone(site: HttpSite):

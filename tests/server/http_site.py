@@ -8,7 +8,8 @@ from typing import Any
 import httpx
 from redis.asyncio import Redis
 
-from billing.api import create_key, create_project, create_tenant
+from billing.api import create_key, create_project, create_tenant, make_link_code
+from core.clock import now_ms
 from core.database import Database
 from core.settings import Settings
 from server.edge import Edge, make_edge
@@ -46,6 +47,11 @@ class HttpSite:
         """A further key of the tenant."""
         return (await create_key(self.edge.db, self.tenant, self.project, **facts))[1]
 
+    def code(self, user: str, key_id: str | None = None) -> str:
+        """The code of a link that signs a user in."""
+        keyring = self.edge.settings.keyring
+        return make_link_code(keyring, self.tenant, key_id or self.key_id, user, now_ms())
+
     async def ticket(self, key: str | None = None, **fields: Any) -> str:
         """A ticket made with a key."""
         reply = await self.client.post("/v1/tickets", headers=bearer(key or self.key), json=fields)
@@ -68,6 +74,7 @@ async def http_site(
     tenant = await create_tenant(database, "acme")
     project = await create_project(database, tenant.tenant_id, "web")
     row, secret = await create_key(database, tenant.tenant_id, project.id)
-    transport = httpx.ASGITransport(app=SecurityHeaders(LimitedCalls(app, edge.rates)))
+    app = SecurityHeaders(LimitedCalls(app, edge.rates), settings.tls)
+    transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as client:
         yield HttpSite(edge, client, tenant.tenant_id, project.id, row.id, secret)

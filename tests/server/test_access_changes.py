@@ -7,8 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from billing.api import revoke_key
-from billing.tenants import tenancy, users
+from billing.api import make_link_code, revoke_key
+from billing.tenants import sessions, tenancy, users
+from core.clock import now_ms
 from tests.helpers.wait import wait_until
 from tests.server.site import Site
 
@@ -87,6 +88,42 @@ async def test_a_key_that_loses_rights_loses_them_on_open_connections(gateway: S
             return (await peer.hear("accepted", id=id))["priority"] == "bulk"
 
         await wait_until(lowered)
+
+
+@pytest.mark.parametrize("told", [True, False])
+async def test_who_signs_out_is_cut_off(gateway: Site, told: bool, monkeypatch: pytest.MonkeyPatch):
+    """All connections of that browser, within a second; those of the same user's other browser stay. Where
+    the news are lost, at the next look."""
+    keyring, now = gateway.settings.keyring, now_ms()
+    code = [make_link_code(keyring, gateway.tenant, gateway.key_id, "ann", now) for _ in range(2)]
+    origin = {"origin": gateway.url}
+    async with (
+        httpx.AsyncClient(base_url=gateway.url, headers=origin) as mine,
+        httpx.AsyncClient(base_url=gateway.url, headers=origin) as other,
+    ):
+        for http, each in zip((mine, other), code, strict=True):
+            assert (await http.post("/v1/login", json={"code": each})).status_code == 200
+        tickets = [(await http.post("/v1/tickets")).json()["ticket"] for http in (mine, mine, other)]
+        async with (
+            gateway.welcomed(tickets[0]) as first,
+            gateway.welcomed(tickets[1]) as second,
+            gateway.welcomed(tickets[2]) as stays,
+        ):
+            if not told:
+                monkeypatch.setattr(sessions, "tell", _not_told)
+            began = time.monotonic()
+            await mine.post("/v1/logout")
+            if not told:
+                await tenancy.tell(gateway.redis, gateway.tenant, tenancy.ACCESS_CHANGED)
+            assert await first.closed() == 4501
+            assert await second.closed() == 4501
+            print(f"cut {(time.monotonic() - began) * 1000:.0f} ms after signing out")
+            assert time.monotonic() - began < CUT_SECONDS_MAX
+            await stays.quiet()
+
+
+async def _not_told(*_: Any) -> None:
+    pass
 
 
 async def test_a_ticket_does_not_grow_into_its_key(gateway: Site):

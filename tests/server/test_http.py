@@ -12,7 +12,6 @@ from core.errors import Refused
 from core.ids import uuid7
 from core.settings import Settings
 from server.access import Owner, user_of
-from server.auth import make_login_code
 from server.conversations import Answer, Turn
 from tests.server.http_site import ORIGIN, http_site
 from tests.server.http_site import HttpSite as Site
@@ -27,7 +26,7 @@ async def site(database: Database, redis: Redis, settings: Settings) -> AsyncIte
 
 async def test_a_code_signs_in_once(site: Site, redis: Redis):
     """The link that `parley up` prints works once; the cookie is HttpOnly and SameSite=Strict."""
-    code = await make_login_code(redis, site.tenant, site.key_id)
+    code = site.code("ann")
     first = await site.client.post("/v1/login", json={"code": code}, headers={"origin": ORIGIN})
     again = await site.client.post("/v1/login", json={"code": code}, headers={"origin": ORIGIN})
     assert first.status_code == 200
@@ -69,7 +68,7 @@ async def test_a_ticket_is_for_a_name_in_one_form(site: Site):
 
 async def test_another_sites_page_gets_no_ticket(site: Site, redis: Redis):
     """A cookie together with a foreign Origin is refused: no cross-site request can act for a user."""
-    code = await make_login_code(redis, site.tenant, site.key_id)
+    code = site.code("ann")
     await site.client.post("/v1/login", json={"code": code}, headers={"origin": ORIGIN})
     foreign = await site.client.post("/v1/tickets", headers={"origin": "https://evil.test"})
     own = await site.client.post("/v1/tickets", headers={"origin": ORIGIN})
@@ -79,7 +78,7 @@ async def test_another_sites_page_gets_no_ticket(site: Site, redis: Redis):
 async def test_a_revoked_key_ends_its_cookie_at_once(site: Site, redis: Redis, database: Database):
     """Revocation holds for cookies, tickets and the key itself on the next request."""
     await site.client.post("/v1/login", json={"key": site.key}, headers={"origin": ORIGIN})
-    ticket = (await site.client.post("/v1/tickets", headers=site.bearer)).json()["ticket"]
+    ticket = await site.ticket(user="ada")
     await revoke_key(database, redis, site.tenant, site.key_id)
     assert (await site.client.get("/v1/me")).status_code == 401
     assert (await site.client.get("/v1/me", headers=site.bearer)).status_code == 401

@@ -118,7 +118,7 @@ class PythonSubject:
     async def _real_ticket(self, key: str) -> str:
         headers = {"authorization": f"Bearer {key}"}
         async with httpx.AsyncClient() as http:
-            reply = await http.post(f"{self._url}/v1/tickets", headers=headers)
+            reply = await http.post(f"{self._url}/v1/tickets", headers=headers, json={"user": "ann"})
         return reply.raise_for_status().json()["ticket"]
 
     async def send(self, id: str, message: Facts, unread: bool) -> None:
@@ -225,7 +225,8 @@ START = """async ([options, key]) => {
       subject.tokens++;
       if (!key) return `ticket-${subject.tokens}`;
       const headers = { authorization: `Bearer ${key}` };
-      return (await (await fetch("/v1/tickets", { method: "POST", headers })).json()).ticket;
+      const body = JSON.stringify({ user: "ann" });
+      return (await (await fetch("/v1/tickets", { method: "POST", headers, body })).json()).ticket;
     },
     onChange: (answer, change, trace) => {
       if (trace) (subject.traces[answer.id] ??= []).push(trace);

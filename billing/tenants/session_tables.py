@@ -1,0 +1,29 @@
+"""The table of browsers that are signed in."""
+
+from sqlalchemy import BigInteger, Index, UniqueConstraint
+from sqlmodel import Field
+
+from core.database import Record
+
+
+class BrowserSession(Record, table=True):
+    """A browser that somebody signed in, until it signs out. Of what its cookie holds only the SHA-256 is
+    kept. `tenant_id` PLATFORM: an operator's at the console, with no key, and `user_id` is the operator's
+    name. No foreign keys: a session of what is gone is good for nothing, and is cleared away at its end."""
+
+    __table_args__ = (
+        UniqueConstraint("token_sha256", name="uq_browser_session_token"),
+        Index("ix_browser_session_user", "tenant_id", "user_id"),
+        Index("ix_browser_session_ends", "ends_ms"),
+    )
+
+    tenant_id: str = Field(primary_key=True)
+    id: str = Field(primary_key=True)
+    token_sha256: str
+    key_id: str
+    user_id: str
+    address: str
+    agent: str
+    made_ms: int = Field(sa_type=BigInteger)
+    seen_ms: int = Field(sa_type=BigInteger)
+    ends_ms: int = Field(sa_type=BigInteger)

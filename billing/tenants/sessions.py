@@ -1,0 +1,225 @@
+"""Browsers that are signed in: as one user of a tenant each, or as an operator at the console.
+
+A session is a row: who signs out, or is signed out, has none any more. Each call looks its session up
+together with the key it was made with, in one statement.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import bindparam, delete, update
+from sqlmodel import col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.tables import PLATFORM, ApiKey
+from billing.tenants.audit_log import record
+from billing.tenants.keys import DEFAULT_SCOPES, Principal, grants, principal_of_grant
+from billing.tenants.session_tables import BrowserSession
+from billing.tenants.tenancy import tell
+from core.author import Author
+from core.clock import now_ms
+from core.database import Database
+from core.ids import uuid7
+from core.redis import Client
+
+SESSION_ENDED = "session_ended"
+UNNAMED_USER = "browser-{session}"
+TOKEN_BYTES = 32
+TOKEN_CHARACTERS_MAX = 100
+AGENT_CHARACTERS_MAX = 200
+SEEN_EVERY_MS = 60_000
+LISTED_MAX = 1_000
+
+
+async def open_session(
+    db: Database, principal: Principal, lasts_seconds: float, address: str, agent: str
+) -> tuple[BrowserSession, str]:
+    """Sign a browser in, as the principal's user where it has one, else as a user of its own. The token is
+    for its cookie, and nowhere else."""
+    now = now_ms()
+    ends_ms = now + int(lasts_seconds * 1000)
+    if principal.access_ends_ms is not None:
+        ends_ms = min(ends_ms, principal.access_ends_ms)
+    row, token = _draft(principal.tenant, principal.key, principal.user, now, ends_ms, address, agent)
+    await _add(db, row, now)
+    return row, token
+
+
+async def principal_of_session(db: Database, token: str) -> Principal | None:
+    """Who a browser's token stands for; None where it signed out, or its key, user, project or tenant may
+    come in no more."""
+    if len(token) > TOKEN_CHARACTERS_MAX:
+        return None
+    return await _principal(db, _BY_TOKEN, {"token": _digest(token)})
+
+
+async def principal_of_session_id(db: Database, tenant_id: str, session_id: str) -> Principal | None:
+    """The same of a session that is known by its id."""
+    return await _principal(db, _BY_ID, {"tenant": tenant_id, "session": session_id})
+
+
+async def sessions_of(db: Database, principal: Principal) -> Sequence[BrowserSession]:
+    """The sessions that are a caller's own, newest first: the user's in this project, or those that were
+    signed in with the service key or one of its chain."""
+    statement = (
+        select(BrowserSession)
+        .join(
+            ApiKey,
+            (col(ApiKey.tenant_id) == col(BrowserSession.tenant_id))
+            & (col(ApiKey.id) == col(BrowserSession.key_id)),
+        )
+        .where(
+            col(BrowserSession.tenant_id) == principal.tenant,
+            col(ApiKey.project_id) == principal.project,
+            col(BrowserSession.ends_ms) > now_ms(),
+            col(BrowserSession.user_id) == principal.user
+            if principal.fixed_user
+            else (col(ApiKey.owner_key) == principal.owner_key) | (col(ApiKey.id) == principal.owner_key),
+        )
+    )
+    return await _listed(db, statement)
+
+
+async def list_sessions(db: Database, tenant_id: str) -> Sequence[BrowserSession]:
+    """A tenant's sessions, newest first. PLATFORM: the operators' at the console. For operators."""
+    statement = select(BrowserSession).where(
+        col(BrowserSession.tenant_id) == tenant_id, col(BrowserSession.ends_ms) > now_ms()
+    )
+    return await _listed(db, statement)
+
+
+async def end_session(
+    db: Database, redis: Client, tenant_id: str, session_id: str, author: Author | None = None
+) -> bool:
+    """Sign a browser out: first the row, then the news for its open connections. False: there is none.
+    `author`: who did it, where that is not who runs this process."""
+    async with db.transaction() as session:
+        row = await session.get(BrowserSession, (tenant_id, session_id))
+        if row is None:
+            return False
+        await session.delete(row)
+        facts = {"user": row.user_id, "key": row.key_id}
+        await record(session, tenant_id, "session.end", session_id, facts, None, author)
+    if tenant_id != PLATFORM:
+        await tell(redis, tenant_id, SESSION_ENDED, session_id)
+    return True
+
+
+async def open_operator_session(
+    db: Database, name: str, lasts_seconds: float, address: str, agent: str
+) -> tuple[BrowserSession, str]:
+    """Sign an operator in at the console."""
+    now = now_ms()
+    ends_ms = now + int(lasts_seconds * 1000)
+    row, token = _draft(PLATFORM, "", name, now, ends_ms, address, agent)
+    await _add(db, row, now)
+    return row, token
+
+
+async def operator_of_session(db: Database, token: str) -> BrowserSession | None:
+    """The session of an operator's token; None where it has ended."""
+    if len(token) > TOKEN_CHARACTERS_MAX:
+        return None
+    statement = select(BrowserSession).where(
+        col(BrowserSession.token_sha256) == _digest(token),
+        col(BrowserSession.tenant_id) == PLATFORM,
+        col(BrowserSession.ends_ms) > now_ms(),
+    )
+    async with db.session() as session:
+        found = (await session.exec(statement)).first()
+    if found is not None:
+        await _seen(db, PLATFORM, found.id, found.seen_ms)
+    return found
+
+
+_OF_KEY = (col(BrowserSession.tenant_id) == col(ApiKey.tenant_id)) & (
+    col(BrowserSession.key_id) == col(ApiKey.id)
+)
+_SESSIONS = grants(col(BrowserSession.user_id), (BrowserSession, _OF_KEY)).add_columns(
+    col(BrowserSession.id).label("session_id"),
+    col(BrowserSession.user_id).label("session_user"),
+    col(BrowserSession.ends_ms).label("session_ends_ms"),
+    col(BrowserSession.seen_ms).label("session_seen_ms"),
+)
+_BY_TOKEN = _SESSIONS.where(col(BrowserSession.token_sha256) == bindparam("token"))
+_BY_ID = _SESSIONS.where(
+    (col(BrowserSession.tenant_id) == bindparam("tenant")) & (col(BrowserSession.id) == bindparam("session"))
+)
+
+
+async def _principal(db: Database, statement: Any, facts: dict[str, str]) -> Principal | None:
+    async with db.engine.connect() as connection:
+        found = (await connection.execute(statement, facts)).first()
+    if found is None or found.session_ends_ms <= now_ms():
+        return None
+    principal = principal_of_grant(found)
+    if principal is None or (principal.fixed_user and principal.user != found.session_user):
+        return None
+    await _seen(db, principal.tenant, found.session_id, found.session_seen_ms)
+    ends_ms = found.session_ends_ms
+    if principal.access_ends_ms is not None:
+        ends_ms = min(ends_ms, principal.access_ends_ms)
+    return replace(
+        principal,
+        user=found.session_user,
+        fixed_user=True,
+        shared=False,
+        scopes=principal.scopes.intersection(DEFAULT_SCOPES),
+        access_ends_ms=ends_ms,
+        session=found.session_id,
+    )
+
+
+async def _seen(db: Database, tenant_id: str, session_id: str, before_ms: int) -> None:
+    """Note that a browser is in use, once a minute at most."""
+    now = now_ms()
+    if now - before_ms < SEEN_EVERY_MS:
+        return
+    noted = update(BrowserSession).where(
+        col(BrowserSession.tenant_id) == tenant_id, col(BrowserSession.id) == session_id
+    )
+    async with db.transaction() as session:
+        await session.exec(noted.values(seen_ms=now))
+
+
+async def _listed(db: Database, statement: Any) -> Sequence[BrowserSession]:
+    newest = (col(BrowserSession.made_ms).desc(), col(BrowserSession.id).desc())
+    async with db.session() as session:
+        return (await session.exec(statement.order_by(*newest).limit(LISTED_MAX))).all()
+
+
+def _draft(
+    tenant_id: str, key_id: str, user: str, now: int, ends_ms: int, address: str, agent: str
+) -> tuple[BrowserSession, str]:
+    id, token = uuid7(now), secrets.token_urlsafe(TOKEN_BYTES)
+    row = BrowserSession(
+        tenant_id=tenant_id,
+        id=id,
+        token_sha256=_digest(token),
+        key_id=key_id,
+        user_id=user or UNNAMED_USER.format(session=id),
+        address=address,
+        agent="".join(each for each in agent if each.isprintable())[:AGENT_CHARACTERS_MAX],
+        made_ms=now,
+        seen_ms=now,
+        ends_ms=ends_ms,
+    )
+    return row, token
+
+
+async def _add(db: Database, row: BrowserSession, now: int) -> None:
+    async with db.transaction() as session:
+        await _clear(session, now)
+        session.add(row)
+
+
+async def _clear(session: AsyncSession, now: int) -> None:
+    """Take away what has ended by itself."""
+    await session.exec(delete(BrowserSession).where(col(BrowserSession.ends_ms) <= now))
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()

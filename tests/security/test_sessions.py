@@ -1,0 +1,252 @@
+"""Browsers that are signed in: as whom, for how long, seen by whom, and ended by what."""
+
+import pytest
+from redis.asyncio import Redis
+
+from billing.api import create_key, make_link_code, principal_of_session, revoke_key
+from billing.tenants import sessions, tenancy, users
+from billing.tenants.session_tables import BrowserSession
+from core.clock import now_ms
+from core.ids import uuid7
+from core.settings import Settings
+from core.signed import Keyring
+from server.access import Owner
+from server.conversations import Turn
+from tests.server.http_site import ORIGIN, HttpSite, bearer
+
+OWN = {"origin": ORIGIN}
+SCOPES = ["chat", "requests:read", "requests:cancel"]
+
+
+async def _sign_in(site: HttpSite, proof: dict[str, str], agent: str = "a browser") -> tuple[str, str]:
+    """The token of a browser that signs in, and its user. The client keeps no cookie of it."""
+    reply = await site.client.post("/v1/login", json=proof, headers={**OWN, "user-agent": agent})
+    assert reply.status_code == 200, reply.text
+    token = reply.cookies["parley_session"]
+    site.client.cookies.clear()
+    return token, reply.json()["user"]
+
+
+def _with(token: str) -> dict[str, str]:
+    return {"cookie": f"parley_session={token}", **OWN}
+
+
+async def _row(site: HttpSite, token: str) -> BrowserSession:
+    (row,) = [
+        row
+        for row in await sessions.list_sessions(site.edge.db, site.tenant)
+        if row.token_sha256 == sessions._digest(token)  # pyright: ignore[reportPrivateUsage]
+    ]
+    return row
+
+
+@pytest.mark.parametrize("scopes", [["chat"], SCOPES])
+async def test_who_signs_in_is_one_user(site: HttpSite, scopes: list[str]):
+    """Whatever proves it: the link's user, the key's user, else a user of the browser's own; never the whole
+    service key, and never with more than `chat`."""
+    row, service = await create_key(site.edge.db, site.tenant, site.project, scopes=scopes)
+    annes = await site.another_key(user="anne", scopes=scopes)
+    signed_in: list[str] = []
+    for proof in ({"key": service}, {"key": service}, {"key": annes}, {"code": site.code("bob", row.id)}):
+        token, user = await _sign_in(site, proof)
+        principal = await site.edge.auth.of_browser(token)
+        assert principal is not None
+        assert (principal.user, principal.fixed_user, principal.scopes) == (user, True, {"chat"})
+        assert (principal.shared, principal.session) == (False, (await _row(site, token)).id)
+        ticket = (await site.client.post("/v1/tickets", headers=_with(token))).json()["ticket"]
+        at_hello = await site.edge.auth.of_token(ticket)
+        assert at_hello is not None
+        assert (at_hello.user, at_hello.fixed_user, at_hello.scopes) == (user, True, {"chat"})
+        signed_in.append(user)
+    assert signed_in[0].startswith("browser-")
+    assert signed_in[0] != signed_in[1]
+    assert signed_in[2:] == ["anne", "bob"]
+
+
+@pytest.mark.parametrize("body", [{"user": "eve"}, {"user": ""}, {"scopes": ["requests:read"]}])
+async def test_a_browser_is_nobody_else(site: HttpSite, body: dict[str, object]):
+    """Its tickets name no other user, and no scope that it has not."""
+    token, _ = await _sign_in(site, {"key": await site.another_key(scopes=SCOPES, shared=True)})
+    assert (await site.client.post("/v1/tickets", headers=_with(token), json=body)).status_code in (400, 403)
+
+
+async def test_a_browser_of_a_service_key_reads_its_own_chats_alone(site: HttpSite):
+    """It saw every user's that the key had."""
+    now = now_ms()
+    for owner in (Owner(site.project, site.key_id, ""), Owner(site.project, "", "ann")):
+        turn = Turn(uuid7(now), uuid7(now), "hello", "smollm2", now)
+        await site.edge.conversations.open_turn(site.tenant, owner, turn)
+    token, _ = await _sign_in(site, {"key": site.key})
+    listed = await site.client.get("/v1/conversations", headers=_with(token))
+    assert listed.json()["conversations"] == []
+    ann, _ = await _sign_in(site, {"code": site.code("ann")})
+    again, _ = await _sign_in(site, {"code": site.code("ann")})
+    for browser in (ann, again):  # what she keeps is there after signing in again
+        listed = await site.client.get("/v1/conversations", headers=_with(browser))
+        assert len(listed.json()["conversations"]) == 1
+
+
+async def test_only_the_digest_is_kept(site: HttpSite):
+    """Whoever reads the table can be nobody; what was signed by an older version is nobody's, too."""
+    token, _ = await _sign_in(site, {"key": site.key})
+    row = await _row(site, token)
+    assert token not in repr(row.model_dump())
+    for wrong in (row.token_sha256, row.id, "", token[:-1], token + "x", "x" * 5000, "eyJhIjoxfQ.c2ln"):
+        assert await principal_of_session(site.edge.db, wrong) is None
+
+
+async def _revoke(site: HttpSite, redis: Redis) -> None:
+    await revoke_key(site.edge.db, redis, site.tenant, site.key_id)
+
+
+async def _close_user(site: HttpSite, redis: Redis) -> None:
+    await users.close_user(site.edge.db, redis, site.tenant, "ann")
+
+
+async def _close_project(site: HttpSite, redis: Redis) -> None:
+    await tenancy.close_project(site.edge.db, redis, site.tenant, site.project)
+
+
+async def _close_tenant(site: HttpSite, redis: Redis) -> None:
+    await tenancy.close_tenant(site.edge.db, redis, site.tenant)
+
+
+async def _time(site: HttpSite, _redis: Redis) -> None:
+    async with site.edge.db.transaction() as session:
+        (row,) = await sessions.list_sessions(site.edge.db, site.tenant)
+        row.ends_ms = now_ms()
+        session.add(row)
+
+
+async def _end(site: HttpSite, redis: Redis) -> None:
+    (row,) = await sessions.list_sessions(site.edge.db, site.tenant)
+    assert await sessions.end_session(site.edge.db, redis, site.tenant, row.id)
+    assert not await sessions.end_session(site.edge.db, redis, site.tenant, row.id)
+
+
+@pytest.mark.parametrize("ends", [_revoke, _close_user, _close_project, _close_tenant, _time, _end])
+async def test_what_ends_a_session(site: HttpSite, redis: Redis, ends: object):
+    """On the next call, with every ticket that it got and did not use."""
+    assert callable(ends)
+    token, _ = await _sign_in(site, {"code": site.code("ann")})
+    ticket = (await site.client.post("/v1/tickets", headers=_with(token))).json()["ticket"]
+    assert (await site.client.get("/v1/me", headers=_with(token))).status_code == 200
+    await ends(site, redis)
+    assert (await site.client.get("/v1/me", headers=_with(token))).status_code == 401
+    assert await site.edge.auth.of_token(ticket) is None
+
+
+async def test_logout_ends_this_browser_and_no_other(site: HttpSite, redis: Redis):
+    """The cookie that was copied before is worth nothing after."""
+    mine, _ = await _sign_in(site, {"code": site.code("ann")})
+    other, _ = await _sign_in(site, {"code": site.code("ann")})
+    ticket = (await site.client.post("/v1/tickets", headers=_with(mine))).json()["ticket"]
+    reply = await site.client.post("/v1/logout", headers=_with(mine))
+    assert 'parley_session=""' in reply.headers["set-cookie"]
+    assert (await site.client.get("/v1/me", headers=_with(mine))).status_code == 401
+    assert await site.edge.auth.of_token(ticket) is None
+    assert (await site.client.get("/v1/me", headers=_with(other))).status_code == 200
+    assert (await site.client.post("/v1/logout")).status_code == 200  # nobody's
+
+
+async def test_sessions_are_listed_to_their_user_and_ended_by_them(site: HttpSite):
+    """With when, where and what; another user's id is answered as one that was never."""
+    phone, _ = await _sign_in(site, {"code": site.code("ann")}, "phone\x07 " + "x" * 400)
+    laptop, _ = await _sign_in(site, {"code": site.code("ann")})
+    bobs, _ = await _sign_in(site, {"code": site.code("bob")})
+    listed = (await site.client.get("/v1/sessions", headers=_with(laptop))).json()["sessions"]
+    assert [(each["current"], each["user"]) for each in listed] == [(True, "ann"), (False, "ann")]
+    assert listed[1]["agent"] == ("phone " + "x" * 400)[:200]
+    assert listed[1]["address"]
+    assert listed[1]["made_ms"] <= listed[1]["seen_ms"] < listed[1]["ends_ms"]
+    path = f"/v1/sessions/{listed[1]['id']}"
+    unknown = await site.client.delete(f"/v1/sessions/{uuid7(now_ms())}", headers=_with(bobs))
+    others = await site.client.delete(path, headers=_with(bobs))
+    assert (others.status_code, others.content) == (unknown.status_code, unknown.content)
+    assert (await site.client.get("/v1/me", headers=_with(phone))).status_code == 200
+    assert (await site.client.delete(path, headers=_with(laptop))).status_code == 200
+    assert (await site.client.get("/v1/me", headers=_with(phone))).status_code == 401
+    of_key = (await site.client.get("/v1/sessions", headers=site.bearer)).json()["sessions"]
+    assert [each["user"] for each in of_key] == ["bob", "ann"]  # a service key sees whom it let in
+    other = bearer(await site.another_key())
+    assert (await site.client.get("/v1/sessions", headers=other)).json()["sessions"] == []
+
+
+async def test_a_session_is_never_longer_than_its_key(site: HttpSite):
+    """Nor its tickets."""
+    ends_ms = now_ms() + 30_000
+    token, _ = await _sign_in(site, {"key": await site.another_key(expires_ms=ends_ms)})
+    principal = await site.edge.auth.of_browser(token)
+    assert principal is not None
+    assert principal.access_ends_ms == ends_ms
+
+
+@pytest.mark.parametrize("headers", [{}, {"origin": "https://evil.test"}, {"origin": "null"}])
+async def test_a_cookie_writes_from_its_own_page_alone(site: HttpSite, headers: dict[str, str]):
+    """Browsers send the Origin with every write; what has none or another one does nothing."""
+    token, _ = await _sign_in(site, {"key": site.key})
+    cookie = {"cookie": f"parley_session={token}"}
+    for method, path in (
+        ("POST", "/v1/tickets"),
+        ("DELETE", "/v1/sessions/x"),
+        ("DELETE", "/v1/conversations/x"),
+    ):
+        reply = await site.client.request(method, path, headers={**cookie, **headers})
+        assert reply.status_code == 403, path
+
+
+@pytest.mark.parametrize(
+    ("scheme", "tls", "secure"),
+    [("http", "auto", False), ("https", "auto", True), ("http", "on", True)],
+)
+async def test_under_tls_the_cookie_is_for_this_host_alone(
+    site: HttpSite, scheme: str, tls: str, secure: bool
+):
+    """Over plain loopback it has neither prefix nor Secure, and works. Strict and unreadable in both."""
+    site.edge.settings.tls = "on" if tls == "on" else "auto"
+    url = ORIGIN.replace("http", scheme)
+    reply = await site.client.post(f"{url}/v1/login", json={"key": site.key}, headers={"origin": url})
+    name, _, facts = reply.headers["set-cookie"].partition("=")
+    assert name == ("__Host-parley_session" if secure else "parley_session")
+    assert ("Secure" in facts) is secure
+    assert {"HttpOnly", "Path=/", "SameSite=strict"} <= {each.strip() for each in facts.split(";")}
+    assert "domain" not in facts.lower()
+    cookie = {"cookie": f"{name}={facts.partition(';')[0]}"}
+    assert (await site.client.get(f"{url}/v1/me", headers=cookie)).json()["tenant"] == site.tenant
+    neighbours = {"cookie": f"parley_session={facts.partition(';')[0]}"}  # set by another host of the domain
+    me = (await site.client.get(f"{url}/v1/me", headers=neighbours)).json()
+    assert (me["tenant"] is None) is secure
+    dropped = await site.client.post(f"{url}/v1/logout", headers=cookie)
+    assert dropped.headers["set-cookie"].startswith(f'{name}=""')
+
+
+async def test_who_writes_redis_makes_no_sign_in_link(site: HttpSite, redis: Redis):
+    """A code is sealed: what is in Redis only says that it is spent."""
+    code = site.code("ann")
+    assert await redis.keys("*") == []
+    assert (await site.client.post("/v1/login", json={"code": code}, headers=OWN)).status_code == 200
+    assert await redis.keys("parley:code:*") != []
+    assert (await site.client.post("/v1/login", json={"code": code}, headers=OWN)).status_code == 401
+    forged = make_link_code(Keyring(b"guessed"), site.tenant, site.key_id, "ann", now_ms())
+    late = make_link_code(site.edge.settings.keyring, site.tenant, site.key_id, "ann", now_ms() - 3_600_001)
+    for wrong in (forged, late, code[:-1], ""):
+        assert (await site.client.post("/v1/login", json={"code": wrong}, headers=OWN)).status_code == 401
+
+
+async def test_a_link_names_nobody_but_its_keys_user(site: HttpSite):
+    """A key that is bound to a user signs nobody else in."""
+    row, _ = await create_key(site.edge.db, site.tenant, site.project, user="anne")
+    proof = {"code": site.code("eve", row.id)}
+    assert (await site.client.post("/v1/login", json=proof, headers=OWN)).status_code == 401
+
+
+async def test_what_has_ended_is_cleared_away(site: HttpSite, settings: Settings):
+    """At the next sign-in of anybody: addresses are not kept for ever."""
+    _, before = await _sign_in(site, {"key": site.key})
+    await _time(site, Redis())
+    await _sign_in(site, {"key": site.key})
+    listed = await sessions.list_sessions(site.edge.db, site.tenant)
+    async with site.edge.db.session() as session:
+        everything = (await session.exec(sessions.select(BrowserSession))).all()
+    assert [row.id for row in everything] == [row.id for row in listed]
+    assert before not in {row.user_id for row in everything}
