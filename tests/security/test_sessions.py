@@ -1,5 +1,7 @@
 """Browsers that are signed in: as whom, for how long, seen by whom, and ended by what."""
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 from redis.asyncio import Redis
 
@@ -15,6 +17,7 @@ from server.conversations import Turn
 from tests.server.http_site import ORIGIN, HttpSite, bearer
 
 OWN = {"origin": ORIGIN}
+End = Callable[[HttpSite, Redis], Awaitable[None]]
 SCOPES = ["chat", "requests:read", "requests:cancel"]
 
 
@@ -125,9 +128,8 @@ async def _end(site: HttpSite, redis: Redis) -> None:
 
 
 @pytest.mark.parametrize("ends", [_revoke, _close_user, _close_project, _close_tenant, _time, _end])
-async def test_what_ends_a_session(site: HttpSite, redis: Redis, ends: object):
+async def test_what_ends_a_session(site: HttpSite, redis: Redis, ends: End):
     """On the next call, with every ticket that it got and did not use."""
-    assert callable(ends)
     token, _ = await _sign_in(site, {"code": site.code("ann")})
     ticket = (await site.client.post("/v1/tickets", headers=_with(token))).json()["ticket"]
     assert (await site.client.get("/v1/me", headers=_with(token))).status_code == 200
