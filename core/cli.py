@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from core.author import Author, acting_as, process_user
 from core.errors import StartupError
 from core.plain import prose
-from core.printed import print_crash, say, say_json
+from core.printed import never_fail_to_print, say, say_json
 from core.private_files import UMASK
 
 GROUP = "parley.commands"
@@ -66,9 +66,10 @@ def main() -> None:
 def in_one_line(command: click.Command) -> None:
     """Run a command: a StartupError or a wrong setting becomes one line on stderr and exit code 1; with
     --json also an object on stdout."""
-    sys.excepthook = print_crash
+    never_fail_to_print()
     os.umask(UMASK)
     try:
+        _require_text(sys.argv)
         command()
     except StartupError as error:
         say(f"parley: {error}", err=True)
@@ -82,6 +83,15 @@ def in_one_line(command: click.Command) -> None:
             name = "_".join(str(part) for part in each["loc"]).upper()
             say(f"parley: PARLEY_{name}: {each['msg']}", err=True)
         sys.exit(1)
+
+
+def _require_text(arguments: list[str]) -> None:
+    """Bytes that are no UTF-8 come as half characters, which no database and no terminal takes."""
+    for each in arguments:
+        try:
+            each.encode()
+        except UnicodeEncodeError:
+            raise StartupError(f"an argument is not UTF-8: {each}") from None
 
 
 if __name__ == "__main__":

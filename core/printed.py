@@ -5,6 +5,7 @@ programs: exact, with each character that is not plain ASCII as an escape.
 """
 
 import csv
+import io
 import json
 import sys
 import traceback
@@ -129,6 +130,14 @@ def sheet(file: Path | None) -> Generator[Callable[[Iterable[object]], None]]:
     with file.open("w", newline="") if file else nullcontext(sys.stdout) as stream:
         writer = csv.writer(stream, lineterminator="\n")
         yield lambda values: writer.writerow([spreadsheet_cell(value) for value in values])
+
+
+def never_fail_to_print() -> None:
+    """A terminal that lacks a character gets its escape, and a crash is told as prose."""
+    sys.excepthook = print_crash
+    for each in (sys.stdout, sys.stderr):
+        if isinstance(each, io.TextIOWrapper):
+            each.reconfigure(errors="backslashreplace")
 
 
 def print_crash(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:

@@ -11,8 +11,20 @@ import pytest
 
 from admin.children import Child
 from admin.up import Up
+from core.cli import main
 from core.plain import plain, prose, spreadsheet_cell
-from core.printed import Styled, Table, print_crash, say, say_dated, say_json, sheet, show_blocks, stream
+from core.printed import (
+    Styled,
+    Table,
+    never_fail_to_print,
+    print_crash,
+    say,
+    say_dated,
+    say_json,
+    sheet,
+    show_blocks,
+    stream,
+)
 from core.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -65,6 +77,29 @@ def test_each_way_to_print_shows_hostile_text_harmlessly(capsys: pytest.CaptureF
     said = capsys.readouterr().out
     assert controls(said) == []
     assert json.loads(said) == {"name": HOSTILE}
+
+
+@pytest.mark.parametrize("line", ["tenants create \udcff", "keys list --tenant \udc9b31m", "\udcff"])
+def test_what_is_typed_in_no_utf_8_is_one_line(
+    line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    """Whatever command it is for; no database sees it."""
+    monkeypatch.setattr("sys.argv", ["parley", *line.split()])
+    with pytest.raises(SystemExit):
+        main()
+    (said,) = capsys.readouterr().err.splitlines()
+    assert "an argument is not UTF-8: \\udc" in said
+
+
+def test_a_terminal_without_a_character_gets_its_escape(monkeypatch: pytest.MonkeyPatch):
+    """Where a language is set that has no ellipsis."""
+    written = io.BytesIO()
+    terminal = io.TextIOWrapper(written, "latin-1")
+    monkeypatch.setattr("sys.stdout", terminal)
+    never_fail_to_print()
+    print("pk_…")
+    terminal.flush()
+    assert written.getvalue() == b"pk_\\u2026\n"
 
 
 def test_a_child_s_last_words_do_not_end_parley_up(settings: Settings, capsys: pytest.CaptureFixture[str]):
