@@ -25,7 +25,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from admin.findings import Books, read_books, read_noisy
-from admin.operators import OperatorSessions, make_operator_code
+from admin.operators import OperatorSessions, operator_code_on_record
 from admin.status import read_status
 from billing.api import MEANING, Compared, Reconciliation
 from core import http, service
@@ -81,7 +81,10 @@ class Console:
         if not origin_allowed(request, self._settings):
             return _error(403, "this Origin is not allowed")
         reply = _json({})
-        if not await self._sessions.sign_in(request, request.headers.get("x-parley-code", ""), reply):
+        after_ms = await self._sessions.sign_in(request, request.headers.get("x-parley-code", ""), reply)
+        if after_ms:
+            return _error(429, f"too many failed sign-ins from this address: wait {-(-after_ms // 1000)} s")
+        if after_ms is not None:
             return _error(401, "this link was used or is too old; `parley console --link` makes a new one")
         return reply
 
@@ -172,7 +175,7 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
 
 
 def _link(settings: Settings, name: str) -> str:
-    code = make_operator_code(settings.keyring, name)
+    code = asyncio.run(operator_code_on_record(settings, name))
     return f"http://{settings.host}:{settings.console_endpoint_port}/#o={code}"
 
 

@@ -7,25 +7,37 @@ A link's code is sealed content: nobody who writes Redis can make one.
 import secrets
 
 import msgspec
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from billing.api import BrowserSession, end_session, open_operator_session, operator_of_session
+from billing.api import (
+    PLATFORM,
+    BrowserSession,
+    end_session,
+    note,
+    open_operator_session,
+    operator_of_session,
+)
 from core import one_time, signed
 from core.addresses import address_of
 from core.author import Author, process_user
+from core.buckets import Buckets, Rate
 from core.clock import now_ms
 from core.cookies import drop_cookie, read_cookie, set_cookie
-from core.database import Database
+from core.database import Database, require_schema
+from core.errors import StartupError
 from core.redis import Client
 from core.settings import Settings
 from core.signed import Keyring
+from core.signins import FailedSignins
 
 CODE_SECONDS = 3600
 SESSION_SECONDS = 12 * 3600
 COOKIE = "parley_operator"
 PURPOSE = b"parley operator v2"
 ID_BYTES = 12
+REFUSED_ROWS_A_MINUTE = 30
 
 
 class OperatorLink(msgspec.Struct, frozen=True, array_like=True):
@@ -47,6 +59,21 @@ def make_operator_code(keyring: Keyring, name: str = "") -> str:
     return signed.seal(_encoder.encode(link), PURPOSE, keyring)
 
 
+async def operator_code_on_record(settings: Settings, name: str = "") -> str:
+    """The same, once the audit log says that it was made, for whom and by whom."""
+    db = Database(settings.database_endpoint)
+    try:
+        await require_schema(db)
+        await note(db, PLATFORM, "operator.link", name or process_user(), None)
+    except (SQLAlchemyError, OSError) as error:
+        raise StartupError(
+            f"the database does not answer ({type(error).__name__}): a link is recorded"
+        ) from error
+    finally:
+        await db.close()
+    return make_operator_code(settings.keyring, name)
+
+
 async def use_operator_code(redis: Client, keyring: Keyring, code: str) -> str | None:
     """The name that a good code was made for; it is used up by this."""
     body, now = signed.unseal(code, PURPOSE, keyring), now_ms()
@@ -64,18 +91,30 @@ class OperatorSessions:
         self._settings = settings
         self._redis = redis
         self._db = db
+        self._failed = FailedSignins(settings.failed_signins_per_address_per_minute)
+        self._rows = Buckets(Rate.a_minute(REFUSED_ROWS_A_MINUTE))
 
-    async def sign_in(self, request: Request, code: str, reply: Response) -> bool:
-        """A one-time code becomes a session and its cookie. False: the code is not good."""
-        name = await use_operator_code(self._redis, self._settings.keyring, code)
-        if name is None:
-            return False
-        agent = request.headers.get("user-agent", "")
-        _, token = await open_operator_session(
-            self._db, name, SESSION_SECONDS, address_of(request.scope), agent
+    async def sign_in(self, request: Request, code: str, reply: Response) -> int | None:
+        """A one-time code becomes a session and its cookie: None. Else the code is not good: 0, or who tries
+        too often waits so many milliseconds."""
+        name, address = (
+            await use_operator_code(self._redis, self._settings.keyring, code),
+            address_of(request.scope),
         )
+        if name is None:
+            return await self._refused(address)
+        agent = request.headers.get("user-agent", "")
+        _, token = await open_operator_session(self._db, name, SESSION_SECONDS, address, agent)
         set_cookie(reply, request, self._settings, COOKIE, token, SESSION_SECONDS)
-        return True
+        return None
+
+    async def _refused(self, address: str) -> int:
+        """Counted and in the log; in the audit log too, but for a flood, which would fill it."""
+        after_ms = self._failed.count(address, "operator")
+        if not after_ms and not self._rows.take(""):
+            author = Author(address, "api")
+            await note(self._db, PLATFORM, "operator.refuse", address, None, author)
+        return after_ms
 
     async def who(self, request: Request) -> BrowserSession | None:
         """The session of whoever calls; None for nobody."""

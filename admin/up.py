@@ -17,7 +17,7 @@ from redis.exceptions import RedisError
 
 from admin.children import Child, rotate_logs
 from admin.demo import USER, Demo, UpFile, demo_key
-from admin.operators import make_operator_code
+from admin.operators import operator_code_on_record
 from billing.api import make_link_code
 from core import exclusive, service
 from core.clock import now_ms
@@ -136,7 +136,7 @@ class Up:
             return
         who, keyring = demo.principal, self._settings.keyring
         chat = f"{url}/#c={make_link_code(keyring, who.tenant, who.key, demo.user, now_ms())}"
-        operator = f"{console}/#o={make_operator_code(keyring)}"
+        operator = f"{console}/#o={await operator_code_on_record(self._settings)}"
         if self._as_json:
             say_json(asdict(up) | {"chat": chat, "operator": operator})
             return

@@ -71,10 +71,12 @@ async def record(
     await (await session.connection()).execute(moved.values(seq=row.seq, sha256=row.sha256))
 
 
-async def note(db: Database, tenant_id: str, action: str, target: str, facts: Facts | None) -> None:
+async def note(
+    db: Database, tenant_id: str, action: str, target: str, facts: Facts | None, author: Author | None = None
+) -> None:
     """Add a row of what changed nothing in SQL, or was only read or let out: in a transaction of its own."""
     async with db.transaction() as session:
-        await record(session, tenant_id, action, target, None, facts)
+        await record(session, tenant_id, action, target, None, facts, author)
 
 
 def differing(before: Facts | None, after: Facts | None) -> tuple[Facts | None, Facts | None]:

@@ -211,9 +211,13 @@ def _draft(
 
 
 async def _add(db: Database, row: BrowserSession, now: int) -> None:
+    """The audit log says who signed in; of whom it is a tenant's matter, not from where."""
+    of_operator = {"address": row.address} if row.tenant_id == PLATFORM else {}
+    facts = {"user": row.user_id, "key": row.key_id, "ends_ms": row.ends_ms, **of_operator}
     async with db.transaction() as session:
         await _clear(session, now)
         session.add(row)
+        await record(session, row.tenant_id, "session.open", row.id, None, facts, Author(row.user_id, "api"))
 
 
 async def _clear(session: AsyncSession, now: int) -> None:

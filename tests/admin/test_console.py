@@ -1,22 +1,30 @@
 """The operator console: who gets in, and that it shows what is there."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx
 import pytest
+from click.testing import CliRunner
 from redis.asyncio import Redis
 
 from admin import operators
 from admin.console import Console
 from admin.findings import books_of
+from admin.operators import REFUSED_ROWS_A_MINUTE
 from admin.status import read_status
-from billing.api import Check, Compared, NoisyFinding, PinnedPrices, UsageOwner, create_tenant
+from billing.api import PLATFORM, Check, Compared, NoisyFinding, PinnedPrices, UsageOwner, create_tenant
 from billing.tables import UsageRow
+from billing.tenants.audit_log import list_rows
+from billing.tenants.audit_verify import verify_log
+from core.cli import parley
 from core.clock import now_ms
 from core.database import Database
 from core.ids import uuid7
 from core.settings import Settings
 from engine.api import Enqueue, Offer, PoolQueue, RequestInput, Sampling, input_encoder
+from tests.helpers.home import TEST_SECRET
 
 ORIGIN = "http://console.test"
 
@@ -36,6 +44,40 @@ async def test_a_link_lets_one_browser_in(client: httpx.AsyncClient, settings: S
     assert (await client.post("/api/login", headers={"x-parley-code": code})).status_code == 200
     assert (await client.get("/api/status")).json()["workers"] == []
     assert (await client.post("/api/login", headers={"x-parley-code": code})).status_code == 401
+
+
+async def test_links_and_sign_ins_are_recorded(
+    client: httpx.AsyncClient,
+    settings: Settings,
+    database: Database,
+    database_url: str,
+    home: Path,
+    redis_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Who made a link for whom, who came in by it, and who did not: of a flood only the first."""
+    given = {"HOME": str(home), "REDIS_URL": redis_url, "DATABASE_URL": database_url, "SECRET": TEST_SECRET}
+    for name, value in given.items():
+        monkeypatch.setenv(f"PARLEY_{name}", value)
+    argv = ["--author", "Ann", "console", "--link", "--for", "Bob"]
+    printed = await asyncio.to_thread(CliRunner().invoke, parley, argv)
+    assert printed.exit_code == 0, (printed.output, printed.exception)
+    code = printed.stdout.strip().partition("#o=")[2]
+    assert (await client.post("/api/login", headers={"x-parley-code": code})).status_code == 200
+    most = int(settings.failed_signins_per_address_per_minute)
+    answers = [
+        (await client.post("/api/login", headers={"x-parley-code": code})).status_code
+        for _ in range(most + 3)
+    ]
+    assert (set(answers[:most]), answers[-1]) == ({401}, 429)
+    rows = [
+        (row.action, row.author.split(" ")[0], row.target if row.action == "operator.link" else "")
+        for row in (await list_rows(database, PLATFORM))[::-1]
+    ]
+    assert rows[:2] == [("operator.link", "Ann", "Bob"), ("session.open", "Bob", "")]
+    assert {row[0] for row in rows[2:]} == {"operator.refuse"}
+    assert 1 <= len(rows[2:]) <= min(most + 1, REFUSED_ROWS_A_MINUTE + 1)
+    assert (await verify_log(database, PLATFORM)).faults == []
 
 
 async def test_the_books_are_compared_for_operators_only(client: httpx.AsyncClient, settings: Settings):

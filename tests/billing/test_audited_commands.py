@@ -65,7 +65,6 @@ READS = {
 NO_ADMINISTRATION = {
     "biller": "a process: what it books is in the ledger's own chain",
     "chat": "a user's, with a user's key",
-    "console": "a process; the link that it makes is recorded where it is made",
     "db migrate": "makes the audit log",
     "gateway": "a process",
     "reconcile": "compares books, and keeps what it found",
@@ -79,6 +78,7 @@ NO_ADMINISTRATION = {
 }
 # Orders that need a pool or a model folder, and the test that sees the row of each.
 ELSEWHERE = {
+    "console": "tests/admin/test_console.py::test_links_and_sign_ins_are_recorded",
     "models add": "tests/engine/test_recorded_orders.py::test_a_model_is_recorded_once",
     "models route": "tests/engine/test_recorded_orders.py::test_a_model_is_recorded_once",
     "requests cancel": "tests/engine/test_recorded_orders.py::test_orders_to_requests",

@@ -7,6 +7,7 @@ from redis.asyncio import Redis
 
 from billing.api import create_key, make_link_code, principal_of_session, revoke_key
 from billing.tenants import sessions, tenancy, users
+from billing.tenants.audit_log import list_rows
 from billing.tenants.session_tables import BrowserSession
 from core.clock import now_ms
 from core.ids import uuid7
@@ -41,6 +42,17 @@ async def _row(site: HttpSite, token: str) -> BrowserSession:
         if row.token_sha256 == sessions._digest(token)  # pyright: ignore[reportPrivateUsage]
     ]
     return row
+
+
+async def test_who_signs_in_and_out_is_in_the_audit_log(site: HttpSite):
+    """As the user, in the tenant's own chain; not from where, which is gone with the session."""
+    token, user = await _sign_in(site, {"code": site.code("bob")})
+    id = (await _row(site, token)).id
+    await site.client.post("/v1/logout", headers=_with(token))
+    rows = [row for row in await list_rows(site.edge.db, site.tenant) if row.action.startswith("session.")]
+    assert [(row.action, row.target) for row in rows[::-1]] == [("session.open", id), ("session.end", id)]
+    assert (rows[-1].author, rows[-1].source) == (user, "api")
+    assert "address" not in rows[-1].after
 
 
 @pytest.mark.parametrize("scopes", [["chat"], SCOPES])
