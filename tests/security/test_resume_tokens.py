@@ -1,0 +1,116 @@
+"""A resume token goes on with one session of one owner, and the one before it dies."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from redis.asyncio import Redis
+
+from billing.api import Principal
+from core.clock import now_ms
+from core.signed import Keyring
+from server.session import resume
+from server.sessions import BEFORE_GRACE_MS, SessionRecord, Sessions
+from tests.server.http_site import HttpSite
+
+
+class Sat:
+    """Sessions of one owner, and their records in Redis."""
+
+    def __init__(self, site: HttpSite, principal: Principal) -> None:
+        self.site = site
+        self.sessions = Sessions(site.edge)
+        self.principal = principal
+        self._connections = 0
+
+    async def open(self, token: str | None = None, who: Principal | None = None) -> SessionRecord:
+        """A connection that says hello, perhaps with a token."""
+        self._connections += 1
+        return await self.sessions.open(who or self.principal, f"c{self._connections}", token)
+
+    async def good(self, token: str, first: SessionRecord, who: Principal | None = None) -> bool:
+        """Whether a token goes on with the session."""
+        return (await self.open(token, who)).session == first.session
+
+    def key(self, record: SessionRecord) -> str:
+        """Where the session's record is."""
+        return f"{{t:{record.tenant}}}sess:{record.session}"
+
+
+@pytest.fixture
+async def sat(site: HttpSite) -> Sat:
+    """The tenant's service key, as ann."""
+    principal = await site.edge.auth.of_token(await site.ticket(user="ann"))
+    assert principal is not None
+    return Sat(site, principal)
+
+
+async def test_the_one_before_is_good_until_the_newer_was_used_and_then_a_while(sat: Sat, redis: Redis):
+    """30 s after the client's first frame with the newer one it is dead; an older one is dead at once."""
+    first = await sat.open()
+    second = await sat.open(first.token)
+    assert second.session == first.session
+    third = await sat.open(first.token)  # the client never saw the second's welcome
+    assert third.session == first.session
+    assert not await sat.good(first.token, first)  # two before
+    await sat.sessions.confirm(third)
+    until = int(await redis.hget(sat.key(first), "before_until") or 0)  # pyright: ignore[reportGeneralTypeIssues, reportUnknownArgumentType]
+    assert now_ms() + BEFORE_GRACE_MS - 5_000 < until <= now_ms() + BEFORE_GRACE_MS + 1_000
+    await redis.hset(sat.key(first), "before_until", str(now_ms() - 1))  # pyright: ignore[reportGeneralTypeIssues]
+    assert not await sat.good(second.token, first)
+    assert await sat.good(third.token, first)
+
+
+async def test_a_confirmation_comes_from_the_newest_connection_alone_and_once(sat: Sat, redis: Redis):
+    """A frame of the superseded one proves nothing, and later frames do not prolong the grace."""
+    first = await sat.open()
+    second = await sat.open(first.token)
+    await sat.sessions.confirm(first)
+    assert await redis.hget(sat.key(first), "before_until") == b"0"  # pyright: ignore[reportGeneralTypeIssues]
+    await redis.hset(sat.key(first), "before_until", "7")  # pyright: ignore[reportGeneralTypeIssues]
+    await sat.sessions.confirm(second)
+    assert await redis.hget(sat.key(first), "before_until") == b"7"  # pyright: ignore[reportGeneralTypeIssues]
+
+
+async def test_it_dies_with_its_session(sat: Sat, redis: Redis):
+    """By `bye`, and 15 minutes after the last connection."""
+    first = await sat.open()
+    assert 0 < await redis.pttl(sat.key(first)) <= sat.site.edge.settings.resume_seconds * 1000
+    await sat.sessions.end(first)
+    assert not await sat.good(first.token, first)
+    second = await sat.open()
+    await redis.pexpire(sat.key(second), 1)
+    await asyncio.sleep(0.01)
+    assert not await sat.good(second.token, second)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"user": "bob"},
+        {"user": "", "fixed_user": False},
+        {"project": "another"},
+        {"tenant": "another"},
+    ],
+)
+async def test_it_is_bound_to_its_owner(sat: Sat, other: dict[str, object]):
+    """Another user, key, project or tenant who shows it gets a session of their own."""
+    first = await sat.open()
+    assert not await sat.good(first.token, first, replace(sat.principal, **other))  # pyright: ignore[reportArgumentType]
+    assert await sat.good(first.token, first)
+
+
+async def test_who_writes_redis_makes_no_token(sat: Sat, redis: Redis):
+    """What the record says of its owner does not make another's token good."""
+    first = await sat.open()
+    keyring, now = sat.site.edge.settings.keyring, now_ms()
+    token = resume.unseal(first.token, keyring, now)
+    assert token is not None
+    forged = resume.seal(token, Keyring(b"guessed"))
+    assert not await sat.good(forged, first)
+    bob = replace(sat.principal, user="bob")
+    owner = resume.unseal((await sat.open(who=bob)).token, keyring, now)
+    assert owner is not None
+    await redis.hset(sat.key(first), "owner", owner.owner)  # pyright: ignore[reportGeneralTypeIssues]
+    assert not await sat.good(first.token, first, bob)
+    assert resume.unseal(first.token, keyring, token.expires_ms) is None
