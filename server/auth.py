@@ -28,7 +28,8 @@ from core.clock import now_ms
 from core.database import Database
 from core.redis import Client
 from core.settings import Settings
-from server import tickets
+from server import history_passes, tickets
+from server.history_passes import HistoryPass
 from server.tickets import Ticket
 
 TICKET_ID_BYTES = 12
@@ -64,6 +65,18 @@ class Authenticator:
             scopes=principal.scopes.intersection(ticket.scopes),
             access_ends_ms=_sooner(ticket.ends_ms, principal.access_ends_ms),
         )
+
+    async def of_history_pass(self, token: str) -> Principal | None:
+        """Whose conversations a history pass reads. It may do nothing else."""
+        found = history_passes.unseal(token, self._settings.keyring, now_ms())
+        if found is None:
+            return None
+        principal = await self.standing(found.tenant, found.key, found.session, found.user)
+        if principal is None or (principal.fixed_user and principal.user != found.user):
+            return None
+        ends_ms = _sooner(found.ends_ms, principal.access_ends_ms)
+        facts = {"shared": False, "scopes": frozenset[str](), "access_ends_ms": ends_ms}
+        return replace(principal, user=found.user, fixed_user=True, **facts)
 
     async def of_browser(self, token: str) -> Principal | None:
         """Who a browser's cookie stands for."""
@@ -122,6 +135,12 @@ class Authenticator:
         )
         return tickets.seal(ticket, self._settings.keyring), opens_by_ms
 
+    def history_pass(self, principal: Principal, user: str) -> tuple[str, int]:
+        """What reads this user's conversations, and until when (Unix ms)."""
+        ends_ms = _sooner(now_ms() + history_passes.LASTS_SECONDS * 1000, principal.access_ends_ms)
+        found = HistoryPass(principal.tenant, principal.key, principal.session, user, ends_ms)
+        return history_passes.seal(found, self._settings.keyring), ends_ms
+
     async def _spend(self, ticket: Ticket, now: int) -> bool:
         name = f"{{t:{ticket.tenant}}}ticket:{ticket.id}"
         return await one_time.spend(self._redis, name, ticket.opens_by_ms - now)
@@ -134,8 +153,7 @@ def origin_allowed(caller: HTTPConnection, settings: Settings) -> bool:
     origin = caller.headers.get("origin")
     if origin is None:
         return True
-    listed = [each.strip().rstrip("/") for each in settings.public_origins.split(",") if each.strip()]
-    if origin in listed:
+    if origin in listed_origins(settings):
         return True
     try:
         page = urlsplit(origin)
@@ -143,6 +161,11 @@ def origin_allowed(caller: HTTPConnection, settings: Settings) -> bool:
         return False
     schemes = ("https",) if caller.scope["scheme"] in ("https", "wss") else ("http", "https")
     return page.scheme in schemes and page.netloc == caller.headers.get("host")
+
+
+def listed_origins(settings: Settings) -> list[str]:
+    """PARLEY_PUBLIC_ORIGINS: the other sites whose pages may call."""
+    return [each.strip().rstrip("/") for each in settings.public_origins.split(",") if each.strip()]
 
 
 def _sooner(ends_ms: int, other_ms: int | None) -> int:

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from core.cookies import STRICT_TRANSPORT, secure
 from server.edge import Edge
 from server.http.conversation_routes import ConversationRoutes
+from server.http.cross_origin import readable
 from server.http.health import Health
 from server.http.limit_routes import LimitRoutes
 from server.http.session_routes import SessionRoutes
@@ -41,6 +42,8 @@ HEADERS = {
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
 
+READ = ("GET", "OPTIONS")
+
 
 def routes(edge: Edge, health: Health) -> list[BaseRoute]:
     """Everything but the WebSocket."""
@@ -55,9 +58,11 @@ def routes(edge: Edge, health: Health) -> list[BaseRoute]:
         Route("/v1/tickets", TicketRoutes(edge).tickets, methods=["POST"]),
         Route("/v1/limits", limits.limits, methods=["GET"]),
         Route("/v1/models", conversations.models, methods=["GET"]),
-        Route("/v1/conversations", conversations.conversations, methods=["GET"]),
+        Route("/v1/conversations", readable(conversations.conversations, edge.settings), methods=READ),
         Route("/v1/conversations/{id}", conversations.delete, methods=["DELETE"]),
-        Route("/v1/conversations/{id}/messages", conversations.messages, methods=["GET"]),
+        Route(
+            "/v1/conversations/{id}/messages", readable(conversations.messages, edge.settings), methods=READ
+        ),
         Route("/healthz", health.healthz, methods=["GET"]),
         Route("/readyz", health.readyz, methods=["GET"]),
         Route("/metrics", health.metrics, methods=["GET"]),

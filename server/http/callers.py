@@ -6,6 +6,7 @@ from billing.api import Principal
 from core.addresses import address_of
 from core.cookies import read_cookie
 from core.errors import Refused
+from server import history_passes
 from server.auth import origin_allowed
 from server.edge import Edge
 from server.http.replies import unauthorized
@@ -19,6 +20,18 @@ async def caller(request: Request, edge: Edge) -> Principal:
     """Who calls. Raises Refused: unauthorized, forbidden where a cookie comes from another site's page, or
     rate_limited."""
     principal = await _caller(request, edge)
+    edge.rates.known(principal)
+    return principal
+
+
+async def reader(request: Request, edge: Edge) -> Principal:
+    """As `caller`, for routes that read conversations: a history pass does, too."""
+    token = bearer_of(request)
+    if token is None or not token.startswith(history_passes.PREFIX):
+        return await caller(request, edge)
+    principal = await edge.auth.of_history_pass(token)
+    if principal is None:
+        raise failed(request, edge, "history", "this pass is wrong or over: get a new one with a ticket")
     edge.rates.known(principal)
     return principal
 

@@ -9,7 +9,7 @@ from server.access import owner_of
 from server.conversations import PAGE_ROWS, unknown
 from server.edge import Edge
 from server.http import cursors
-from server.http.callers import caller
+from server.http.callers import caller, reader
 from server.http.replies import json_reply
 from server.tables import Message
 
@@ -46,7 +46,7 @@ class ConversationRoutes:
 
     async def conversations(self, request: Request) -> Response:
         """The caller's conversations, last used first."""
-        principal = await caller(request, self._edge)
+        principal = await reader(request, self._edge)
         cursor = cursors.read_time(request.query_params.get("cursor"))
         page = await self._edge.conversations.page(principal.tenant, owner_of(principal), cursor)
         running = await self._edge.conversations.running_in(principal.tenant, [row.id for row in page])
@@ -64,7 +64,7 @@ class ConversationRoutes:
 
     async def messages(self, request: Request) -> Response:
         """One conversation's messages, oldest first; a running answer names its request to attach to."""
-        principal = await caller(request, self._edge)
+        principal = await reader(request, self._edge)
         conversation = _conversation(request)
         await self._catch_up(principal.tenant, conversation)
         after = cursors.read_position(request.query_params.get("cursor"))

@@ -27,10 +27,13 @@ class TicketRoutes:
     async def tickets(self, request: Request) -> Response:
         """A single-use ticket for hello.token; a service key names the user that it is for."""
         principal = await caller(request, self._edge)
-        body = only(await body_object(request), "user", "scopes")
+        body = only(await body_object(request), "user", "scopes", "history")
         user = await self._user(principal, body.get("user", principal.user))
         ticket, expires_at = self._edge.auth.ticket(principal, user, _scopes(principal, body.get("scopes")))
-        return json_reply({"ticket": ticket, "expires_at": expires_at})
+        made: dict[str, object] = {"ticket": ticket, "expires_at": expires_at}
+        if _history(body.get("history", False), user):
+            made["history"], made["history_expires_at"] = self._edge.auth.history_pass(principal, user)
+        return json_reply(made)
 
     async def _user(self, principal: Principal, named: Any) -> str:
         user = principal.user if named == principal.user else checked_user(named)
@@ -46,6 +49,14 @@ class TicketRoutes:
         if await self._edge.closed_users.has(principal.tenant, user):
             raise Refused(refusal(ErrorCode.FORBIDDEN, "this user is closed"))
         return user
+
+
+def _history(wanted: Any, user: str) -> bool:
+    if not isinstance(wanted, bool):
+        raise bad_request("history: true or false")
+    if wanted and not user:
+        raise bad_request("history: name the user whose conversations are to be read")
+    return wanted
 
 
 def _scopes(principal: Principal, named: Any) -> frozenset[str]:

@@ -1,6 +1,7 @@
 """Operators' browsers at the console: who gets in, with what cookie, and what ends it."""
 
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import httpx
 import pytest
@@ -108,6 +109,7 @@ async def test_a_tenants_session_is_no_operators(
     async with sqlite.transaction() as session:
         await session.delete(row)
         await session.flush()
-        session.add(sessions.BrowserSession(**{**row.model_dump(), "tenant_id": "t1", "key_id": "k1"}))
+        facts: dict[str, Any] = {**row.model_dump(), "tenant_id": "t1", "key_id": "k1"}
+        session.add(sessions.BrowserSession(**facts))
     reply = await browser.get("/api/noisy", headers={"cookie": f"parley_operator={token}"})
     assert reply.status_code == 401

@@ -81,6 +81,7 @@ async def test_a_ticket_has_chat_alone(site: HttpSite):
         ({"user": "ada", "scopes": "chat"}, "scopes"),
         ({"user": "ada", "scopes": [1]}, "scopes"),
         ({"user": 1}, "user"),
+        ({"user": "ada", "history": 1}, "history"),
         ({"user": "ada", "x" * 3000: 1}, "x" * 60),
         ({"user": "ada", "\x1b[31m": 1}, "\\x1b"),
     ],

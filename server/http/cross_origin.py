@@ -1,0 +1,40 @@
+"""Routes that pages of other sites may read, where PARLEY_PUBLIC_ORIGINS lists those: with a token that the
+page shows, and never with a cookie."""
+
+from collections.abc import Awaitable, Callable
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from core.errors import Refused
+from core.settings import Settings
+from server.auth import listed_origins
+from server.http.replies import refused_reply
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+PREFLIGHT = {
+    "access-control-allow-methods": "GET",
+    "access-control-allow-headers": "authorization",
+    "access-control-max-age": "600",
+}
+
+
+def readable(endpoint: Endpoint, settings: Settings) -> Endpoint:
+    """The endpoint, for GET and the OPTIONS that browsers ask before it. Refusals can be read, too."""
+
+    async def answer(request: Request) -> Response:
+        origin = request.headers.get("origin")
+        listed = origin if origin in listed_origins(settings) else None
+        if request.method == "OPTIONS":
+            reply = Response(status_code=204, headers=PREFLIGHT if listed else None)
+        else:
+            try:
+                reply = await endpoint(request)
+            except Refused as refused:
+                reply = refused_reply(refused.refusal)
+        reply.headers.add_vary_header("origin")
+        if listed is not None:
+            reply.headers["access-control-allow-origin"] = listed
+        return reply
+
+    return answer

@@ -1,0 +1,114 @@
+"""What a history pass reads, and that it does nothing else."""
+
+import pytest
+from redis.asyncio import Redis
+
+from billing.api import revoke_key
+from billing.tenants import users
+from core.clock import now_ms
+from core.ids import uuid7
+from core.signed import Keyring
+from server import history_passes
+from server.access import Owner
+from server.conversations import Turn
+from tests.server.http_site import HttpSite, bearer
+
+LISTED = "https://shop.example"
+
+
+async def _pass(site: HttpSite, user: str = "ann") -> str:
+    body = {"user": user, "history": True}
+    reply = (await site.client.post("/v1/tickets", headers=site.bearer, json=body)).json()
+    assert now_ms() + 590_000 < reply["history_expires_at"] < now_ms() + 610_000
+    return reply["history"]
+
+
+async def _conversation(site: HttpSite, owner: Owner) -> str:
+    now = now_ms()
+    turn = Turn(uuid7(now), uuid7(now), "hello", "smollm2", now)
+    await site.edge.conversations.open_turn(site.tenant, owner, turn)
+    return turn.conversation
+
+
+async def test_it_reads_its_users_conversations_alone(site: HttpSite):
+    """Not the key's, not another user's."""
+    anns = await _conversation(site, Owner(site.project, "", "ann"))
+    others = [await _conversation(site, Owner(site.project, *of)) for of in ((site.key_id, ""), ("", "bob"))]
+    shown = bearer(await _pass(site))
+    listed = (await site.client.get("/v1/conversations", headers=shown)).json()["conversations"]
+    assert [each["id"] for each in listed] == [anns]
+    for id, status in ((anns, 200), *((other, 404) for other in others)):
+        reply = await site.client.get(f"/v1/conversations/{id}/messages", headers=shown)
+        assert reply.status_code == status
+
+
+async def test_it_does_nothing_else(site: HttpSite):
+    """No other route, no sign-in, no connection; and no ticket is one."""
+    token = await _pass(site)
+    conversation = await _conversation(site, Owner(site.project, "", "ann"))
+    for method, path in (
+        ("DELETE", f"/v1/conversations/{conversation}"),
+        ("POST", "/v1/tickets"),
+        ("GET", "/v1/me"),
+        ("GET", "/v1/sessions"),
+        ("GET", "/v1/models"),
+        ("GET", "/v1/limits"),
+    ):
+        reply = await site.client.request(method, path, headers=bearer(token))
+        assert reply.status_code == 401, path
+    assert (await site.client.post("/v1/login", json={"key": token})).status_code == 401
+    assert await site.edge.auth.of_token(token) is None
+    ticket = await site.ticket(user="ann")
+    for wrong in (ticket, "ph_" + ticket.removeprefix("pt_"), token[:-1], "ph_", "ph_."):
+        reply = await site.client.get("/v1/conversations", headers=bearer(wrong))
+        assert reply.status_code == 401, wrong
+
+
+async def test_it_is_over_after_ten_minutes_and_with_its_key_or_user(site: HttpSite, redis: Redis):
+    """It is sealed: no other secret makes one."""
+    keyring, now = site.edge.settings.keyring, now_ms()
+    token = await _pass(site)
+    found = history_passes.unseal(token, keyring, now)
+    assert found is not None
+    assert history_passes.unseal(token, keyring, found.ends_ms) is None
+    forged = history_passes.seal(found, Keyring(b"guessed"))
+    assert await site.edge.auth.of_history_pass(forged) is None
+    await users.close_user(site.edge.db, redis, site.tenant, "ann")
+    assert await site.edge.auth.of_history_pass(token) is None
+    bobs = await _pass(site, "bob")
+    assert await site.edge.auth.of_history_pass(bobs) is not None
+    await revoke_key(site.edge.db, redis, site.tenant, site.key_id)
+    assert await site.edge.auth.of_history_pass(bobs) is None
+
+
+async def test_who_is_nobody_has_no_history(site: HttpSite):
+    """A shared key's ticket that names no user reads no history; a bound key reads its own user's."""
+    shared = bearer(await site.another_key(shared=True))
+    reply = await site.client.post("/v1/tickets", headers=shared, json={"history": True})
+    assert (reply.status_code, "history" in reply.json()["error"]["message"]) == (400, True)
+    annes = bearer(await site.another_key(user="anne"))
+    reply = await site.client.post("/v1/tickets", headers=annes, json={"history": True})
+    principal = await site.edge.auth.of_history_pass(reply.json()["history"])
+    assert principal is not None
+    assert (principal.user, principal.fixed_user, principal.scopes) == ("anne", True, frozenset())
+
+
+@pytest.mark.parametrize("origin", [LISTED, "https://evil.example", "null"])
+@pytest.mark.parametrize("path", ["/v1/conversations", "/v1/conversations/x/messages"])
+async def test_listed_sites_read_and_no_others(site: HttpSite, origin: str, path: str):
+    """Without credentials: no cookie is ever asked for. Refusals can be read by them, too."""
+    site.edge.settings.public_origins = f"{LISTED}/, https://other.example"
+    allowed = origin if origin == LISTED else None
+    asked = {"origin": origin, "access-control-request-method": "GET"}
+    replies = [
+        await site.client.options(path, headers=asked),
+        await site.client.get(path, headers={"origin": origin, **bearer(await _pass(site))}),
+        await site.client.get(path, headers={"origin": origin, **bearer("ph_wrong")}),
+    ]
+    for reply in replies:
+        assert reply.headers.get("access-control-allow-origin") == allowed
+        assert "access-control-allow-credentials" not in reply.headers
+        assert "origin" in reply.headers["vary"].lower()
+    assert replies[0].headers.get("access-control-allow-headers") == ("authorization" if allowed else None)
+    deleted = await site.client.options("/v1/conversations/x", headers=asked)
+    assert "access-control-allow-origin" not in deleted.headers
