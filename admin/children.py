@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from core.environment import child_environment
 from core.leash import LeashedProcess, spawn
+from core.processes import Process
 
 LOG_BYTES_MAX = 16 * 1024 * 1024
 LOG_CHECK_SECONDS = 30.0
@@ -24,12 +26,12 @@ class Child:
     """One `parley` command that is to run for as long as we do."""
 
     def __init__(
-        self, name: str, arguments: Sequence[str], home: Path, env: Mapping[str, str], say: Say
+        self, process: Process, arguments: Sequence[str], home: Path, env: Mapping[str, str], say: Say
     ) -> None:
-        self.name = name
+        self.name = name = process.name
         self.log = home / "logs" / f"{name}.log"
         self._argv = [sys.executable, "-m", "core.cli", *arguments]
-        self._env = {**os.environ, **env}
+        self.environment = {**child_environment(os.environ, process), **env}
         self._say = say
         self._process: LeashedProcess | None = None
         self._stopping = False
@@ -39,7 +41,7 @@ class Child:
         failures = 0
         while not self._stopping:
             started = time.monotonic()
-            self._process = await spawn(self._argv, self._env, self.log)
+            self._process = await spawn(self._argv, self.environment, self.log)
             code = await self._process.wait()
             if self._stopping:
                 return

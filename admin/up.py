@@ -26,6 +26,7 @@ from core.embedded import EmbeddedValkey, ensure_home
 from core.errors import StartupError
 from core.http import listen
 from core.printed import say_dated, say_json, say_lines
+from core.processes import BILLER, CONSOLE, GATEWAY, SUPERVISOR
 from core.redis import Client, connect
 from core.settings import Settings
 from engine.api import prepare_model, register_model
@@ -115,16 +116,21 @@ class Up:
 
     def _children(self, model: str) -> list[Child]:
         commands = {
-            "gateway": ["gateway"],
-            "console": ["console"],
-            "biller": ["biller"],
-            "supervisor": ["supervisor", "--workers", str(self._workers)],
+            GATEWAY: ["gateway"],
+            CONSOLE: ["console"],
+            BILLER: ["biller"],
+            SUPERVISOR: ["supervisor", "--workers", str(self._workers)],
         }
         # There is no other gateway to go to: clients come back when this one does.
         drain_seconds = min(DRAIN_SECONDS_MAX, self._settings.drain_seconds_max)
         env = {"PARLEY_MODEL": model, "PARLEY_DRAIN_SECONDS_MAX": str(drain_seconds)}
         home = self._settings.home
-        return [Child(name, arguments, home, env, self._say) for name, arguments in commands.items()]
+        keys = ",".join(key.hex() for key in self._settings.admission_keys)
+        of_its_own = {BILLER: {"PARLEY_ADMISSION_KEY": keys}}
+        return [
+            Child(process, arguments, home, env | of_its_own.get(process, {}), self._say)
+            for process, arguments in commands.items()
+        ]
 
     async def _announce(self, demo: Demo, stop: asyncio.Event) -> None:
         host = "127.0.0.1" if self._settings.host in ("0.0.0.0", "::") else self._settings.host

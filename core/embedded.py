@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from core import exclusive
+from core.environment import child_environment
 from core.errors import StartupError
 from core.leash import LeashedProcess, spawn
 from core.settings import Settings
@@ -105,7 +106,7 @@ class EmbeddedValkey:
         # The lock is held by the server itself: one that outlives its parent by a moment keeps a second one
         # from writing the same append-only file.
         lock = [sys.executable, exclusive.__file__, str(self.folder / "lock"), str(LOCK_SECONDS_MAX)]
-        self.process = await spawn([*lock, *argv], dict(os.environ), self.log)
+        self.process = await spawn([*lock, *argv], child_environment(os.environ), self.log)
         await self._until_it_answers(self.process)
 
     async def keep(self, say: Callable[[str], None]) -> None:

@@ -59,6 +59,8 @@ OPEN_TENANTS = "parley:tenants:open"
 SIGN_IN_CODES = "parley:code:"
 OPERATOR_CODES = "parley:operator:"
 CONTROL = "parley:control"
+# Not a setting: OTEL_EXPORTER_OTLP_HEADERS and its like, which OpenTelemetry reads by itself.
+OTEL_HEADERS = "otel_headers"
 GATEWAY_HINTS, WORKER_WAKES = "P:gw:", "P:wk:"
 
 
@@ -88,7 +90,7 @@ GATEWAY = Process(
         LISTEN_COMMANDS,
         "publish blpop zrank",
     ),
-    secrets=("secret", "secret_old", "redis_url", "database_url", "otlp_endpoint"),
+    secrets=("secret", "secret_old", "redis_url", "database_url", "otlp_endpoint", OTEL_HEADERS),
 )
 WORKER = Process(
     "worker",
@@ -113,7 +115,7 @@ SUPERVISOR = Process(
     listens=(GATEWAY_HINTS, WORKER_WAKES),
     commands=(SCRIPT_COMMANDS, LOAD_COMMANDS, "blpop"),
     pools=True,
-    secrets=("redis_url", "database_url", "otlp_endpoint"),
+    secrets=("redis_url", "worker_redis_url", "database_url", "otlp_endpoint", OTEL_HEADERS),
 )
 BILLER = Process(
     "biller",
@@ -121,14 +123,14 @@ BILLER = Process(
     writes=("P:ended", *READY, "P:engine_hours", *QUOTAS, "I:noisy", "I:reconciling"),
     listens=(CONTROL,),
     commands=(SCRIPT_COMMANDS, STREAM_COMMANDS, TRANSACTION_COMMANDS, "publish hscan"),
-    secrets=("redis_url", "database_url", "smtp_password", "otlp_endpoint"),
+    secrets=("admission_key", "redis_url", "database_url", "smtp_password", "otlp_endpoint", OTEL_HEADERS),
 )
 CONSOLE = Process(
     "console",
     reads=(*POOL, *QUOTAS, POOLS),
     writes=(OPERATOR_CODES, "P:sys"),
     commands=(SCRIPT_COMMANDS, STREAM_COMMANDS, "zrank sscan"),
-    secrets=("secret", "secret_old", "redis_url", "database_url", "otlp_endpoint"),
+    secrets=("secret", "secret_old", "redis_url", "database_url", "otlp_endpoint", OTEL_HEADERS),
 )
 OPERATOR = Process(
     "operator",
@@ -147,7 +149,7 @@ OPERATOR = Process(
         TRANSACTION_COMMANDS,
         "publish blpop zrank sscan scan",
     ),
-    secrets=("secret", "secret_old", "redis_url", "database_url", "otlp_endpoint"),
+    secrets=("secret", "secret_old", "redis_url", "database_url", "otlp_endpoint", OTEL_HEADERS),
 )
 MIGRATE = Process("migrate", secrets=("database_url",))
 

@@ -1,5 +1,6 @@
 """Secrets that come by a file: PARLEY_SECRET_FILE names the file that holds PARLEY_SECRET, and so on."""
 
+import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,6 +13,9 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 from core.errors import StartupError
 
 SUFFIX = "_FILE"
+HANDED_ON = "PARLEY_SECRETS_FD"
+
+_handed: dict[str, str] = {}  # what this process got from itself, before it started anew
 
 
 class SecretFiles(PydanticBaseSettingsSource):
@@ -25,7 +29,25 @@ class SecretFiles(PydanticBaseSettingsSource):
         """The secrets that a file holds."""
         prefix = str(self.config.get("env_prefix", ""))
         names = {name: f"{prefix}{name.upper()}" for name in secret_names(self.settings_cls)}
-        return read_files(names, os.environ)
+        return {**_taken(), **read_files(names, os.environ)}
+
+
+def hand_on(secrets: Mapping[str, str]) -> tuple[str, str]:
+    """For a process that starts itself anew without its secrets in its environment: name and value of the
+    variable by which its settings find them, once."""
+    read, write = os.pipe()
+    os.set_inheritable(read, True)
+    with os.fdopen(write, "w") as pipe:
+        json.dump(dict(secrets), pipe)
+    return HANDED_ON, str(read)
+
+
+def _taken() -> dict[str, str]:
+    descriptor = os.environ.pop(HANDED_ON, None)
+    if descriptor is not None:
+        with os.fdopen(int(descriptor)) as pipe:
+            _handed.update(json.load(pipe))
+    return _handed
 
 
 def secret_names(settings: type[BaseSettings]) -> Iterable[str]:

@@ -13,7 +13,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from core.addresses import Networks, networks
 from core.errors import StartupError
-from core.secret_files import SecretFiles
+from core.secret_files import SecretFiles, secret_names
 from core.signed import SECRET_BYTES_MIN, Keyring, checked_secret
 
 ADMISSION_PURPOSE = b"parley admission v1"
@@ -27,6 +27,7 @@ class Settings(BaseSettings):
 
     home: Path = Field(default_factory=lambda: Path.home() / ".parley")
     redis_url: SecretStr | None = None
+    worker_redis_url: SecretStr | None = None
     redis_ca_file: Path | None = None
     redis_cert_file: Path | None = None
     redis_key_file: Path | None = None
@@ -170,6 +171,11 @@ class Settings(BaseSettings):
         if self.redis_url:
             return self.redis_url.get_secret_value()
         return f"unix://{self.home / 'redis' / 'redis.sock'}"
+
+    def secrets(self) -> dict[str, str]:
+        """Those that are set, in the open, by field."""
+        found = {name: getattr(self, name) for name in secret_names(type(self))}
+        return {name: secret.get_secret_value() for name, secret in found.items() if secret}
 
     @property
     def redis_shown(self) -> str:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import islice
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -18,7 +19,6 @@ from redis.exceptions import RedisError
 from tokenizers import Tokenizer
 
 from core.cli import in_one_line
-from core.database import Database
 from core.errors import StartupError
 from core.faults import facts
 from core.metrics import serving_metrics
@@ -34,7 +34,8 @@ from engine.backends.environment import has_gpu, restarted_with
 from engine.backends.scripted import ScriptedEngine, poisoned, seeded
 from engine.continuation import ModelLimits
 from engine.fleet import Fleet, OrderKind
-from engine.models.registry import ModelRecord, resolve
+from engine.models.known import RECORD, record_of, registered
+from engine.models.registry import ModelRecord
 from engine.models.vocabulary import load_tokenizer, stop_ids
 from engine.queue import PoolQueue
 from engine.queue_types import Claim
@@ -68,9 +69,16 @@ def engine() -> None:
 @engine.command("worker")
 @click.option("--name", hidden=True, help="This process's name in the pool.")
 @click.option("--unsure", is_flag=True, hidden=True, help="Its last starts failed: no request waits for it.")
+@click.option(
+    "--record",
+    type=click.Path(exists=True, path_type=Path),
+    help="A file with the model's line of `parley models list --json`: it then asks no database.",
+)
 @pool_option
-def worker_command(name: str | None, unsure: bool, pool: str | None) -> None:
+def worker_command(name: str | None, unsure: bool, record: Path | None, pool: str | None) -> None:
     """Run one vLLM engine that takes work from the pool."""
+    if record is not None:
+        os.environ[RECORD] = record.read_text()
     settings = _settings(pool)
     scripted = os.environ.get(TEST_BACKEND) == "scripted"
     if not scripted:
@@ -191,13 +199,8 @@ async def _obey(fleet: Fleet, name: str, stop: asyncio.Event) -> None:
 
 
 async def _model(settings: Settings) -> ModelRecord:
-    db = Database(settings.database_endpoint)
-    try:
-        record = await resolve(db, settings.model)
-    finally:
-        await db.close()
-    if record is None:
-        raise StartupError(f"the model {settings.model} is not registered: add it with `parley models`")
+    told = os.environ.get(RECORD)
+    record = record_of(told) if told else await registered(settings)
     return replace(record, pool=settings.pool)  # the row's pool is where new requests go
 
 

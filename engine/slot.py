@@ -3,26 +3,31 @@ and starts the next one."""
 
 import asyncio
 import contextlib
+import json
 import os
 import secrets
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass
 from urllib.parse import quote
 
 import psutil
 from redis.exceptions import RedisError
 
+from core.environment import child_environment
 from core.errors import StartupError
 from core.faults import named
 from core.leash import LeashedProcess, spawn
+from core.processes import WORKER
 from core.settings import Settings
 from core.telemetry import logger
 from engine import instruments, modesty
 from engine.backends.environment import usable_cpus
 from engine.devices import Assigned
 from engine.fleet import Heartbeat, SlotReport, SlotState
+from engine.models.known import RECORD
+from engine.models.registry import ModelRecord
 from engine.queue import PoolQueue
 from engine.queue_types import WorkerView
 
@@ -63,11 +68,17 @@ class Backoff:
 
 
 class Slot:
-    """Runs one worker after the other until told to stop. `changed` is called when its state does; `gpu` is
-    set before `keep`, where the node has any."""
+    """Runs one worker after the other until told to stop. `changed` is called when its state does, `model`
+    says before each start what it runs; `gpu` is set before `keep`, where the node has any."""
 
     def __init__(
-        self, settings: Settings, queue: PoolQueue, index: int, workers: int, changed: Callable[[], None]
+        self,
+        settings: Settings,
+        queue: PoolQueue,
+        index: int,
+        workers: int,
+        changed: Callable[[], None],
+        model: Callable[[], Awaitable[ModelRecord]],
     ) -> None:
         self.worker = ""
         self.gpu: Assigned | None = None
@@ -76,6 +87,7 @@ class Slot:
         self._index = index
         self._workers = workers
         self._changed = changed
+        self._model = model
         self._process: LeashedProcess | None = None
         self._state = SlotState.STARTING
         self._backoff = Backoff()
@@ -183,7 +195,8 @@ class Slot:
         self._to(SlotState.ALARM if self._alarmed else SlotState.STARTING)
         try:
             logs.mkdir(mode=0o700, parents=True, exist_ok=True)
-            process = await spawn(argv, self._environment(os.environ), logs / self._log_name)
+            environment = self._environment(os.environ, await self._model())
+            process = await spawn(argv, environment, logs / self._log_name)
         except (StartupError, OSError) as error:
             log.error("worker not started", worker=self.worker, error=named(error))
             return 1
@@ -273,9 +286,14 @@ class Slot:
         of_pool = "" if pool == Settings.model_fields["pool"].default else f"{quote(pool, safe='')}-"
         return f"worker-{of_pool}{self._index}.log"
 
-    def _environment(self, base: Mapping[str, str]) -> dict[str, str]:
-        """Ours, and an even share of the cores where nobody said otherwise."""
-        environment = dict(base) | {"PARLEY_POOL": self._settings.pool}
+    def _environment(self, base: Mapping[str, str], record: ModelRecord) -> dict[str, str]:
+        """What of ours a worker needs, its model, and an even share of the cores where nobody said
+        otherwise."""
+        environment = child_environment(base, WORKER) | {"PARLEY_POOL": self._settings.pool}
+        if own := self._settings.worker_redis_url:
+            environment.pop("PARLEY_REDIS_URL_FILE", None)
+            environment["PARLEY_REDIS_URL"] = own.get_secret_value()
+        environment[RECORD] = json.dumps(asdict(record), default=str)
         if self.gpu is not None:
             environment |= self.gpu.environment
         if self._settings.metrics_port is not None:  # the supervisor's own is the first

@@ -30,6 +30,7 @@ from core.telemetry import Seldom, logger
 from engine import instruments
 from engine.devices import DeviceHealth, Devices, DeviceWatch, Reserved, assign, reserve
 from engine.fleet import Fleet, NodeReport, OrderKind
+from engine.models.known import KnownModel
 from engine.queue import PoolQueue
 from engine.queue_types import WorkerView
 from engine.reaper import Reaper
@@ -53,8 +54,9 @@ class Supervisor:
         self._fleet = Fleet(self._queue)
         self._reaper = Reaper(self._queue, Quota(redis, settings), settings.reap_interval_ms)
         self._changed = asyncio.Event()
+        model = KnownModel(settings).read
         self._slots = [
-            Slot(settings, self._queue, index, workers, self._changed.set) for index in range(workers)
+            Slot(settings, self._queue, index, workers, self._changed.set, model) for index in range(workers)
         ]
         self._devices: Devices | None = None
         self._devices_missing = ""

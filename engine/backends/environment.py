@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+from core.environment import child_environment
+from core.secret_files import SUFFIX, hand_on, secret_names
 from core.settings import Settings
 
 QUIET = {
@@ -51,10 +53,18 @@ def engine_environment(settings: Settings, base: Mapping[str, str], cpu: bool) -
 
 
 def restarted_with(settings: Settings) -> None:
-    """Start this process again where a library would load without what it reads from the environment."""
-    wanted = engine_environment(settings, os.environ, cpu=find_spec("vllm") is not None and not has_gpu())
-    if any(os.environ.get(key) != value for key, value in wanted.items()):
-        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], wanted)
+    """Start this process again where a library would load without what it reads from the environment, or
+    where that holds a secret: the engine's own processes have it too, and need none."""
+    cpu = find_spec("vllm") is not None and not has_gpu()
+    wanted = engine_environment(settings, child_environment(os.environ), cpu)
+    if any(os.environ.get(key) != value for key, value in wanted.items()) or _secrets_in(os.environ):
+        name, value = hand_on(settings.secrets())
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**wanted, name: value})
+
+
+def _secrets_in(environment: Mapping[str, str]) -> bool:
+    names = {f"PARLEY_{name.upper()}{end}" for name in secret_names(Settings) for end in ("", SUFFIX)}
+    return not names.isdisjoint(environment)
 
 
 def has_gpu() -> bool:

@@ -23,6 +23,7 @@ from typing import Any
 from core import exclusive
 from core.clock import now_ms
 from core.database import Database
+from core.environment import child_environment
 from core.errors import StartupError
 from core.leash import spawn
 from core.settings import Settings
@@ -203,7 +204,8 @@ async def _run(arguments: list[str], work: Path, progress: Progress) -> str:
     """Run one of our modules in a leashed child; the last line it printed. It dies with us."""
     log = work.parent / "prepare.log"
     log.unlink(missing_ok=True)
-    environment = os.environ | {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_VERBOSITY": "error"}
+    quiet = {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_VERBOSITY": "error"}
+    environment = child_environment(os.environ) | quiet
     child = await spawn([sys.executable, "-m", *arguments], environment, log)
     ended = asyncio.ensure_future(child.wait())
     seconds = 0.0

@@ -20,6 +20,7 @@ SECRETS = {
     "redis_url": f"redis://user:{CANARY}@redis.example:6379/0",
     "database_url": f"postgresql://user:{CANARY}@db.example/parley",
     "admission_key": CANARY,
+    "worker_redis_url": f"redis://worker:{CANARY}@redis.example",
     "smtp_password": CANARY,
     "otlp_endpoint": f"https://user:{CANARY}@traces.example",
 }

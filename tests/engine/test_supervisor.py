@@ -35,6 +35,7 @@ from engine import slot
 from engine.api import PoolQueue, WorkerView
 from engine.fleet import SlotState
 from engine.inspect import Inspection
+from engine.models.known import KnownModel
 from engine.models.registry import ModelRecord, save
 from engine.reaper import Reaper
 from engine.slot import BACKOFF_SECONDS_MAX, STABLE_SECONDS, Backoff
@@ -271,7 +272,7 @@ async def test_a_second_supervisor_is_refused(crew: Crew):
 async def test_a_sick_gpu_is_taken_out_until_it_is_well(crew: Crew):
     """Its worker is drained in order, none is started there, and the place says why."""
     stop, changed = asyncio.Event(), asyncio.Event()
-    place = slot.Slot(crew.settings, crew.queue, 0, 1, changed.set)
+    place = slot.Slot(crew.settings, crew.queue, 0, 1, changed.set, KnownModel(crew.settings).read)
     task = asyncio.create_task(place.keep(stop))
 
     async def looked(state: SlotState) -> bool:
