@@ -30,6 +30,7 @@ def add(model: str) -> None:
     """Make MODEL ready: smollm2, a folder (config, tokenizer, template, safetensors) or a hub id.
 
     A hub id is looked up again: where it has a newer commit, that becomes the newest version.
+    owner/name@commit is that commit and no other.
     """
     record = asyncio.run(_add(Settings(), model))
     say(f"{record.name} {record.version} is ready in {record.folder}")

@@ -1,6 +1,7 @@
 """Brings a model into the data folder: `models/<name>/<version>/` with a manifest, complete or not at all.
 
-A model is the built-in `smollm2`, a local folder (its files are linked), or an id of the Hugging Face hub.
+A model is the built-in `smollm2`, a local folder (its files are linked), or an id of the Hugging Face hub:
+`owner/name@commit` is that commit for ever, `owner/name` the newest one when it was asked for.
 Imports no engine: what needs torch or the network runs in a leashed child process.
 """
 
@@ -36,7 +37,7 @@ Progress = Callable[[str], None]
 CONVERSION = "bf16.2"
 BUILT_IN = "smollm2"
 MANIFEST = "manifest.json"
-HUB_ID = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+HUB_ID = re.compile(r"([\w.-]+/[\w.-]+)(?:@([0-9a-f]{40}))?", re.ASCII)
 CONVERSION_BYTES = 400 << 20
 MIB = 1 << 20
 LOCK_POLL_SECONDS = 1.0
@@ -46,11 +47,13 @@ VERSION_CHARACTERS = 12
 
 @dataclass(frozen=True)
 class Wanted:
-    """What was asked for. `version` None: known only after the download."""
+    """What was asked for. `version` None: known only after the download. `commit` of the hub, where one is
+    named: nothing else is taken."""
 
     name: str
     version: str | None
     source: str
+    commit: str = ""
 
 
 def provision(name_or_path: str, data_folder: Path, progress: Progress) -> Path:
@@ -104,12 +107,14 @@ def _wanted(name_or_path: str, models: Path) -> Wanted:
         path = path.absolute()
         model_folder.check(path)
         return Wanted(_name(path.name), _folder_version(path), str(path))
-    if HUB_ID.fullmatch(name_or_path):
-        return Wanted(_name(name_or_path.partition("/")[2]), None, f"hub:{name_or_path}")
+    if hub := HUB_ID.fullmatch(name_or_path):
+        id, commit = hub[1], hub[2] or ""
+        return Wanted(_name(id.partition("/")[2]), commit[:VERSION_CHARACTERS] or None, f"hub:{id}", commit)
     if (models / name_or_path).is_dir() and _name(name_or_path) == name_or_path:
         return Wanted(name_or_path, None, name_or_path)
     raise StartupError(
-        f"there is no model {name_or_path!r}: name {BUILT_IN}, a folder, or a hub id such as owner/name"
+        f"there is no model {name_or_path!r}: name {BUILT_IN}, a folder, or a hub id such as "
+        "owner/name or owner/name@commit (all 40 characters of it)"
     )
 
 
@@ -174,10 +179,8 @@ async def _make(models: Path, wanted: Wanted, progress: Progress, refresh: bool)
 
 async def _fill(work: Path, wanted: Wanted, progress: Progress) -> str:
     """Put the model's files into `work`. Returns its version."""
-    if wanted.version is None:
-        progress(f"downloading {wanted.source.removeprefix('hub:')}")
-        arguments = ["engine.models.download", wanted.source.removeprefix("hub:"), str(work)]
-        return (await _run(arguments, work, progress))[:VERSION_CHARACTERS]
+    if wanted.source.startswith("hub:"):
+        return await _download(work, wanted, progress)
     if wanted.source == BUILT_IN:
         _check_conversion(work)
         progress("converting SmolLM2-135M-Instruct to safetensors (once)")
@@ -186,6 +189,17 @@ async def _fill(work: Path, wanted: Wanted, progress: Progress) -> str:
     for file in _files(Path(wanted.source)):
         (work / file.name).symlink_to(file.resolve())
     return wanted.version
+
+
+async def _download(work: Path, wanted: Wanted, progress: Progress) -> str:
+    id = wanted.source.removeprefix("hub:")
+    progress(f"downloading {id}")
+    commit = await _run(["engine.models.download", id, str(work), wanted.commit], work, progress)
+    if wanted.commit and commit != wanted.commit:
+        raise StartupError(f"the hub answered commit {commit} of {id} where {wanted.commit} was asked for")
+    if not wanted.commit:
+        progress(f"this is {id}@{commit}: name it so to get the same again")
+    return commit[:VERSION_CHARACTERS]
 
 
 def _check_conversion(work: Path) -> None:

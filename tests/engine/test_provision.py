@@ -1,5 +1,6 @@
 """Models come into the data folder complete or not at all."""
 
+import asyncio
 import json
 import shutil
 import threading
@@ -70,11 +71,65 @@ def test_what_is_missing_is_named(local: Path, home: Path, removed: str, named: 
     assert not list(home.glob("models/*/*/manifest.json"))
 
 
-@pytest.mark.parametrize("name", ["no-such-model", "/no/such/folder", "./nowhere"])
+@pytest.mark.parametrize("name", ["no-such-model", "/no/such/folder", "./nowhere", "owner/name@main"])
 def test_an_unknown_model_is_one_clear_line(home: Path, name: str):
     """Neither a name, nor a folder, nor a hub id."""
     with pytest.raises(StartupError, match="there is no model"):
         provision(name, home, told)
+
+
+COMMIT, NEWER = "ab" * 20, "cd" * 20
+
+
+@pytest.fixture
+def hub(local: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was asked of a hub whose newest commit is NEWER, instead of the process that downloads."""
+    asked: list[str] = []
+
+    async def downloaded(arguments: list[str], work: Path, _progress: object) -> str:
+        _, id, folder, commit = arguments
+        asked.append(f"{id}@{commit}")
+        shutil.copytree(local, folder, dirs_exist_ok=True)
+        return commit or NEWER
+
+    monkeypatch.setattr("engine.models.provision._run", downloaded)
+    return asked
+
+
+def test_a_commit_that_was_named_is_never_another_one(home: Path, hub: list[str]):
+    """It is fetched once, also by `models add`, which looks for newer commits of other ids."""
+    first = provision(f"owner/Name@{COMMIT}", home, told)
+    assert read_manifest(first)["version"] == COMMIT[:12]
+    assert asyncio.run(prepare(f"owner/Name@{COMMIT}", home, told, refresh=True)) == first
+    newest = provision("owner/Name", home, told)
+    assert newest == first  # which there is already
+    newest = asyncio.run(prepare("owner/Name", home, told, refresh=True))
+    assert read_manifest(newest)["version"] == NEWER[:12]
+    assert provision(f"owner/Name@{COMMIT}", home, told) == first
+    assert hub == [f"owner/Name@{COMMIT}", "owner/Name@"]
+
+
+def test_the_commit_of_a_model_is_told(home: Path, hub: list[str]):
+    """So that it can be pinned."""
+    lines: list[str] = []
+    provision("owner/Name", home, lines.append)
+    assert hub == ["owner/Name@"]
+    assert f"this is owner/Name@{NEWER}: name it so to get the same again" in lines
+
+
+def test_a_hub_that_answers_another_commit_is_not_believed(
+    home: Path, hub: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    """Nothing of it is left."""
+
+    async def other(*_: object) -> str:
+        return NEWER
+
+    monkeypatch.setattr("engine.models.provision._run", other)
+    with pytest.raises(StartupError, match="was asked for"):
+        provision(f"owner/Name@{COMMIT}", home, told)
+    assert not list(home.glob("models/*/*/manifest.json"))
+    assert hub == []
 
 
 def test_a_missing_shard_is_named(local: Path, home: Path):
