@@ -68,7 +68,8 @@ def install_lock(stack: str, lock: Path) -> None:
         return
     if "--hash=" in text:
         say(f"installing {lock.relative_to(ROOT)} ({len(lines)} packages, by their hashes)")
-        pip(["--require-hashes", "--requirement", str(lock)], len(lines)) or fail()
+        if not pip(["--require-hashes", "--requirement", str(lock)], len(lines)):
+            fail()
         stamp.write_text(wanted)
         return
     torch = [line for line in lines if line.startswith("torch==") and line.endswith("+cpu")]
@@ -76,8 +77,10 @@ def install_lock(stack: str, lock: Path) -> None:
     for line in torch:
         if not pip([line], 1):
             say("no CPU build of torch there: taking it from PyTorch's own index")
-            pip(["--index-url", TORCH_CPU_INDEX, line], 1) or fail()
-    pip([line for line in lines if line not in torch], len(lines) - len(torch)) or fail()
+            if not pip(["--index-url", TORCH_CPU_INDEX, line], 1):
+                fail()
+    if not pip([line for line in lines if line not in torch], len(lines) - len(torch)):
+        fail()
     stamp.write_text(wanted)
 
 
@@ -88,7 +91,8 @@ def install_project() -> None:
     if stamp.exists() and stamp.read_text() == wanted:
         return
     say("installing parley itself")
-    pip(["--no-build-isolation", "--editable", str(ROOT)], 1) or fail()
+    if not pip(["--no-build-isolation", "--editable", str(ROOT)], 1):
+        fail()
     stamp.write_text(wanted)
 
 
@@ -99,7 +103,7 @@ def pip(arguments: list[str], count: int) -> bool:
     seen, shown = 0, time.monotonic()
     with LOG.open("a") as log:
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, universal_newlines=True)
-        for line in process.stdout:
+        for line in process.stdout or ():
             log.write(line)
             match = PACKAGE_LINE.match(line)
             seen += bool(match)
