@@ -181,6 +181,7 @@ async def _fill(work: Path, wanted: Wanted, progress: Progress) -> str:
     """Put the model's files into `work`. Returns its version."""
     if wanted.source.startswith("hub:"):
         return await _download(work, wanted, progress)
+    assert wanted.version is not None, "only what comes from the hub has no version before"
     if wanted.source == BUILT_IN:
         _check_conversion(work)
         progress("converting SmolLM2-135M-Instruct to safetensors (once)")
