@@ -10,7 +10,7 @@ ARGS ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check format bench lock clean
+.PHONY: help up test check format bench audit bill lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -44,6 +44,13 @@ format: ## bring the code into its format
 bench: ## Parley beside raw AsyncLLM and vLLM's own server, in one run
 	@$(PYTHON) scripts/setup.py $(STACK)
 	@$(BIN)/python -m chaos bench stream $(ARGS)
+
+audit: ## known holes of the packages and digests of the images; says what it could not look up
+	@$(PYTHON) scripts/setup.py $(STACK) test
+	@$(BIN)/python -m scripts.check_supply
+
+bill: ## what an installation consists of, as CycloneDX: make bill > bill.json
+	@$(PYTHON) scripts/sbom.py $(STACK)
 
 lock: ## resolve requirements/*.txt again from pyproject.toml
 	@$(PYTHON) scripts/setup.py $(STACK) test

@@ -1,0 +1,77 @@
+"""What is installed is what was locked, and nobody is told that something was looked up which was not."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from scripts import check_supply, sbom
+
+REQUIREMENTS = Path(__file__).parents[2] / "requirements"
+
+
+@pytest.mark.parametrize("lock", ["base", "build", "test"])
+def test_each_package_has_hashes(lock: str):
+    """Those of all files of the version; setup.py and the Dockerfile install nothing else."""
+    for part in sbom.packages(lock):
+        assert part["hashes"], part["name"]
+        assert all(re.fullmatch("[0-9a-f]{64}", each["content"]) for each in part["hashes"])
+    text = (REQUIREMENTS / f"{lock}.txt").read_text()
+    assert len(sbom.packages(lock)) == text.count("==")
+
+
+def test_images_install_by_hashes():
+    """Where the lock has them."""
+    dockerfile = (REQUIREMENTS.parent / "Dockerfile").read_text()
+    installed = [line for line in dockerfile.splitlines() if "-r requirements/base.txt" in line]
+    assert installed
+    assert all("--require-hashes" in line for line in installed)
+
+
+def test_the_bill_names_all_that_is_installed():
+    """Packages of all stacks, checkers and images, once each, the same whenever it is printed."""
+    bill = sbom.bill(["cpu", "test"])
+    purls = [part["purl"] for part in bill["components"]]
+    assert len(purls) == len(set(purls))
+    assert bill == sbom.bill(["cpu", "test"])
+    pinned = sum(
+        (REQUIREMENTS / f"{lock}.txt").read_text().count("==") for lock in ("base", "build", "cpu", "test")
+    )
+    assert sum(purl.startswith("pkg:pypi/") for purl in purls) == pinned
+    assert {purl.split("/")[0] for purl in purls} == {"pkg:pypi", "pkg:npm", "pkg:docker"}
+    assert not any("$" in purl for purl in purls)
+
+
+def test_what_was_not_looked_up_is_not_fine(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Without the auditor, without its report, and for what it passed over."""
+    without = check_supply.audit("base", "there is no pip-audit", tmp_path)
+    assert (without.missing, without.holes) == (1, 0)
+    assert "NOT looked up" in without.lines[0]
+    program = tmp_path / "ends"
+    program.write_text("import sys; sys.exit('no network')")
+    unreachable = check_supply.audit("build", program, tmp_path)
+    assert (unreachable.missing, unreachable.lines) == (1, ["build.txt: NOT looked up: no network"])
+    report = {
+        "dependencies": [{"name": "a", "version": "1", "vulns": []}, {"name": "b", "skip_reason": "unknown"}]
+    }
+    partly = check_supply.verdict("base", report, 4)
+    assert (partly.missing, partly.lines[0]) == (3, "base.txt: 1 of 4 packages looked up")
+    assert capsys.readouterr().out == ""
+
+
+def test_known_holes_are_named():
+    """With the version that mends them."""
+    hole = {"id": "CVE-1", "fix_versions": ["2"]}
+    found = check_supply.verdict(
+        "base", {"dependencies": [{"name": "a", "version": "1", "vulns": [hole]}]}, 1
+    )
+    assert (found.holes, found.missing) == (1, 0)
+    assert found.lines == ["base.txt: 1 of 1 packages looked up", "a 1: CVE-1, mended in 2"]
+
+
+def test_a_digest_that_nobody_can_look_up_is_said(monkeypatch: pytest.MonkeyPatch):
+    """Neither docker nor skopeo is here."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    found = check_supply.digest("python:3.11")
+    assert found.missing == 1
+    assert found.lines == ["python:3.11: digest NOT looked up: there is no skopeo here"]
