@@ -15,6 +15,7 @@ from chaos.bench.session.capacity import sessions
 from chaos.bench.session.drain import drain
 from chaos.bench.session.relay import relay
 from chaos.bench.session.resume import resume
+from chaos.bench.session.silent import silent
 from chaos.bench.session.slow_readers import slow_readers
 from chaos.bench.session.wire_bytes import wire
 from chaos.bench.start import start
@@ -50,6 +51,7 @@ bench.add_command(sessions)
 bench.add_command(wire)
 bench.add_command(resume)
 bench.add_command(slow_readers)
+bench.add_command(silent)
 bench.add_command(cancel)
 bench.add_command(drain)
 chaos.add_command(run)

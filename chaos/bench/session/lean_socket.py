@@ -24,7 +24,7 @@ class LeanSocket(asyncio.Protocol):
         self.closed: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
         self.bytes_in = 0
         self.transport: Any = None
-        self._request = _upgrade(path, host, subprotocol)
+        self._request = upgrade(path, host, subprotocol)
         self._opcode = BINARY if subprotocol.endswith("msgpack") else TEXT
         self._receive = receive
         self._rest = b""
@@ -118,7 +118,8 @@ async def dial(url: str, receive: Receive, subprotocol: str, source: str | None 
     return socket
 
 
-def _upgrade(path: str, host: str, subprotocol: str) -> bytes:
+def upgrade(path: str, host: str, subprotocol: str) -> bytes:
+    """The request to upgrade."""
     key = base64.b64encode(os.urandom(16)).decode()
     lines = (
         f"GET {path} HTTP/1.1",
