@@ -29,17 +29,28 @@ from admin.operators import OperatorSessions, operator_code_on_record
 from admin.status import read_status
 from billing.api import MEANING, Compared, Reconciliation
 from core import http, service
+from core.addresses import address_of
 from core.database import Database, require_schema
+from core.hosts import is_loopback
 from core.http import listen
+from core.metrics import CONSOLE_PLACE, serving_metrics_beside
 from core.names import checked_name
 from core.printed import say
 from core.redis import Client, connect
 from core.settings import Settings
-from core.telemetry import prometheus_page
-from server.api import SecurityHeaders, guarded, origin_allowed
+from core.telemetry import logger
+from server.api import (
+    LimitedCalls,
+    Rates,
+    SecurityHeaders,
+    guarded,
+    origin_allowed,
+)
 
 WEB = Path(__file__).parent / "web"
 COMPARED_SECONDS = 10.0
+
+log = logger(__name__)
 
 
 class Console:
@@ -50,12 +61,13 @@ class Console:
         self._redis = redis
         self._db = db
         self._sessions = OperatorSessions(settings, redis, db)
+        self.rates = Rates(settings)
         self._comparing = asyncio.Lock()
         self._compared: tuple[float, Sequence[Compared]] = (-math.inf, [])
 
     def app(self) -> ASGIApp:
         """The ASGI application, without the security headers."""
-        return guarded(self.routes())
+        return LimitedCalls(guarded(self.routes()), self.rates)
 
     def routes(self) -> list[BaseRoute]:
         """Everything that it serves."""
@@ -68,7 +80,6 @@ class Console:
             Route("/api/noisy", self.noisy, methods=["GET"]),
             Route("/api/reconciliation", self.reconciliation, methods=["GET"]),
             Route("/healthz", self.healthz, methods=["GET"]),
-            Route("/metrics", self.metrics, methods=["GET"]),
             Mount("/web", StaticFiles(directory=WEB)),
         ]
 
@@ -78,6 +89,7 @@ class Console:
 
     async def login(self, request: Request) -> Response:
         """A one-time code becomes a session."""
+        self.rates.signin(address_of(request.scope))
         if not origin_allowed(request, self._settings):
             return _error(403, "this Origin is not allowed")
         reply = _json({})
@@ -140,10 +152,6 @@ class Console:
         """The process answers."""
         return PlainTextResponse("ok\n")
 
-    async def metrics(self, _request: Request) -> Response:
-        """Prometheus' text format."""
-        return Response(await asyncio.to_thread(prometheus_page), media_type="text/plain; version=0.0.4")
-
 
 def _json(content: object) -> Response:
     headers = {"cache-control": "no-store"}
@@ -168,15 +176,19 @@ async def _opened(settings: Settings) -> AsyncGenerator[Console]:
 async def serve(settings: Settings, stop: asyncio.Event) -> None:
     """Serve until `stop`."""
     settings.require_secret()
-    listener = listen(settings.host, settings.console_endpoint_port, "PARLEY_CONSOLE_PORT")
-    async with _opened(settings) as console:
-        app = SecurityHeaders(console.app(), settings.tls)
-        await http.serve(app, listener, stop, http.Entrance(settings), ws="none")
+    host, port = settings.console_host, settings.console_endpoint_port
+    if is_loopback(host) and not is_loopback(settings.host):
+        log.warning("the console listens on this machine only", host=host, setting="PARLEY_CONSOLE_HOST")
+    listener = listen(host, port, "PARLEY_CONSOLE_PORT")
+    metrics = serving_metrics_beside(settings, CONSOLE_PLACE, str)
+    async with _opened(settings) as console, metrics:
+        app, entrance = SecurityHeaders(console.app(), settings.tls), http.Entrance(settings, host)
+        await http.serve(app, listener, stop, entrance, ws="none")
 
 
 def _link(settings: Settings, name: str) -> str:
     code = asyncio.run(operator_code_on_record(settings, name))
-    return f"http://{settings.host}:{settings.console_endpoint_port}/#o={code}"
+    return f"http://{settings.console_host}:{settings.console_endpoint_port}/#o={code}"
 
 
 @click.command()
@@ -185,7 +197,7 @@ def _link(settings: Settings, name: str) -> str:
 def command(link: bool, name: str) -> None:
     """Run the operator console: workers, queue, usage, books that differ, noisy tenants (read-only).
 
-    Listens on PARLEY_HOST and PARLEY_CONSOLE_PORT. Sign in with the link that --link prints.
+    Listens on PARLEY_CONSOLE_HOST and PARLEY_CONSOLE_PORT. Sign in with the link that --link prints.
     """
     settings = Settings()
     if link:

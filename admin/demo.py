@@ -31,6 +31,7 @@ class UpFile:
     console: str
     tenant: str
     key: str
+    metrics: str = ""
 
     def write(self, path: Path) -> None:
         """Replace the file at once, so that nobody reads half of it."""

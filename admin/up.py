@@ -25,6 +25,7 @@ from core.database import Database, migrate
 from core.embedded import EmbeddedValkey, ensure_home
 from core.errors import StartupError
 from core.http import listen
+from core.metrics import CONSOLE_PLACE, GATEWAY_PLACE
 from core.printed import say_dated, say_json, say_lines
 from core.processes import BILLER, CONSOLE, GATEWAY, SUPERVISOR
 from core.redis import Client, connect
@@ -36,6 +37,8 @@ T = TypeVar("T")
 READY_POLL_SECONDS = 0.2
 PATIENCE_SECONDS = 120.0
 DRAIN_SECONDS_MAX = 2.0
+METRICS_ABOVE = 1000
+PORT_MAX = 65535
 
 
 @click.command()
@@ -74,12 +77,10 @@ class Up:
         await asyncio.to_thread(ensure_home, self._settings)
         self._settings.require_secret()
         with self._locked():
-            ports = {
-                "PARLEY_PORT": self._settings.port,
-                "PARLEY_CONSOLE_PORT": self._settings.console_endpoint_port,
-            }
-            for variable, port in ports.items():
-                listen(self._settings.host, port, variable).close()
+            settings = self._settings
+            listen(settings.host, settings.port, "PARLEY_PORT").close()
+            console = settings.console_host, settings.console_endpoint_port
+            listen(*console, "PARLEY_CONSOLE_PORT").close()
             async with self._redis():
                 await self._serve(stop)
         self._say("stopped")
@@ -124,6 +125,8 @@ class Up:
         # There is no other gateway to go to: clients come back when this one does.
         drain_seconds = min(DRAIN_SECONDS_MAX, self._settings.drain_seconds_max)
         env = {"PARLEY_MODEL": model, "PARLEY_DRAIN_SECONDS_MAX": str(drain_seconds)}
+        if self._metrics_port is not None:
+            env["PARLEY_METRICS_PORT"] = str(self._metrics_port)
         home = self._settings.home
         keys = ",".join(key.hex() for key in self._settings.admission_keys)
         of_its_own = {BILLER: {"PARLEY_ADMISSION_KEY": keys}}
@@ -133,12 +136,15 @@ class Up:
         ]
 
     async def _announce(self, demo: Demo, stop: asyncio.Event) -> None:
-        host = "127.0.0.1" if self._settings.host in ("0.0.0.0", "::") else self._settings.host
-        url = f"http://{host}:{self._settings.port}"
-        console = f"http://{host}:{self._settings.console_endpoint_port}"
-        up = UpFile(url, console, "demo", demo.secret)
+        settings = self._settings
+        url = f"http://{_reached(settings.host)}:{settings.port}"
+        console = f"http://{_reached(settings.console_host)}:{settings.console_endpoint_port}"
+        metrics = ""
+        if self._metrics_port is not None:
+            metrics = f"http://{_reached(settings.metrics_host)}:{self._metrics_port + GATEWAY_PLACE}"
+        up = UpFile(url, console, "demo", demo.secret, metrics)
         up.write(self._up_file)
-        if not await self._ready(url, stop):
+        if not await self._ready(url, metrics, stop):
             return
         who, keyring = demo.principal, self._settings.keyring
         chat = f"{url}/#c={make_link_code(keyring, who.tenant, who.key, demo.user, now_ms())}"
@@ -151,7 +157,8 @@ class Up:
             f"  Chat      {chat}\n"
             f"  Console   {operator}\n"
             f"  Tenant    {up.tenant}\n"
-            f"  API key   {up.key}\n\n"
+            f"  API key   {up.key}\n"
+            f"  Metrics   {up.metrics or 'off'}\n\n"
             "  The links sign one browser in, once; the key works until revoked (kept in "
             f"{self._up_file}).\n"
             f"  Another   {_program(self._settings)} keys link --tenant {up.tenant} --user {USER} "
@@ -161,12 +168,12 @@ class Up:
             "  Stop      Ctrl-C\n"
         )
 
-    async def _ready(self, url: str, stop: asyncio.Event) -> bool:
+    async def _ready(self, url: str, metrics: str, stop: asyncio.Event) -> bool:
         """Wait for /readyz, saying what is missing whenever that changes. False: stopped before."""
         said, warned = "", False
         async with httpx.AsyncClient(timeout=5.0, trust_env=False) as client:
             while not stop.is_set():
-                missing = await _missing(client, url)
+                missing = await _missing(client, url, metrics)
                 if missing is None:
                     return True
                 if missing != said:
@@ -216,6 +223,14 @@ class Up:
             os.close(lock)
 
     @property
+    def _metrics_port(self) -> int | None:
+        """PARLEY_METRICS_PORT, else one of our own choice."""
+        if self._settings.metrics_port is not None:
+            return self._settings.metrics_port
+        port = self._settings.port + METRICS_ABOVE
+        return port if port + CONSOLE_PLACE <= PORT_MAX else None
+
+    @property
     def _up_file(self) -> Path:
         return self._settings.home / "up.json"
 
@@ -243,10 +258,21 @@ def _program(settings: Settings) -> str:
     return home + (shlex.quote(sys.argv[0]) if os.access(sys.argv[0], os.X_OK) else "parley")
 
 
-async def _missing(client: httpx.AsyncClient, url: str) -> str | None:
-    """What /readyz misses; None: nothing."""
+def _reached(bind: str) -> str:
+    """Where this machine reaches a process that listens there."""
+    return "127.0.0.1" if bind in ("0.0.0.0", "::") else bind
+
+
+async def _missing(client: httpx.AsyncClient, url: str, metrics: str) -> str | None:
+    """What the gateway misses; None: nothing. It tells strangers yes or no, and the rest where its metrics
+    are."""
     try:
-        reply = await client.get(f"{url}/readyz")
+        if (await client.get(f"{url}/readyz")).status_code == 200:
+            return None
     except httpx.TransportError:
         return "the gateway is starting"
-    return None if reply.status_code == 200 else "; ".join(reply.json()["missing"])
+    try:
+        lacks = (await client.get(f"{metrics}/readyz")).text.strip() if metrics else ""
+    except httpx.HTTPError:
+        lacks = ""
+    return lacks or "the gateway is not ready (its log says why)"

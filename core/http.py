@@ -14,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from core.addresses import KnownCallers, caller, counted, trusted
 from core.errors import StartupError
+from core.host_check import AllowedHosts
 from core.lobby import Lobby
 from core.settings import Settings
 
@@ -37,10 +38,11 @@ class RefusedHeadError(Exception):
 
 class Entrance:
     """Who may connect and upgrade: asked before anything is kept for him. `proxies` are those whose word of
-    a caller counts, `heads` the sockets that owe their first request."""
+    a caller counts, `hosts` the names we are called by, `heads` the sockets that owe their first request."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, host: str | None = None) -> None:
         self.proxies = settings.proxies
+        self.hosts = settings.hosts(host or settings.host)
         self.heads = lobby(settings)
 
     def refuse_upgrade(self, address: str) -> bytes | None:
@@ -208,7 +210,7 @@ async def serve(
 def configured(app: Any, entrance: Entrance, **options: Any) -> uvicorn.Config:
     """How uvicorn serves `app` here; `options` are uvicorn's."""
     return uvicorn.Config(
-        KnownCallers(app, entrance.proxies),
+        KnownCallers(AllowedHosts(app, entrance.hosts), entrance.proxies),
         access_log=False,
         log_config=None,
         lifespan="off",

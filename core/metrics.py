@@ -1,20 +1,27 @@
-"""/metrics, /healthz and /readyz of processes that serve nothing else: workers, supervisors, billers.
+"""/metrics, /healthz and /readyz with what is missing, for operators: in every process, on a bind of its own.
 
 It has a thread of its own, one request at a time, so it answers while the event loop is busy. Off unless
 PARLEY_METRICS_PORT is set. Where it cannot listen it says so, and the process goes on without it.
 """
 
+import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 from core.faults import named
+from core.host_check import MISDIRECTED, refused
+from core.hosts import Hosts
 from core.settings import Settings
 from core.telemetry import logger, prometheus_page
 
 CLIENT_SECONDS_MAX = 5.0
 POLL_SECONDS = 0.5
+# Above PARLEY_METRICS_PORT. A supervisor and its workers have the ports before.
+BILLER_PLACE = 100
+GATEWAY_PLACE = 101
+CONSOLE_PLACE = 102
 
 log = logger(__name__)
 
@@ -28,7 +35,7 @@ def serving_metrics(settings: Settings, place: int, missing: Callable[[], str]) 
         return
     at = (settings.metrics_host, settings.metrics_port + place)
     try:
-        server = _Server(at, _handler(missing))
+        server = _Server(at, _handler(missing, settings.hosts(at[0])))
     except (OSError, OverflowError) as error:
         log.error("metrics not served", host=at[0], port=at[1], error=named(error))
         yield
@@ -44,6 +51,19 @@ def serving_metrics(settings: Settings, place: int, missing: Callable[[], str]) 
         thread.join()
 
 
+@contextlib.asynccontextmanager
+async def serving_metrics_beside(
+    settings: Settings, place: int, missing: Callable[[], str]
+) -> AsyncGenerator[None]:
+    """The same where `missing` asks this event loop, which must not wait for the thread's end."""
+    serving = serving_metrics(settings, place, missing)
+    serving.__enter__()
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(serving.__exit__, None, None, None)
+
+
 class _Server(HTTPServer):
     def handle_error(self, request: object, client_address: object) -> None:
         """One line, where Python's own prints a traceback."""
@@ -51,12 +71,17 @@ class _Server(HTTPServer):
         log.exception("metrics not answered")
 
 
-def _handler(missing: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
+def _handler(missing: Callable[[], str], hosts: Hosts) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         timeout = CLIENT_SECONDS_MAX
 
         def do_GET(self) -> None:
             """Answer one of the three paths."""
+            said = [(b"host", host.encode("latin-1")) for host in self.headers.get_all("host", [])]
+            if not hosts.allow(said):
+                refused(said)
+                self._reply(421, MISDIRECTED.encode())
+                return
             match self.path.partition("?")[0]:
                 case "/metrics":
                     self._reply(200, prometheus_page(), "text/plain; version=0.0.4")

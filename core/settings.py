@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from core.addresses import Networks, networks
 from core.errors import StartupError
+from core.hosts import Hosts
 from core.secret_files import SecretFiles, secret_names
 from core.signed import SECRET_BYTES_MIN, Keyring, checked_secret
 
@@ -35,7 +36,9 @@ class Settings(BaseSettings):
     database_url: SecretStr | None = None
     host: str = "127.0.0.1"
     port: int = 8080
+    console_host: str = "127.0.0.1"
     console_port: int | None = None
+    allowed_hosts: str = ""
     public_origins: str = ""
     tls: Literal["auto", "on"] = "auto"
     trusted_proxies: str = "127.0.0.1,::1"
@@ -198,6 +201,10 @@ class Settings(BaseSettings):
     def proxies(self) -> Networks:
         """PARLEY_TRUSTED_PROXIES: the proxies whose word about a caller's address counts."""
         return networks(self.trusted_proxies, "PARLEY_TRUSTED_PROXIES")
+
+    def hosts(self, bind: str) -> Hosts:
+        """The names that a process which listens on `bind` is called by."""
+        return Hosts(self.allowed_hosts, bind, self.public_origins)
 
     @cached_property
     def console_endpoint_port(self) -> int:

@@ -2,7 +2,16 @@
 
 from server.auth import origin_allowed
 from server.http.app import SecurityHeaders
+from server.http.calls import LimitedCalls
 from server.http.guard import guarded
 from server.prompts import PromptRenderer
+from server.rates import Rates
 
-__all__ = ["PromptRenderer", "SecurityHeaders", "guarded", "origin_allowed"]
+__all__ = [
+    "LimitedCalls",
+    "PromptRenderer",
+    "Rates",
+    "SecurityHeaders",
+    "guarded",
+    "origin_allowed",
+]

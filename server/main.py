@@ -20,6 +20,7 @@ from core.clock import now_ms
 from core.database import Database, require_schema
 from core.errors import StartupError
 from core.ids import uuid7
+from core.metrics import GATEWAY_PLACE, serving_metrics_beside
 from core.redis import connect
 from core.scripts import keep_scripts
 from core.settings import Settings
@@ -33,7 +34,7 @@ from server.entrance import GatewayEntrance
 from server.http.app import SecurityHeaders, routes
 from server.http.calls import LimitedCalls
 from server.http.guard import guarded
-from server.http.health import Health
+from server.http.health import Health, missing_words
 from server.hub import Hub
 from server.operations import Caller
 from server.pools import Pools
@@ -95,10 +96,13 @@ async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Ev
     )
     stopping = asyncio.create_task(stop.wait())
     log.info("gateway serves", gateway=edge.gateway, host=edge.settings.host, port=edge.settings.port)
+    lacks = partial(missing_words, health, asyncio.get_running_loop())
+    metrics = serving_metrics_beside(edge.settings, GATEWAY_PLACE, lacks)
     try:
-        await asyncio.wait([serving, stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
-        health.draining = True
-        await door.drain(edge.settings.drain_seconds_max)
+        async with metrics:
+            await asyncio.wait([serving, stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            health.draining = True
+            await door.drain(edge.settings.drain_seconds_max)
         if door.busy:
             log.warning("connections cut", left=door.connections_open())
     finally:

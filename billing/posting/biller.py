@@ -34,7 +34,7 @@ from core.clock import now_ms
 from core.database import Database, insert_ignore, require_schema
 from core.failpoints import Point, reached
 from core.faults import facts, named
-from core.metrics import serving_metrics
+from core.metrics import BILLER_PLACE, serving_metrics
 from core.pools import known_pools
 from core.redis import Client, connect, is_unwell
 from core.settings import Settings
@@ -50,7 +50,6 @@ FORGET_SECONDS = 600.0
 LOOK_SECONDS = 1.0
 UNSEALED_GRACE_MS = 2 * 3_600_000
 BESIDE_RETRY_SECONDS = 10.0
-METRICS_PLACE = 100  # a supervisor and its workers have the ports before
 
 
 class Biller:
@@ -314,7 +313,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
         until = await unsealed_until_ms(db, settings)
         pools = [name.strip() for name in settings.pool.split(",") if name.strip()]
         log.info("biller ready", pools=pools)
-        with serving_metrics(settings, METRICS_PLACE, lambda: ""):
+        with serving_metrics(settings, BILLER_PLACE, lambda: ""):
             async with Group() as group:
                 for run in (
                     lambda: reconciliation.watch(db, redis, settings, stop),

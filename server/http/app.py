@@ -65,7 +65,6 @@ def routes(edge: Edge, health: Health) -> list[BaseRoute]:
         ),
         Route("/healthz", health.healthz, methods=["GET"]),
         Route("/readyz", health.readyz, methods=["GET"]),
-        Route("/metrics", health.metrics, methods=["GET"]),
         Mount("/web", StaticFiles(directory=WEB)),
     ]
 

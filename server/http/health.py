@@ -1,6 +1,8 @@
-"""/healthz, /readyz and /metrics."""
+"""/healthz and /readyz: yes or no. What is missing is for operators: in the log, and where the metrics are
+(core/metrics.py)."""
 
 import asyncio
+import time
 
 from redis.exceptions import RedisError
 from sqlalchemy import text
@@ -8,11 +10,15 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from core.telemetry import prometheus_page
+from core.telemetry import logger
 from server.edge import Edge
 from server.http.replies import json_reply
 
 CHECK_SECONDS_MAX = 2.0
+KEPT_SECONDS = 0.2
+"""How old an answer may be: whoever asks more often costs nothing more."""
+
+log = logger(__name__)
 
 
 class Health:
@@ -21,24 +27,35 @@ class Health:
     def __init__(self, edge: Edge) -> None:
         self._edge = edge
         self.draining = False
+        self._looking = asyncio.Lock()
+        self._looked_at = 0.0
+        self._found: list[str] | None = None
 
     async def healthz(self, _request: Request) -> Response:
         """The process answers."""
         return PlainTextResponse("ok\n")
 
     async def readyz(self, _request: Request) -> Response:
-        """200 once a worker of the default model can answer; else 503 with what is missing."""
-        missing = await self.missing()
-        return json_reply({"ready": not missing, "missing": missing}, 503 if missing else 200)
-
-    async def metrics(self, _request: Request) -> Response:
-        """Prometheus' text format."""
-        return Response(await asyncio.to_thread(prometheus_page), media_type="text/plain; version=0.0.4")
+        """200 once a worker of the default model can answer, else 503."""
+        ready = not await self.missing()
+        return json_reply({"ready": ready}, 200 if ready else 503)
 
     async def missing(self) -> list[str]:
         """What stands between this gateway and an answer, in words; empty when it is ready."""
         if self.draining:
             return ["the gateway is draining"]
+        async with self._looking:
+            if self._found is None or time.monotonic() - self._looked_at > KEPT_SECONDS:
+                self._note(await self._look())
+        return self._found or []
+
+    def _note(self, found: list[str]) -> None:
+        self._looked_at = time.monotonic()
+        if found != self._found:
+            log.info("readiness", ready=not found, missing=found)
+        self._found = found
+
+    async def _look(self) -> list[str]:
         try:
             async with asyncio.timeout(CHECK_SECONDS_MAX):
                 async with self._edge.db.engine.connect() as connection:
@@ -57,3 +74,12 @@ class Health:
         if any(worker.alive and worker.fingerprint == model.fingerprint for worker in workers):
             return []
         return [f"no worker of {model.name} {model.version} is ready yet"]
+
+
+def missing_words(health: Health, loop: asyncio.AbstractEventLoop) -> str:
+    """For the thread that serves the metrics."""
+    try:
+        asking = asyncio.run_coroutine_threadsafe(health.missing(), loop)
+        return "; ".join(asking.result(2 * CHECK_SECONDS_MAX))
+    except TimeoutError:
+        return "the gateway's loop does not answer"

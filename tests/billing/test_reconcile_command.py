@@ -14,11 +14,12 @@ from click.testing import CliRunner, Result
 from redis.asyncio import Redis
 
 from billing.commands.reconcile import reconcile_command
-from billing.posting.biller import METRICS_PLACE, post
+from billing.posting.biller import post
 from billing.quotas.quota import posted_key
 from billing.tenants.tenancy import create_tenant
 from billing.usage import encode
 from core.database import Database
+from core.metrics import BILLER_PLACE
 from tests.billing.events import an_event
 from tests.helpers.platform import free_ports
 from tests.helpers.wait import wait_until
@@ -95,7 +96,7 @@ async def test_the_biller_compares_and_shows_what_differs(tenant: str, home: Pat
     await redis.aclose()
     (port,) = free_ports(1)
     environment = {**os.environ, "PARLEY_HOME": str(home), "PARLEY_REDIS_URL": redis_url}
-    environment["PARLEY_METRICS_PORT"] = str(port - METRICS_PLACE)
+    environment["PARLEY_METRICS_PORT"] = str(port - BILLER_PLACE)
     log = home / "biller.log"
     with log.open("wb") as file:
         process = await asyncio.create_subprocess_exec(

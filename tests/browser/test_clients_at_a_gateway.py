@@ -173,6 +173,6 @@ async def test_a_drain_is_a_handover(make: Make, sqlite: Database, redis: Redis,
 async def _holds_a_connection(gateway: Gateway) -> bool:
     """Whether a WebSocket is open at this gateway."""
     async with httpx.AsyncClient() as http:
-        metrics = (await http.get(f"{gateway.url}/metrics")).text
+        metrics = (await http.get(gateway.metrics_url)).text
     counts = [line.split()[-1] for line in metrics.splitlines() if line.startswith("parley_connections{")]
     return any(float(count) > 0 for count in counts)

@@ -94,7 +94,7 @@ async def test_the_application_sees_the_caller(trusted: str, said: str):
     try:
         reader, writer = await asyncio.open_connection(*listener.getsockname()[:2])
         writer.write(
-            b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n"
+            b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
             b"x-forwarded-for: 203.0.113.1, 198.51.100.7\r\nx-forwarded-proto: https\r\n\r\n"
         )
         async with asyncio.timeout(5):

@@ -20,6 +20,7 @@ from billing.api import Quota, create_key, create_project, create_tenant
 from core.clock import now_ms
 from core.database import Database
 from core.leash import LeashedProcess, spawn
+from core.metrics import GATEWAY_PLACE
 from core.settings import Settings
 from core.tasks import end_tasks
 from engine.api import ModelRecord
@@ -55,6 +56,7 @@ class Gateway:
     """One gateway process."""
 
     port: int
+    metrics_port: int
     process: LeashedProcess
     log: Path
 
@@ -62,6 +64,11 @@ class Gateway:
     def url(self) -> str:
         """Where it is, without a path."""
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def metrics_url(self) -> str:
+        """Where its metrics are."""
+        return f"http://127.0.0.1:{self.metrics_port}/metrics"
 
     @property
     def memory_mib(self) -> float:
@@ -105,7 +112,7 @@ class Fleet:
 
     async def start(self, **environment: str) -> Gateway:
         """One more gateway, once it serves. `environment`: PARLEY_* settings of its own."""
-        settings, [port] = self.site.settings, free_ports(1)
+        settings, [port, metrics_port] = self.site.settings, free_ports(2)
         own = {
             "PARLEY_HOME": str(settings.home),
             "PARLEY_REDIS_URL": settings.redis_endpoint,
@@ -113,11 +120,12 @@ class Fleet:
             "PARLEY_SECRET": settings.keyring.current.decode(),
             "PARLEY_MODEL": settings.model,
             "PARLEY_PORT": str(port),
+            "PARLEY_METRICS_PORT": str(metrics_port - GATEWAY_PLACE),
         }
         log = settings.home / f"gateway-{port}.log"
         argv = [sys.executable, "-m", "core.cli", "gateway"]
         process = await spawn(argv, os.environ | own | environment, log)
-        gateway = Gateway(port, process, log)
+        gateway = Gateway(port, metrics_port, process, log)
         self.gateways.append(gateway)
         await gateway.starts()
         return gateway

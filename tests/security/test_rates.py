@@ -23,7 +23,7 @@ from tests.server.site import running_site
 
 ONE = 0.1
 """A second: one may be saved up."""
-OPEN = {"/", "/web", "/v1/login", "/v1/logout", "/healthz", "/readyz", "/metrics"}
+OPEN = {"/", "/web", "/v1/login", "/v1/logout", "/healthz", "/readyz"}
 """Where nobody has to be known: under the address's bucket only."""
 PACED = {"hello", "detach", "ack", "ping", "pong", "bye"}
 """Messages that cost next to nothing: no more of them is read than a connection's pace allows."""

@@ -44,7 +44,7 @@ async def test_refusals_are_counted_by_code_scope_and_dimension(
                 await peer.send(metadata={"user": "ann"})
             assert (await peer.hear("error"))["scope"] == "user"
             async with httpx.AsyncClient() as client:
-                page = (await client.get(f"{site.url}/metrics")).text
+                page = (await client.get(fleet.gateways[0].metrics_url)).text
     counted = dict(re.findall(r"^(parley_limit_refusals\w*){([^}]*)} 1.0$", page, re.MULTILINE))
     refused, shadowed = (
         set(re.findall(r'(?:code|scope|dimension)="(\w+)"', counted[f"parley_limit_refusals{kind}_total"]))
@@ -71,7 +71,7 @@ async def test_the_page_says_what_happened_and_names_nobody(
             await peer.hear("attached")
 
             async def whole() -> str:
-                return await _page_of_all(site.url)
+                return await _page_of_all(fleet.gateways[0].metrics_url)
 
             page = await wait_until(whole)
     values = _values(page)
@@ -84,7 +84,7 @@ async def test_the_page_says_what_happened_and_names_nobody(
 async def _page_of_all(url: str) -> str:
     """The page, once all of NAMES are on it: what is measured may come a moment later."""
     async with httpx.AsyncClient() as client:
-        page = (await client.get(f"{url}/metrics")).text
+        page = (await client.get(url)).text
     return page if set(NAMES) <= _values(page).keys() else ""
 
 

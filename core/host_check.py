@@ -1,0 +1,42 @@
+"""Turns away what is for another name (core/hosts.py); the log has it, and the setting that lets it in."""
+
+from collections.abc import Iterable
+
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from core.hosts import Hosts
+from core.telemetry import Seldom, logger
+
+SHOWN_CHARACTERS_MAX = 100
+MISDIRECTED = "this name is not served here\n"
+
+_seldom = Seldom(logger(__name__))
+
+
+def refused(headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Tell the log which name was turned away, every few seconds."""
+    said = next((value.decode("latin-1") for name, value in headers if name == b"host"), "")
+    shown = ascii(said[:SHOWN_CHARACTERS_MAX])
+    _seldom.warning("a name is not served", host=shown, setting="PARLEY_ALLOWED_HOSTS")
+
+
+class AllowedHosts:
+    """Answers 421 to what is for another name, an upgrade too, before the application sees it."""
+
+    def __init__(self, app: ASGIApp, hosts: Hosts) -> None:
+        self._app = app
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI."""
+        if scope["type"] not in ("http", "websocket") or self._hosts.allow(scope["headers"]):
+            await self._app(scope, receive, send)
+            return
+        refused(scope["headers"])
+        reply = PlainTextResponse(MISDIRECTED, 421)
+        if scope["type"] == "http":
+            await reply(scope, receive, send)
+        else:
+            await WebSocket(scope, receive, send).send_denial_response(reply)

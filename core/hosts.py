@@ -1,0 +1,60 @@
+"""Which names this platform is called by. A browser that was told another name's address is now ours (DNS
+rebinding) sends that name in `Host`, and is turned away.
+
+Addresses are never turned away, only names: rebinding needs one. Loopback's names, the bind's and those of
+PARLEY_PUBLIC_ORIGINS are always ours. PARLEY_ALLOWED_HOSTS lists more; without it names are looked at where
+the bind is loopback, which only this machine's browsers and proxies reach.
+"""
+
+from collections.abc import Iterable
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+LOOPBACK = "localhost"
+ALL = "*"
+
+
+class Hosts:
+    """`listed`: names separated by commas, `*.example.org` for all below one, `*` for every name. `bind`:
+    where the process listens. `origins`: PARLEY_PUBLIC_ORIGINS."""
+
+    def __init__(self, listed: str, bind: str, origins: str) -> None:
+        names = [name_of(each.strip()) for each in listed.split(",") if each.strip()]
+        self._any = ALL in names or (not names and not is_loopback(bind))
+        own = [urlsplit(origin.strip()).hostname or "" for origin in origins.split(",")]
+        self._names = {LOOPBACK, bind.lower(), *own, *names} - {""}
+        self._ends = tuple(name[1:] for name in names if name.startswith("*."))
+
+    def allow(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Whether a request with these headers is for us. One without Host comes from no browser."""
+        said = [value.decode("latin-1") for name, value in headers if name == b"host"]
+        return self._any or all(self._ours(name_of(host)) for host in said)
+
+    def _ours(self, name: str) -> bool:
+        return (
+            name in self._names
+            or name.endswith(f".{LOOPBACK}")
+            or (bool(self._ends) and name.endswith(self._ends))
+            or _is_address(name)
+        )
+
+
+def name_of(host: str) -> str:
+    """A Host without its port."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    name = host.partition(":")[0] if host.count(":") == 1 else host
+    return name.removesuffix(".").lower()
+
+
+def is_loopback(bind: str) -> bool:
+    """Whether only this machine reaches a process that listens there."""
+    return bind == LOOPBACK or (_is_address(bind) and ip_address(bind).is_loopback)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
