@@ -15,8 +15,8 @@ PLATFORM = ""  # the tenant_id of what belongs to the platform: the books that a
 
 class Tenant(Record, table=True):
     """A customer. `tenant_id` is its own id, so that one filter serves every table. `time_zone`: the IANA
-    name of the zone in which its days, weeks and months begin. `plan_since_ms`: when it was last given a
-    plan, or none."""
+    name of the zone in which its days, weeks and months begin. `regex`: answers may follow patterns.
+    `plan_since_ms`: when it was last given a plan, or none."""
 
     __table_args__ = (
         UniqueConstraint("name", name="uq_tenant_name"),
@@ -33,6 +33,7 @@ class Tenant(Record, table=True):
     closed_ms: int | None = Field(default=None, sa_type=BigInteger)
     plan_id: str | None = None
     plan_since_ms: int | None = Field(default=None, sa_type=BigInteger)
+    regex: bool = True
 
 
 class Plan(Record, table=True):

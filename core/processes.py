@@ -46,7 +46,8 @@ READERS = ("P:gws", "P:reads:")
 NODES = ("P:supervisors", "P:supervisor:", "P:orders:", "P:sweeper")
 READY = ("P:ready", "P:ready_open")
 REST = ("P:reserves", "P:moving", "P:grave:", "P:ended", "P:engine_hours")
-POOL = (*REQUESTS, *LINES, *WORKERS, *READERS, *NODES, *READY, *REST)
+TRIALS = ("P:trials:", "P:trial:", "P:verdict:")
+POOL = (*REQUESTS, *LINES, *WORKERS, *READERS, *NODES, *READY, *REST, *TRIALS)
 # A tenant's kinds (billing/quotas, server).
 COUNTS = ("T:rate:", "T:rate~:", "T:conc:", "T:conc~:", "T:money:", "T:money~:")
 # A script that is given a key has to be allowed to write it, also where it only reads.
@@ -101,6 +102,7 @@ WORKER = Process(
         *WORKERS,
         *READERS,
         *("P:orders:", "P:ended", "P:engine_hours", "P:moving", "P:grave:"),
+        *TRIALS,
         *SETTLING,
         POOLS,
     ),

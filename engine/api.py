@@ -45,6 +45,8 @@ from engine.request import (
     sealed,
 )
 from engine.response_format import checked as checked_format
+from engine.response_format import shape_of, uses_patterns
+from engine.trials.asking import Trials
 
 __all__ = [
     "Append",
@@ -84,6 +86,7 @@ __all__ = [
     "Sampling",
     "Status",
     "TenantTerms",
+    "Trials",
     "View",
     "WorkerView",
     "WorkerWakes",
@@ -98,6 +101,8 @@ __all__ = [
     "resolve_model",
     "restarted_with_engine_environment",
     "sealed",
+    "shape_of",
     "text_hash",
+    "uses_patterns",
     "visible_text",
 ]

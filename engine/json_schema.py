@@ -42,6 +42,7 @@ FORMATS = {
     *("email", "date", "time", "date-time", "duration", "ipv4", "ipv6", "hostname", "uuid", "uri"),
     *("uri-reference", "uri-template", "json-pointer", "relative-json-pointer"),
 }
+INNER = ("items", "prefixItems", "additionalProperties", "anyOf", "allOf")
 # What takes a schema's place: nothing but annotations may stand beside one of these.
 WHOLE = ("$ref", "anyOf", "allOf", "enum", "const")
 
@@ -51,6 +52,26 @@ def check_schema(schema: Any) -> None:
     if not isinstance(schema, dict):
         raise ValueError("schema: expected an object")
     _Checker(schema).check()
+
+
+def patterns_in(schema: Any) -> list[tuple[str, str]]:
+    """The patterns of a checked schema, each with its place, equal ones once."""
+    found: dict[str, str] = {}
+    open_ = [("#", schema)]
+    while open_:
+        place, node = open_.pop()
+        if isinstance(node, list):
+            open_ += [(f"{place}/{at}", each) for at, each in enumerate(node)]
+        if not isinstance(node, dict):
+            continue
+        if isinstance(node.get("pattern"), str) and "type" in node:
+            found.setdefault(node["pattern"], place)
+        for keyword in ("$defs", "definitions", "properties"):
+            inner = node.get(keyword)
+            inner = inner if isinstance(inner, dict) else {}
+            open_ += [(f"{place}/{keyword}/{name[:32]}", each) for name, each in inner.items()]
+        open_ += [(f"{place}/{name}", node[name]) for name in INNER if name in node]
+    return [(place, pattern) for pattern, place in found.items()]
 
 
 class _Checker:

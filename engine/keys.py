@@ -79,3 +79,18 @@ def gateway_channel(pool: str, gateway: str) -> str:
 def worker_channel(pool: str, name: str) -> str:
     """The sharded channel that wakes a worker for a control flag."""
     return f"{{p:{pool}}}wk:{name}"
+
+
+def trials(pool: str, fingerprint: str) -> str:
+    """The list of shapes that gateways want tried for a model."""
+    return f"{{p:{pool}}}trials:{fingerprint}"
+
+
+def trial(pool: str, name: str) -> str:
+    """A shape that is to be tried."""
+    return f"{{p:{pool}}}trial:{name}"
+
+
+def verdict(pool: str, name: str) -> str:
+    """What came of it."""
+    return f"{{p:{pool}}}verdict:{name}"

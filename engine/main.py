@@ -44,6 +44,7 @@ from engine.slot import ENGINE_DEAD
 from engine.startup import Phases
 from engine.step_size import FIRST_ON_CPU, FIRST_ON_GPU, StepSizes
 from engine.supervisor import Supervisor
+from engine.trials.desk import TrialDesk, can_try
 from engine.worker import Worker
 from engine.workload import Workload
 
@@ -83,11 +84,12 @@ def worker_command(name: str | None, unsure: bool, record: Path | None, pool: st
     scripted = os.environ.get(TEST_BACKEND) == "scripted"
     if not scripted:
         restarted_with(settings)
+    supervised = name is not None
     name = name or f"{settings.node}-{os.getpid()}-{secrets.token_hex(4)}"
     outcome: list[int] = []
 
     async def main(settings: Settings, stop: asyncio.Event) -> None:
-        outcome.append(await _work(settings, stop, name, scripted, not unsure))
+        outcome.append(await _work(settings, stop, name, scripted, not unsure, supervised))
 
     run(settings, "worker", main)
     _leave(outcome[0] if outcome else 1)
@@ -117,7 +119,9 @@ def _settings(pool: str | None) -> Settings:
     return Settings(pool=pool) if pool else Settings()
 
 
-async def _work(settings: Settings, stop: asyncio.Event, name: str, scripted: bool, announced: bool) -> int:
+async def _work(
+    settings: Settings, stop: asyncio.Event, name: str, scripted: bool, announced: bool, supervised: bool
+) -> int:
     """The exit code of one worker. Connections come after the engine's start, which forks."""
     phases = Phases()
     phases.ended("python")
@@ -149,7 +153,9 @@ async def _work(settings: Settings, stop: asyncio.Event, name: str, scripted: bo
     workload = Workload(record.pool, record.fingerprint, capacity, open_answer, limits, chunk)
     redis = connect(settings)
     worker = Worker(settings, redis, engine, record, workload, name)
-    obeying = asyncio.create_task(_obey(Fleet(PoolQueue(redis, record.pool, settings)), name, stop))
+    beside = [asyncio.create_task(_obey(Fleet(PoolQueue(redis, record.pool, settings)), name, stop))]
+    if not supervised and can_try():
+        beside.append(asyncio.create_task(TrialDesk(settings, redis, record).run()))
     try:
         with serving_metrics(settings, 0, worker.missing):
             await worker.run(stop)
@@ -159,7 +165,7 @@ async def _work(settings: Settings, stop: asyncio.Event, name: str, scripted: bo
         await worker.abandon()
         return ENGINE_DEAD
     finally:
-        await end_tasks([obeying])
+        await end_tasks(beside)
         await redis.aclose()
 
 

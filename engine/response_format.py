@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from engine.json_schema import check_schema
+from engine.json_schema import check_schema, patterns_in
 from engine.pattern import check_pattern
 
 FORMAT_BYTES_MAX = 16 * 1024
@@ -75,6 +75,12 @@ def checked(raw: Any) -> str | None:
 def shape_of(packed: str) -> Shape:
     """The opposite of `checked`."""
     return msgspec.json.decode(packed, type=Shape)
+
+
+def uses_patterns(packed: str) -> bool:
+    """Whether a packed shape holds a regular expression."""
+    shape = shape_of(packed)
+    return shape.pattern is not None or bool(patterns_in(shape.schema))
 
 
 def _shape(given: dict[str, Any]) -> Shape | None:

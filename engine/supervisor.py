@@ -35,6 +35,7 @@ from engine.queue import PoolQueue
 from engine.queue_types import WorkerView
 from engine.reaper import Reaper
 from engine.slot import Slot
+from engine.trials.desk import TrialDesk, can_try
 
 log = logger(__name__)
 away = Seldom(log)
@@ -70,7 +71,9 @@ class Supervisor:
         this pool's workers from this data folder."""
         with _alone(self._settings), serving_metrics(self._settings, 0, lambda: ""):
             await asyncio.to_thread(self._open_devices)
-            loops = (keep_scripts(self._queue.redis), self._reaper.run(), self._watch(), self._obey())
+            loops = [keep_scripts(self._queue.redis), self._reaper.run(), self._watch(), self._obey()]
+            if can_try():
+                loops.append(TrialDesk(self._settings, self._queue.redis).run())
             beside = [asyncio.create_task(loop) for loop in loops]
             try:
                 async with asyncio.TaskGroup() as group:

@@ -8,7 +8,7 @@ from core.database import Database
 from core.pools import ByPool
 from core.redis import Client
 from core.settings import Settings
-from engine.api import LogReader, PoolQueue
+from engine.api import LogReader, PoolQueue, Trials
 from server.auth import Authenticator
 from server.catalogue import Catalogue
 from server.closed_users import ClosedUsers
@@ -16,6 +16,7 @@ from server.conversations import Conversations
 from server.prompts import Prompts
 from server.rates import Rates
 from server.recorder import Recorders
+from server.shapes import Shapes
 from server.terms import Terms
 
 
@@ -37,6 +38,7 @@ class Edge:
     closed_users: ClosedUsers
     prompts: Prompts
     catalogue: Catalogue
+    shapes: Shapes
     conversations: Conversations
     queues: Mapping[str, PoolQueue]
     logs: Mapping[str, LogReader]
@@ -61,6 +63,7 @@ def make_edge(settings: Settings, gateway: str, db: Database, redis: Client) -> 
         closed_users=closed_users,
         prompts=Prompts(settings, rates),
         catalogue=Catalogue(db, settings),
+        shapes=Shapes(Trials(redis)),
         conversations=conversations,
         queues=queues,
         logs=ByPool(lambda pool: LogReader(redis, pool), settings.pool),

@@ -170,6 +170,7 @@ class Intake:
         user = user_of(principal, turn.metadata, await self._project(principal, turn))
         if await edge.closed_users.has(principal.tenant, user):
             raise Refused(refusal(ErrorCode.FORBIDDEN, "this user is closed"))
+        await edge.shapes.check(principal, record, turn.options.response_format)
         messages = await self._messages(principal, turn)
         with spans.span("validate"):
             prompt = await edge.prompts.render(principal, record.folder, messages)

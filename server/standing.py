@@ -86,6 +86,7 @@ async def _check(edge: Edge, who: Occupant, proof: tuple[str, str, str], fresh: 
         access_ends_ms=fresh.access_ends_ms if sooner else before.access_ends_ms,
         scopes=before.scopes & fresh.scopes,  # a ticket has fewer than its key
         priority_max=fresh.priority_max,
+        regex=fresh.regex,
     )
     if sooner:
         who.feed(AccessChanged(access_ms(fresh)))

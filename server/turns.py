@@ -118,8 +118,6 @@ def sampling(options: Options, prompt_tokens: int, context: int, temperature: fl
         raise Refused(refusal(ErrorCode.TOO_LARGE, problem, limit=context))
     if options.min_tokens > wanted:
         raise bad_request(f"options.min_tokens: {options.min_tokens} is more than max_tokens, {wanted}")
-    if options.min_tokens and options.response_format:
-        raise bad_request("options.min_tokens: an answer in a response_format ends where its shape does")
     return Sampling(
         max_tokens=wanted,
         min_tokens=options.min_tokens,
@@ -226,6 +224,8 @@ def _options(raw: Any) -> Options:
     for name, value in msgspec.structs.asdict(options).items():
         if isinstance(value, float) and not math.isfinite(value):
             raise bad_request(f"options.{name}: expected a finite number")
+    if options.min_tokens and options.response_format:
+        raise bad_request("options.min_tokens: an answer in a response_format ends where its shape does")
     return options
 
 

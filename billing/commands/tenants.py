@@ -65,12 +65,23 @@ def list_tenants_command(as_json: bool) -> None:
 @click.option("--price-book", help="The book that it pays by, from the next request on.")
 @click.option("--time-zone", help="Where its days and months begin: an IANA name like Europe/Berlin.")
 @click.option("--priority-max", type=click.Choice(tenancy.PRIORITIES))
+@click.option("--regex", type=click.Choice(["on", "off"]), help="Whether its answers may follow patterns.")
 @json_option
 def set_command(
-    tenant: str, price_book: str | None, time_zone: str | None, priority_max: str | None, as_json: bool
+    tenant: str,
+    price_book: str | None,
+    time_zone: str | None,
+    priority_max: str | None,
+    regex: str | None,
+    as_json: bool,
 ) -> None:
     """Change TENANT (name or id). What is not named stays as it is."""
-    given = {"price_book_id": price_book, "time_zone": time_zone, "priority_max": priority_max}
+    given = {
+        "price_book_id": price_book,
+        "time_zone": time_zone,
+        "priority_max": priority_max,
+        "regex": None if regex is None else regex == "on",
+    }
     facts = {name: value for name, value in given.items() if value is not None}
 
     async def change(db: Database, redis: Client) -> Tenant:
@@ -149,6 +160,7 @@ def _tenant_facts(tenant: Tenant) -> dict[str, Any]:
         "price_book": tenant.price_book_id,
         "priority_max": tenant.priority_max,
         "time_zone": tenant.time_zone,
+        "regex": "on" if tenant.regex else "off",
         "created": iso_time(tenant.created_ms),
         "closed": iso_time(tenant.closed_ms),
         "plan": tenant.plan_id,

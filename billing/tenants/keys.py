@@ -43,6 +43,7 @@ class Principal:
     """Who calls. `fixed_user`: the caller is `user` and nobody else; else it is a service key, which names
     users. `owner_key`: the first key of the chain of rotations that `key` is in; what is a service key's own
     is the chain's. `shared`: the key's tickets need not name a user. `session`: the browser's that signed in.
+    `regex`: its tenant may ask for patterns.
 
     `access_ends_ms` is Unix ms, None: without end."""
 
@@ -57,6 +58,7 @@ class Principal:
     owner_key: str
     shared: bool = False
     session: str = ""
+    regex: bool = True
 
 
 class KeyState(StrEnum):
@@ -240,7 +242,7 @@ def grants(user: Any, through: tuple[Any, Any] | None = None) -> Any:
         col(Tenant.priority_max).label("tenant_priority_max"),
         col(Tenant.closed_ms).label("tenant_closed_ms"),
         col(Project.closed_ms).label("project_closed_ms"),
-    ).add_columns(col(TenantUser.closed_ms).label("user_closed_ms"))
+    ).add_columns(col(TenantUser.closed_ms).label("user_closed_ms"), col(Tenant.regex).label("tenant_regex"))
     if through is not None:
         found = found.join(*through)
     return (
@@ -286,6 +288,7 @@ def principal_of_grant(found: Any) -> Principal | None:
         fixed_user=bool(found.user_id),
         owner_key=found.owner_key or found.id,
         shared=found.shared,
+        regex=found.tenant_regex,
     )
 
 

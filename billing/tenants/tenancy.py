@@ -4,6 +4,7 @@ What is closed keeps its rows: nothing that was used or billed changes. Its keys
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 from sqlalchemy.exc import IntegrityError
@@ -90,8 +91,9 @@ async def find_tenant(db: Database, name_or_id: str) -> Tenant | None:
         return (await session.exec(statement)).first()
 
 
-async def set_tenant(db: Database, tenant_id: str, **facts: str) -> Tenant:
-    """Change a tenant's `price_book_id`, `time_zone` or `priority_max`. Raises Refused where one is none."""
+async def set_tenant(db: Database, tenant_id: str, **facts: Any) -> Tenant:
+    """Change a tenant's `price_book_id`, `time_zone`, `priority_max` or `regex`. Raises Refused
+    where one is none."""
     if "priority_max" in facts:
         check_priority(facts["priority_max"])
     if "time_zone" in facts:

@@ -1,0 +1,158 @@
+"""Tries shapes, each in a process of its own that may be killed: `python -m engine.trials.host FOLDER`.
+
+Reads lines {"n", "shape"} and answers {"n", "problem"}, in any order; without a problem where it could not be
+tried in time. What compiles and walks is loaded once; a trial is a fork of it with 2 s of CPU, a gigabyte
+more than there is, and nothing to write to but its pipe. Ends with its standard input.
+"""
+
+import json
+import os
+import resource
+import selectors
+import signal
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from engine.response_format import shape_of
+
+CPU_SECONDS_MAX = 2.0
+WALL_SECONDS_MAX = 12.0  # on a machine that has no time for it
+MEMORY_BYTES_MAX = 1 << 30
+NICENESS = 10
+LOOK_SECONDS = 0.5
+
+
+@dataclass
+class _Running:
+    """One trial: its number, its process, what it said so far."""
+
+    number: int
+    pid: int
+    until: float
+    said: bytes = b""
+
+
+class Host:
+    """All trials of this process."""
+
+    def __init__(self, trial: Any, requests: IO[bytes], answers: IO[bytes]) -> None:
+        self._trial = trial
+        self._answers = answers
+        self._requests = requests
+        self._selector = selectors.DefaultSelector()
+        self._running: dict[int, _Running] = {}
+        self._rest = b""
+
+    def serve(self) -> None:
+        """Until the requests end."""
+        os.set_blocking(self._requests.fileno(), False)
+        self._selector.register(self._requests, selectors.EVENT_READ)
+        while True:
+            for key, _ in self._selector.select(LOOK_SECONDS):
+                if key.fileobj is not self._requests:
+                    self._hear(key.fd)
+                elif not self._take():
+                    self._end_all()
+                    return
+            self._end_late()
+
+    def _take(self) -> bool:
+        data = os.read(self._requests.fileno(), 1 << 20)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            request = json.loads(line)
+            self._begin(request["n"], request["shape"])
+        return bool(data)
+
+    def _begin(self, number: int, packed: str) -> None:
+        read, write = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            with suppress(BaseException):
+                os.close(read)
+                self._try(packed, write)
+            os._exit(1)
+        os.close(write)
+        self._running[read] = _Running(number, pid, time.monotonic() + WALL_SECONDS_MAX)
+        self._selector.register(read, selectors.EVENT_READ)
+
+    def _try(self, packed: str, pipe: int) -> None:
+        _bound()
+
+        def say(place: str) -> None:
+            os.write(pipe, f"at {place}\n".encode())
+
+        say("the shape")
+        problem = self._trial.problem(shape_of(packed), say)
+        os.write(pipe, f"is {problem}\n".encode())
+        os._exit(0)
+
+    def _hear(self, pipe: int) -> None:
+        data = os.read(pipe, 1 << 16)
+        self._running[pipe].said += data
+        if not data:
+            self._over(pipe)
+
+    def _over(self, pipe: int) -> None:
+        running = self._running.pop(pipe)
+        self._selector.unregister(pipe)
+        os.close(pipe)
+        _, status = os.waitpid(running.pid, 0)
+        problem = _verdict(running.said.decode(), os.waitstatus_to_exitcode(status))
+        answer = {"n": running.number} | ({} if problem is None else {"problem": problem})
+        self._answers.write(json.dumps(answer).encode() + b"\n")
+        self._answers.flush()
+
+    def _end_late(self) -> None:
+        for running in self._running.values():
+            if time.monotonic() > running.until:
+                os.kill(running.pid, signal.SIGKILL)  # its pipe closes, and is heard
+
+    def _end_all(self) -> None:
+        for running in self._running.values():
+            os.kill(running.pid, signal.SIGKILL)
+
+
+def _verdict(said: str, code: int) -> str | None:
+    """What a trial that ended so said. None: it does not count."""
+    last = said.splitlines()[-1] if said else ""
+    if code == 0 and last.startswith("is "):
+        return last.removeprefix("is ")
+    if code == -signal.SIGKILL or not last:
+        return None
+    place = last.removeprefix("at ")
+    if code == -signal.SIGPROF:
+        return f"{place}: too large: not tried within {CPU_SECONDS_MAX:.0f} s of CPU, make it smaller"
+    return f"{place}: too large: the grammar compiler fails at it"
+
+
+def _bound() -> None:
+    """What one trial may take. The signal ends it also in native code."""
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS_MAX)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        size = int(statm.read_text().split()[0]) * resource.getpagesize() + MEMORY_BYTES_MAX
+        resource.setrlimit(resource.RLIMIT_AS, (size, size))
+
+
+def main() -> None:
+    """Load, say so, and serve."""
+    os.nice(NICENESS)
+    from engine.trials.walk import Trial  # torch: only here
+
+    requests, answers = sys.stdin.buffer, sys.stdout.buffer
+    sys.stdout = sys.stderr
+    host = Host(Trial(Path(sys.argv[1])), requests, answers)
+    answers.write(b'{"ready": true}\n')
+    answers.flush()
+    host.serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Shapes tried with the workers' own compiler and a model's vocabulary, in processes that may be killed."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+import pytest
+import pytest_asyncio
+
+from engine.api import checked_format
+from engine.response_format import Shape
+from engine.trials.trier import Trier
+from tests.engine.real_patterns import REAL_PATTERNS
+from tests.helpers.home import short_folder
+from tests.helpers.wait import wait_until
+
+pytestmark = [pytest.mark.vllm, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
+
+BAD_PATTERNS = {
+    "((((.+)+.?)+.?)+.?)+": "pattern: ambiguous: the repetition that ends at character 8",
+    r"(\w*\s*){10}": "ms of CPU a token, 20 at most",
+    "(.?){128}": "pattern: too large: not tried within 2 s of CPU",
+}
+# What is ambiguous or costly in a schema is named by its place.
+BAD_SCHEMAS: dict[str, tuple[dict[str, Any], str]] = {
+    "ambiguous": (
+        {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(x+)*$"}}},
+        "schema, at #/properties/a: pattern: ambiguous: the repetition that ends at character 6",
+    ),
+    "in a list of definitions": (
+        {"$defs": {"a": {"anyOf": [{"type": "string", "pattern": "(.{0,9}){20}"}]}}, "$ref": "#/$defs/a"},
+        "schema, at #/$defs/a/anyOf/0: pattern: too large",
+    ),
+    "too large": ({"type": "string", "maxLength": 10_000}, "schema: too large"),
+}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def trier(model_folder: Path) -> AsyncGenerator[Trier]:
+    """One host for all tests."""
+    with short_folder("trials") as home:
+        found = Trier(model_folder, home / "trials.log")
+        yield found
+        await found.close()
+
+
+def packed(raw: dict[str, Any]) -> str:
+    """As a gateway packs what a client asks for."""
+    shape = checked_format(raw)
+    assert shape is not None
+    return shape
+
+
+def of_schema(schema: Any) -> str:
+    """A schema's shape."""
+    return packed({"type": "json_schema", "json_schema": {"name": "x", "schema": schema}})
+
+
+@pytest.mark.parametrize(("pattern", "words"), BAD_PATTERNS.items())
+async def test_a_pattern_that_would_stall_the_engine_is_refused(trier: Trier, pattern: str, words: str):
+    """Ambiguous, too slow, or not to be finished at all."""
+    found = await trier.problem(packed({"type": "regex", "pattern": pattern}))
+    assert found is not None
+    assert words in found
+
+
+@pytest.mark.parametrize(("schema", "words"), BAD_SCHEMAS.values(), ids=BAD_SCHEMAS.keys())
+async def test_in_a_schema_the_place_is_named(trier: Trier, schema: Any, words: str):
+    """Which of its patterns, and where in it."""
+    found = await trier.problem(of_schema(schema))
+    assert found is not None
+    assert words in found
+
+
+async def test_patterns_from_real_life_pass_while_others_are_refused(trier: Trier):
+    """A dozen here, all of them in `chaos bench masks`. The bad one beside them holds nothing up."""
+    bad = asyncio.create_task(trier.problem(packed({"type": "regex", "pattern": "(.?){128}"})))
+    for name, pattern, _ in REAL_PATTERNS[::5]:
+        assert await trier.problem(packed({"type": "regex", "pattern": pattern})) == "", name
+    person = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 40}, "next": {}}}
+    for good in (of_schema(person), packed({"type": "choice", "choices": ['"a"\\', "b"]})):
+        assert await trier.problem(good) == ""
+    assert await bad
+
+
+async def test_a_host_that_dies_is_started_again(trier: Trier):
+    """What it was trying comes to nothing, and the next shape is tried."""
+    trying = asyncio.create_task(trier.problem(msgspec.json.encode(Shape(pattern="(.?){128}")).decode()))
+    await wait_until(lambda: any(host.children() for host in hosts()))
+    (host,) = hosts()
+    (child,) = host.children()
+    assert not any(name.startswith("PARLEY_") for name in host.environ())
+    os.kill(host.pid, signal.SIGKILL)
+    assert await trying is None
+    child.wait(10)
+    assert await trier.problem(packed({"type": "json_object"})) == ""
+
+
+def hosts() -> list[psutil.Process]:
+    """What tries shapes for this process."""
+    return [each for each in psutil.Process().children() if "engine.trials.host" in each.cmdline()]

@@ -1,0 +1,132 @@
+"""Shapes are tried before they are accepted: one tenant's take nothing from the others', and what was found
+is remembered."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import pytest
+import redis.asyncio
+
+from core.settings import Settings
+from core.tasks import end_tasks
+from engine import keys
+from engine.trials import asking
+from engine.trials.asking import ASKING_PER_TENANT_MAX, Trials
+from engine.trials.desk import TrialDesk
+from engine.trials.lanes import WAITING_MAX, WAITING_PER_TENANT_MAX, Lanes
+from tests.engine.builders import FINGERPRINT, TENANT
+from tests.helpers.wait import wait_until
+
+POOL = "default"
+
+
+def test_tenants_come_in_turn_one_trial_each():
+    """Whoever has many waits for its own, not the others for it."""
+    lanes = Lanes()
+    for name in ("a1", "a2", "a3"):
+        lanes.add("a", name)
+    lanes.add("b", "b1")
+    lanes.add("b", "b1")
+    assert [lanes.take(), lanes.take(), lanes.take()] == [("a", "a1"), ("b", "b1"), None]
+    lanes.done("b")
+    assert lanes.take() is None
+    lanes.done("a")
+    assert lanes.take() == ("a", "a2")
+
+
+def test_what_waits_is_bounded():
+    """By tenant, and in all."""
+    lanes = Lanes()
+    assert all(lanes.add("a", str(name)) for name in range(WAITING_PER_TENANT_MAX))
+    assert not lanes.add("a", "more")
+    tenants = (f"t{number}" for number in count())
+    while len(lanes) < WAITING_MAX:
+        assert lanes.add(next(tenants), "x")
+    assert not lanes.add("late", "x")
+
+
+@dataclass
+class Trier:
+    """Finds what it is told to; holds what begins with `slow` until it is let go."""
+
+    going: asyncio.Event = field(default_factory=asyncio.Event)
+    tried: list[str] = field(default_factory=list[str])
+
+    async def problem(self, packed: str) -> str | None:
+        """The shape's own text."""
+        self.tried.append(packed)
+        if packed.startswith("slow"):
+            await self.going.wait()
+        return {"bad": "pattern: ambiguous", "lost": None}.get(packed.split()[-1], "")
+
+
+@asynccontextmanager
+async def desk(settings: Settings, client: Any, trier: Any) -> AsyncGenerator[None]:
+    """A node that tries what is asked."""
+    task = asyncio.create_task(TrialDesk(settings, client).serve(trier, FINGERPRINT))
+    try:
+        yield
+    finally:
+        await end_tasks([task])
+
+
+async def test_what_is_found_is_answered_and_remembered(redis: redis.asyncio.Redis, settings: Settings):
+    """In the gateway and in the pool; by the shape and the model, whoever asks."""
+    trier = Trier()
+    async with desk(settings, redis, trier):
+        found = await Trials(redis).refusal(POOL, FINGERPRINT, "a", "bad")
+        assert found is not None
+        assert (found.code, found.message) == (
+            "bad_request",
+            "options.response_format: pattern: ambiguous",
+        )
+        gateway = Trials(redis)
+        for tenant in ("a", "b"):
+            assert await gateway.refusal(POOL, FINGERPRINT, tenant, "good") is None
+            assert await Trials(redis).refusal(POOL, FINGERPRINT, tenant, "bad") == found
+    assert trier.tried == ["bad", "good"]
+    client: Any = redis
+    assert await client.keys("*}trial*") == []
+    await client.flushall()
+    assert await gateway.refusal(POOL, FINGERPRINT, "a", "good") is None, "it knew"
+
+
+async def test_a_flood_of_one_tenant_holds_up_no_other(redis: redis.asyncio.Redis, settings: Settings):
+    """Its shapes are tried one after the other, however many it has, and more than some are not taken."""
+    trier, gateway = Trier(), Trials(redis)
+    async with desk(settings, redis, trier):
+        flood = [
+            asyncio.create_task(gateway.refusal(POOL, FINGERPRINT, "flood", f"slow {number} bad"))
+            for number in range(ASKING_PER_TENANT_MAX)
+        ]
+        await wait_until(lambda: len(trier.tried) > 0)
+        refused = await gateway.refusal(POOL, FINGERPRINT, "flood", "one more")
+        assert refused is not None
+        assert (refused.code, refused.retry, refused.scope) == ("rate_limited", True, "tenant")
+        assert await gateway.refusal(POOL, FINGERPRINT, "other", "good") is None
+        assert len(trier.tried) == 2
+        trier.going.set()
+        assert {found.code for found in await asyncio.gather(*flood) if found} == {"bad_request"}
+
+
+async def test_without_a_verdict_the_sender_tries_again(
+    redis: redis.asyncio.Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """Where nobody tries, or a trial comes to nothing: retryable, and nothing is remembered."""
+    monkeypatch.setattr(asking, "ASK_SECONDS_MAX", 0.6)
+    gateway, trier = Trials(redis), Trier()
+    found = await gateway.refusal(POOL, FINGERPRINT, TENANT, "good")
+    assert found is not None
+    assert (found.code, found.retry) == ("overloaded", True)
+    client: Any = redis
+    await client.flushall()
+    async with desk(settings, redis, trier):
+        found = await gateway.refusal(POOL, FINGERPRINT, TENANT, "lost")
+        assert found is not None
+        assert found.code == "overloaded"
+        assert await gateway.refusal(POOL, FINGERPRINT, TENANT, "good") is None
+    assert await client.exists(keys.trials(POOL, FINGERPRINT)) == 0
