@@ -4,6 +4,7 @@ import click
 
 from chaos.bench.billing import month_view, posting
 from chaos.bench.fairness import fairness
+from chaos.bench.fuzz.command import fuzz
 from chaos.bench.interactive import interactive
 from chaos.bench.noisy import noisy
 from chaos.bench.prefill import prefill
@@ -54,6 +55,7 @@ bench.add_command(slow_readers)
 bench.add_command(silent)
 bench.add_command(cancel)
 bench.add_command(drain)
+bench.add_command(fuzz)
 chaos.add_command(run)
 
 if __name__ == "__main__":

@@ -74,8 +74,9 @@ def configure_logs(settings: Settings, service: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(settings.log_level.upper())
-    for chatty in ("alembic", "uvicorn", "httpx", "httpcore", "asyncio", "aiosqlite"):
+    for chatty in ("alembic", "httpx", "httpcore", "asyncio", "aiosqlite"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # it warns of what strangers send
     structlog.contextvars.bind_contextvars(service=service)
 
 

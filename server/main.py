@@ -87,7 +87,7 @@ async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Ev
     closed = asyncio.Event()
     serving = asyncio.create_task(
         http.serve(
-            SecurityHeaders(LimitedCalls(application(edge, door, health), edge.rates), edge.settings.tls),
+            front(edge, door, health),
             listener,
             closed,
             GatewayEntrance(edge.settings, edge.rates, door.hellos),
@@ -112,6 +112,12 @@ async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Ev
         for task in tasks:
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
+
+
+def front(edge: Edge, door: Door, health: Health) -> ASGIApp:
+    """What strangers meet: the application behind its limits."""
+    limited = LimitedCalls(application(edge, door, health), edge.rates)
+    return SecurityHeaders(limited, edge.settings.tls)
 
 
 def serving_options(settings: Settings) -> dict[str, Any]:

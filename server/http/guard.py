@@ -22,7 +22,9 @@ log = logger(__name__)
 
 def guarded(routes: list[BaseRoute]) -> ASGIApp:
     """An application of these routes. Refusals are answered as such, everything else by Guard."""
-    return Guard(ExceptionMiddleware(Router(routes=routes), handlers={Refused: on_refused}))
+    return Guard(
+        ExceptionMiddleware(Router(routes=routes, redirect_slashes=False), handlers={Refused: on_refused})
+    )
 
 
 class Guard:

@@ -1,0 +1,87 @@
+"""`python -m chaos bench fuzz`: anything in any header, query, path and body of every route, of gateway and
+console, in this process: what breaks, what is logged, and how long the event loop is held."""
+
+import asyncio
+import gc
+import os
+import tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import click
+
+from chaos.bench.fuzz import ground
+from chaos.bench.fuzz.holds import watched_holds
+from chaos.bench.session.figures import Figure, json_option, progress, show
+from core.database import Database, migrate
+from core.embedded import EmbeddedValkey, ensure_home
+from core.log_lines import LINE_BYTES_MAX
+from core.redis import connect
+from core.settings import Settings
+
+SHOWN = 5
+
+
+@click.command()
+@click.option("--inputs", default=2_000, show_default=True, type=click.IntRange(1), help="For each route.")
+@click.option("--seed", help="Repeats a run; by default a new one, which is printed.")
+@click.option("--route", "only", help="Only routes with this in their path.")
+@json_option
+def fuzz(inputs: int, seed: str | None, only: str | None, as_json: bool) -> None:
+    """Fuzz every HTTP route and the upgrade of a gateway and a console: none may answer 5xx, none may hold
+    the event loop or write a long log line."""
+    chosen = seed or os.urandom(4).hex()
+    progress(f"seed {chosen}")
+    with tempfile.TemporaryDirectory(prefix="parley-fuzz-") as home:
+        figures, facts = asyncio.run(_run(Path(home), chosen, inputs, only))
+    show(f"fuzz, seed {chosen}, {inputs} inputs a route", figures, as_json, facts)
+    raise SystemExit(0 if all(figure.reached is not False for figure in figures) else 1)
+
+
+async def _run(home: Path, seed: str, count: int, only: str | None) -> tuple[list[Figure], dict[str, object]]:
+    settings = Settings(home=home)
+    ensure_home(settings)
+    async with AsyncExitStack() as stack:
+        valkey = EmbeddedValkey(settings)
+        await valkey.start()
+        stack.push_async_callback(valkey.stop)
+        await migrate(settings.database_endpoint)
+        redis, db = connect(settings), Database(settings.database_endpoint)
+        stack.push_async_callback(redis.aclose)
+        stack.push_async_callback(db.close)
+        targets = [
+            (name, await stack.enter_async_context(ground.opened(name, settings, db, redis)))
+            for name in ("gateway", "console")
+        ]
+        secrets: list[str] = []
+        logs = stack.enter_context(ground.heard_logs(settings, secrets))
+        for _, target in targets:
+            target.secrets = secrets
+            await ground.warm(target, seed)
+        gc.collect()
+        gc.freeze()
+        holds = stack.enter_context(watched_holds())
+        found, routes = ground.Found(), 0
+        for name, target in targets:
+            for route in target.routes:
+                if only is None or only in route.path:
+                    routes += 1
+                    progress(f"{name} {route.method} {route.path}")
+                    await ground.fuzz(target, route, seed, count, holds, found)
+    for each in found.broken[:SHOWN]:
+        progress(each)
+    for each in holds.during[-SHOWN:]:
+        progress(f"held {each}")
+    longest = max((log.longest for log in logs), key=lambda line: len(line.encode(errors="replace")))
+    progress(f"the longest line: {longest[:200]}")
+    figures = [
+        Figure("routes", routes, ""),
+        Figure("inputs", found.inputs, ""),
+        Figure("answers of 5xx", len(found.broken), "", most=0),
+        Figure("longest hold of the loop, CPU of its thread", holds.longest_seconds * 1000, "ms", most=50),
+        Figure("log lines", sum(log.lines for log in logs), ""),
+        Figure("longest log line", len(longest.encode(errors="replace")), "bytes", most=LINE_BYTES_MAX),
+        Figure("log lines with a key or a cookie", sum(len(log.told) for log in logs), "", most=0),
+        Figure("connections ended without an answer", found.unanswered, ""),
+    ]
+    return figures, {"statuses": {str(code): n for code, n in sorted(found.statuses.items())}, "seed": seed}
