@@ -91,7 +91,7 @@ def test_a_secret_is_shown_once(parley: Command) -> None:
     ("command", "says"),
     [
         (("tenants", "create", "acme"), "already"),
-        (("tenants", "create", "x" * 201), "is no tenant name"),
+        (("tenants", "create", "x" * 201), "tenant: expected a name"),
         (("tenants", "create", "new", "--price-book", "none"), "no price book"),
         (("keys", "create", "--tenant", "none"), "no tenant"),
         (("keys", "create", "--tenant", "acme", "--project", "none"), "no project"),

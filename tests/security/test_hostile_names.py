@@ -13,16 +13,22 @@ from pathlib import Path
 import click
 import pytest
 from redis.asyncio import Redis
+from sqlmodel import select
 
+from billing.tables import TenantUser
 from core.cli import main
+from core.database import Database
 from core.settings import Settings
 from engine.commands import requests, workers
-from tests.billing.test_audited_commands import COMMANDS, READS, Office, office
-from tests.engine.builders import Pool, request
+from server.tables import Conversation, Message
+from tests.billing.test_audited_commands import COMMANDS, READS, READS_TEXT, Office, office
+from tests.engine.builders import Pool, append_to, request
 
 __all__ = ["office"]
 
+WORDS = "what nobody but its reader may see"
 HOSTILE = "=cmd()[/x]\x1b]0;x\x07\u202e\r\n\x9b31m"
+BENT = "=cmd()[/x]\u202e"
 # Processes, which stay; what they print is what `say` prints.
 STAY = {"up", "gateway", "worker", "supervisor", "biller", "chat", "console"}
 # What the office used is of the first month that there is.
@@ -91,10 +97,43 @@ def spoil(file: Path) -> int:
     with closing(sqlite3.connect(file)) as connection, connection:
         for table, columns in NAMES.items():
             for column in columns.split():
-                spoiled += connection.execute(f"UPDATE {table} SET {column} = ? || rowid", [HOSTILE]).rowcount
+                # A user whose name no database may hold is looked for under another.
+                bad = BENT if table == "tenant_user" else HOSTILE
+                spoiled += connection.execute(f"UPDATE {table} SET {column} = ? || rowid", [bad]).rowcount
         facts = json.dumps({HOSTILE: HOSTILE})
         connection.execute("UPDATE audit_log SET before = 'null', after = ?", [facts])
     return spoiled
+
+
+async def speak(database: Database) -> None:
+    """A chat of the first user, and what it says."""
+    async with database.transaction() as session:
+        user = (await session.exec(select(TenantUser))).first()
+        assert user is not None
+        chat = Conversation(
+            tenant_id=user.tenant_id,
+            id="c1",
+            project_id="p1",
+            owner_key="",
+            user_id=user.id,
+            title=WORDS,
+            created_ms=1,
+            updated_ms=1,
+        )
+        session.add(chat)
+        await session.flush()
+        message = Message(
+            tenant_id=user.tenant_id,
+            id="m1",
+            conversation_id="c1",
+            request_id="r1",
+            position=0,
+            role="user",
+            content=WORDS,
+            status="ended",
+            created_ms=1,
+        )
+        session.add(message)
 
 
 def first(file: Path, query: str) -> str:
@@ -113,6 +152,7 @@ class Typist:
         self._capsys = capsys
         self._monkeypatch = monkeypatch
         self.said = ""
+        self.told_words = set[str]()
         self.values = {
             "tenant": first(file, "SELECT tenant_id FROM tenant"),
             "key": first(file, "SELECT id FROM api_key"),
@@ -141,6 +181,8 @@ class Typist:
         if as_json:
             assert all(isinstance(json.loads(line), dict) for line in out.splitlines()), (name, out)
         self.said += out + err
+        if WORDS in out + err:
+            self.told_words.add(name)
 
     def _arguments(self, name: str, command: click.Command, known: bool) -> Iterator[str]:
         for each in command.params:
@@ -173,6 +215,7 @@ def spoiled(office: Office, home: Path, redis_url: str, monkeypatch: pytest.Monk
     for line in FILLING:
         result = office.run(line.format(**office.facts))
         assert result.exit_code == 0, (line, result.output, result.exception)
+    office.on_database(speak)
     assert spoil(home / "parley.db") > 40
     monkeypatch.setenv("PARLEY_HOME", str(home))
     monkeypatch.setenv("PARLEY_REDIS_URL", redis_url)
@@ -190,9 +233,10 @@ async def test_no_command_dies_of_a_name_or_hands_it_on(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """All that can be typed, about stored hostile names and about ones that nobody has; as tables and as
-    JSON."""
+    JSON. And what people said is shown by those commands alone that record it."""
     pool = Pool(redis, settings, clock=None)  # pyright: ignore[reportArgumentType]
-    await pool.running(HOSTILE, tenant=HOSTILE, model=HOSTILE)
+    claim = await pool.running(HOSTILE, tenant=HOSTILE, model=HOSTILE)
+    await pool.queue.append(HOSTILE, [append_to(claim, ids=(1, 2), x=WORDS)])
     await pool.queue.enqueue(request(tenant=HOSTILE, model=HOSTILE))
     typist = Typist(spoiled, capsys, monkeypatch)
     groups = set[str]()
@@ -204,4 +248,5 @@ async def test_no_command_dies_of_a_name_or_hands_it_on(
             await asyncio.to_thread(typist.type, name, known=False)
             groups.add(name.split()[0])
     assert typist.said.count("[/x]\\x1b]0;x\\x07\\u202e\\r\\n\\x9b31m") > 100
+    assert typist.told_words == READS_TEXT
     assert "\n'=cmd()[/x]" in typist.said or ",'=cmd()[/x]" in typist.said
