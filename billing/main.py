@@ -1,13 +1,22 @@
 """The biller process, and the schema's command. What operators do is in billing/commands."""
 
 import asyncio
+from collections.abc import Mapping
+from pathlib import Path
 
 import click
+from sqlalchemy import text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import SQLAlchemyError
 
 from billing.posting import biller
 from core import service
-from core.database import migrate
-from core.printed import say
+from core.access_folder import access_folder, password_in
+from core.database import Database, migrate
+from core.database_roles import password_statements, role_names, statements
+from core.errors import StartupError
+from core.faults import named
+from core.printed import say, say_lines
 from core.settings import Settings
 
 
@@ -23,6 +32,41 @@ def biller_command() -> None:
 @click.group("db")
 def db_command() -> None:
     """The database."""
+
+
+@db_command.command("roles")
+@click.option("--folder", type=click.Path(path_type=Path), help="By default PARLEY_HOME/access.")
+@click.option("--url", help="Where Postgres is, as postgresql://host/parley: <role>.url then has it whole.")
+@click.option("--apply", "at_once", is_flag=True, help="Run it, as the owner of the tables.")
+def roles_command(folder: Path | None, url: str | None, at_once: bool) -> None:
+    """Postgres roles: one for each kind of process, with the tables it reads and writes.
+
+    Prints the SQL without passwords, or runs it. The folder has a password for each, made once (mode 0600).
+    Run it again after each `parley db migrate`. docs/hardening.md goes through it.
+    """
+    settings = Settings()
+    of = {role: password_in(access_folder(settings, folder), role, url) for role in role_names()}
+    if not at_once:
+        name = make_url(settings.database_endpoint).database or "parley"
+        say_lines(";\n".join([*statements(name), ""]))
+        return
+    asyncio.run(_apply(settings, of))
+    say(f"{len(of)} roles have what core/tables.py declares")
+
+
+async def _apply(settings: Settings, passwords: Mapping[str, str]) -> None:
+    db = Database(settings.database_endpoint)
+    try:
+        if db.dialect == "sqlite":
+            raise StartupError("SQLite knows no roles: PARLEY_DATABASE_URL names no Postgres")
+        async with db.engine.begin() as connection:
+            name = (await connection.execute(text("SELECT current_database()"))).scalar_one()
+            for statement in (*statements(name), *password_statements(passwords)):
+                await connection.exec_driver_sql(statement)
+    except (SQLAlchemyError, OSError) as error:
+        raise StartupError(f"roles not made: {named(error)}") from error
+    finally:
+        await db.close()
 
 
 @db_command.command("migrate")

@@ -1,11 +1,10 @@
 """`parley redis`: the users that Redis needs, made of what each process declares."""
 
-import secrets
 from pathlib import Path
 
 import click
 
-from core.errors import StartupError
+from core.access_folder import PUBLIC, access_folder, password_in, write_whole
 from core.printed import say, say_lines
 from core.redis_acl import acl_lines, set_commands, users
 from core.settings import ADMISSION_PURPOSE, Settings
@@ -19,8 +18,9 @@ def redis_command() -> None:
 @redis_command.command("acl")
 @click.option("--pool", "pools", multiple=True, help="A pool of the installation. By default PARLEY_POOL.")
 @click.option("--folder", type=click.Path(path_type=Path), help="By default PARLEY_HOME/access.")
+@click.option("--url", help="Where Redis is, as rediss://host:6379/0: <user>.url then has it whole.")
 @click.option("--set", "as_commands", is_flag=True, help="Print ACL SETUSER commands instead of the file.")
-def acl_command(pools: tuple[str, ...], folder: Path | None, as_commands: bool) -> None:
+def acl_command(pools: tuple[str, ...], folder: Path | None, url: str | None, as_commands: bool) -> None:
     """Make one user for each kind of process, and for workers and supervisors one for each pool.
 
     The folder has each user's password (made once, mode 0600) and `users.acl`, which holds only their
@@ -28,13 +28,13 @@ def acl_command(pools: tuple[str, ...], folder: Path | None, as_commands: bool) 
     pools; passwords stay. docs/hardening.md goes through it.
     """
     settings = Settings()
-    folder = folder or settings.home / "access"
+    folder = access_folder(settings, folder)
     of = users(settings.installation, pools or [settings.pool])
-    lines = acl_lines(of, {name: _password(folder / f"{name}.password") for name in of})
+    lines = acl_lines(of, {name: password_in(folder, name, url) for name in of})
     if as_commands:
         say_lines("\n".join(set_commands(lines)))
         return
-    _write(folder / "users.acl", "\n".join(lines) + "\n")
+    write_whole(folder / "users.acl", "\n".join(lines) + "\n", PUBLIC)
     say(f"{folder / 'users.acl'} has {len(of)} users; their passwords lie beside it")
 
 
@@ -47,26 +47,3 @@ def secrets_command() -> None:
 def admission_command() -> None:
     """Print PARLEY_ADMISSION_KEY, by which a biller knows what gateways admitted."""
     say(",".join(key.hex() for key in Settings().keyring.keys(ADMISSION_PURPOSE)))
-
-
-def _password(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except FileNotFoundError:
-        made = secrets.token_hex(32)
-        _write(path, made)
-        return made
-    except OSError as error:
-        raise StartupError(f"cannot read {path}: {error.strerror}") from error
-
-
-def _write(path: Path, text: str) -> None:
-    """Whole or not at all."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft.touch(mode=0o600)
-        draft.write_text(text)
-        draft.replace(path)
-    except OSError as error:
-        raise StartupError(f"cannot write {path}: {error.strerror}") from error

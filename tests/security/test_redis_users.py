@@ -179,6 +179,6 @@ def test_the_command_writes_users_and_keeps_passwords(home: Path):
     assert "user parley-worker-big on #" in written
     assert written.startswith("user default off")
     assert (folder / "parley-worker-default.password").read_text() == password not in written
-    assert all(path.stat().st_mode & 0o077 == 0 for path in folder.iterdir())
+    assert all(path.stat().st_mode & 0o077 == 0 for path in folder.glob("*.password"))
     printed = CliRunner().invoke(acl_command, ["--set"], env=environment).output
     assert printed.splitlines()[-1].startswith("ACL SETUSER default off")

@@ -1,0 +1,128 @@
+"""Each process' own Postgres role: an answer is admitted and billed under them, and nobody reads more."""
+
+import asyncio
+import importlib
+import pkgutil
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from pydantic import SecretStr
+from redis.asyncio import Redis
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+from sqlmodel import SQLModel, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.main import db_command
+from billing.posting.biller import main as biller_main
+from core.clock import now_ms
+from core.database import Database
+from core.ids import uuid7
+from core.processes import BILLER, CONSOLE, GATEWAY, SUPERVISOR, Process
+from core.settings import Settings
+from core.tables import EVERYTHING, TABLES
+from engine.models.known import KnownModel
+from server.tables import Message
+from tests.helpers.emptied import EmptiedPostgres
+from tests.helpers.wait import wait_until
+from tests.security.test_redis_users import billed, limited
+from tests.server.site import running_site
+
+FORBIDDEN = (
+    (SUPERVISOR, "SELECT 1 FROM tenant"),
+    (SUPERVISOR, "UPDATE model_version SET enabled = false"),
+    (BILLER, "SELECT 1 FROM message"),
+    (BILLER, "SELECT 1 FROM browser_session"),
+    (BILLER, "SELECT 1 FROM api_key"),
+    (CONSOLE, "SELECT 1 FROM message"),
+    (CONSOLE, "UPDATE usage_line SET seq = 0"),
+    (GATEWAY, "UPDATE usage_event SET cost_nano = 0"),
+    (GATEWAY, "DELETE FROM ledger_entry"),
+    (GATEWAY, "INSERT INTO api_key DEFAULT VALUES"),
+    (GATEWAY, "SELECT 1 FROM alert_target"),
+    (GATEWAY, "CREATE TABLE mine (x int)"),
+    (GATEWAY, "DROP TABLE message"),
+)
+
+
+@pytest.fixture
+def roles(emptied: EmptiedPostgres, home: Path) -> Generator[str]:
+    """A database whose roles were made by the command; its URL without a user."""
+    environment = {"PARLEY_HOME": str(home), "PARLEY_DATABASE_URL": emptied.url}
+    done = CliRunner().invoke(db_command, ["roles", "--apply"], env=environment)
+    assert done.exit_code == 0, (done.output, done.exception)
+    again = CliRunner().invoke(db_command, ["roles", "--apply"], env=environment)
+    assert again.exit_code == 0, (again.output, again.exception)
+    yield emptied.url
+    emptied.reset()
+
+
+def as_role(url: str, process: Process) -> str:
+    return url.replace("postgres@", f"parley_{process.name}@")
+
+
+@pytest.mark.postgres
+async def test_an_answer_is_admitted_and_billed(roles: str, redis: Redis, settings: Settings):
+    """Gateway, biller and supervisor, each under its role."""
+    owner = Database(roles)
+    stop = asyncio.Event()
+
+    def of(process: Process) -> Settings:
+        return settings.model_copy(update={"database_url": SecretStr(as_role(roles, process))})
+
+    async with running_site(of(GATEWAY), owner, redis) as site:
+        billing = asyncio.create_task(biller_main(of(BILLER), stop))
+        known = KnownModel(of(SUPERVISOR).model_copy(update={"model": "tiny"}))
+        assert (await known.read()).name == "tiny"
+        async with site.answering("Good day."), site.welcomed() as peer:
+            await limited(owner, redis, site.tenant)
+            await site.crew_ended(await peer.send("Hello?", conversation=uuid7(now_ms())))
+            await wait_until(lambda: billed(owner))
+            async with owner.session() as session:
+                await wait_until(lambda: _stored(session))
+        stop.set()
+        await billing
+    await owner.close()
+
+
+async def _stored(session: AsyncSession) -> bool:
+    return "Good day." in (await session.exec(select(Message.content))).all()
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(("process", "statement"), FORBIDDEN)
+async def test_nobody_reaches_more(roles: str, process: Process, statement: str):
+    """Texts, keys, books and the schema."""
+    database = Database(as_role(roles, process))
+    try:
+        with pytest.raises(DBAPIError, match=r"permission denied|must be owner"):
+            async with database.engine.begin() as connection:
+                await connection.execute(text(statement))
+    finally:
+        await database.close()
+
+
+def test_every_table_is_declared():
+    """A new one has to be given to somebody."""
+    for package in ("billing", "engine", "server", "admin"):
+        path = importlib.import_module(package).__path__
+        for module in pkgutil.walk_packages(path, f"{package}."):
+            if module.name.endswith("tables"):
+                importlib.import_module(module.name)
+    assert set(EVERYTHING.split()) == set(SQLModel.metadata.tables)
+    named = {name for tables in TABLES.values() for name in f"{tables.reads} {tables.writes}".split()}
+    assert named == set(EVERYTHING.split())
+
+
+def test_the_command_prints_no_password(home: Path):
+    """Nor is there one in what is run by hand."""
+    environment = {"PARLEY_HOME": str(home), "PARLEY_DATABASE_URL": "postgresql://owner@db/books"}
+    arguments = ["roles", "--url", "postgresql://db:5432/books?sslmode=require"]
+    done = CliRunner().invoke(db_command, arguments, env=environment)
+    assert done.exit_code == 0, (done.output, done.exception)
+    password = (home / "access" / "parley_biller.password").read_text()
+    assert password not in done.output
+    expected = f"postgresql://parley_biller:{password}@db:5432/books?sslmode=require"
+    assert (home / "access" / "parley_biller.url").read_text() == expected
