@@ -125,10 +125,11 @@ async def test_what_a_closed_user_runs_is_told_to_end(office: Office):
     """In every project and pool. What a worker has is its to end, and until it does the command says so."""
     there = Pool(office.pool.redis, office.pool.settings, "b", clock=None)  # pyright: ignore[reportArgumentType]
     await office.pool.worker()
-    running = await office.send(user="ann")
+    ann = (await office.run("users", "create", "--tenant", "acme", "ann"))["id"]
+    running = await office.send(user=ann)
     (claim,) = await office.pool.claim(slots=1)
     assert claim.id == running
-    elsewhere = await office.send("other", user="ann", pool=there)
+    elsewhere = await office.send("other", user=ann, pool=there)
     bobs = await office.send(user="bob")
     closed = await office.run("users", "close", "--tenant", "acme", "ann", "--cancel")
     assert (closed["cancelled"], closed["not_ended_yet"]) == (2, 1)
@@ -140,7 +141,7 @@ async def test_what_a_closed_user_runs_is_told_to_end(office: Office):
     assert moved.ended
     assert await office.ended([bobs]) == [False]
     action, target, _ = await office.last_row()
-    assert (action, target) == ("request.cancel", "ann")
+    assert (action, target) == ("request.cancel", ann)
 
 
 async def test_projects_and_tenants_are_closed_with_all_they_have(office: Office):
