@@ -104,6 +104,8 @@ class Door:
             refused = self.edge.rates.failed(who.address, "hello", refusal(ErrorCode.UNAUTHORIZED, problem))
             return HelloRefused(refused, HELLO_REFUSED[ErrorCode(refused.code)])
         who.principal = principal
+        wanted = hello.resume.requests if hello.resume else []
+        self.edge.rates.ask(principal, 1 + len(wanted))
         shown = hello.resume.token if hello.resume else None
         record = await self._take_over(principal, who.id, shown)
         before = record.superseded[0] if record.superseded else ""
@@ -113,7 +115,6 @@ class Door:
         self.hellos.left(who.id)
         self._inside[who.id] = who
         self._records[who.id] = record
-        wanted = hello.resume.requests if hello.resume else []
         return await self._let(principal, record, wanted)
 
     async def _take_over(self, principal: Principal, connection: str, shown: str | None) -> SessionRecord:

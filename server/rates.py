@@ -56,9 +56,9 @@ class Rates:
         """A send, before anything is looked up for it."""
         _take(self._sends, _who(principal), "caller", "too many sends")
 
-    def ask(self, principal: Principal) -> None:
-        """An attach, a cancel or a fresh token."""
-        _take(self._asks, _who(principal), "caller", "too many attaches and cancels")
+    def ask(self, principal: Principal, cost: int = 1) -> None:
+        """A hello, which costs more with each request to resume; an attach, a cancel or a fresh token."""
+        _take(self._asks, _who(principal), "caller", "too many connections, attaches and cancels", cost)
 
     def prompt(self, principal: Principal, characters: int) -> None:
         """A prompt, before it is made into tokens."""

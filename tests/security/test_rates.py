@@ -25,7 +25,7 @@ ONE = 0.1
 """A second: one may be saved up."""
 OPEN = {"/", "/web", "/v1/login", "/v1/logout", "/healthz", "/readyz"}
 """Where nobody has to be known: under the address's bucket only."""
-PACED = {"hello", "detach", "ack", "ping", "pong", "bye"}
+PACED = {"detach", "ack", "ping", "pong", "bye"}
 """Messages that cost next to nothing: no more of them is read than a connection's pace allows."""
 
 
@@ -120,17 +120,20 @@ async def test_every_message_is_under_a_bucket(sqlite: Database, redis: Redis, s
         "auth": {"token": "wrong"},
     }
     kinds = {codec.type_of(kind) for kind in get_args(ClientMessage)}
-    assert kinds == asked.keys() | PACED
+    assert kinds == asked.keys() | PACED | {"hello"}
     few = {"sends_per_caller_per_second": ONE, "asks_per_caller_per_second": ONE}
     async with running_site(settings, sqlite, redis, **few) as site, site.welcomed() as peer:
-        for kind in ("send", "attach"):
-            await peer.tell(kind, **asked[kind])
-            assert (await peer.hear("error", re=kind))["code"] != "rate_limited"
+        await peer.tell("send", **asked["send"])
+        assert (await peer.hear("error", re="send"))["code"] != "rate_limited"
         for kind, fields in asked.items():
             await peer.tell(kind, **fields)
             error = await peer.hear("error", re=kind)
             assert (error["code"], error["scope"], error["retry"]) == ("rate_limited", "caller", True)
             assert 0 < error["after_ms"] <= 1000 / ONE
+        async with site.open() as other:  # its hello took what attaches share
+            await other.tell("hello", v=1, token=site.key)
+            assert (await other.hear("error"))["code"] == "rate_limited"
+            assert await other.closed() == 4013
         await peer.quiet()  # it is still here: also a token that was not looked at costs nobody his session
 
 

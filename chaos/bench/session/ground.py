@@ -36,6 +36,17 @@ from engine.api import register_model
 
 MODEL = "bytes"
 CONTEXT = 1 << 20
+# One address and one key ask for all of a load.
+UNLIMITED = {
+    "calls_per_address_per_second": 0,
+    "sockets_per_address_per_second": 0,
+    "silent_sockets_per_address_max": 0,
+    "calls_per_caller_per_second": 0,
+    "sends_per_caller_per_second": 0,
+    "asks_per_caller_per_second": 0,
+    "frames_per_connection_per_second": 0,
+    "prompt_characters_per_tenant_per_second": 0,
+}
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 40.0
 LOG_TAIL_CHARACTERS = 2000
@@ -123,6 +134,7 @@ class Ground:
             "model": MODEL,
             "log_format": "json",
             "connections_per_key_max": 1_000_000,
+            **UNLIMITED,
             "queue_requests_per_tenant_max": 100_000,
             "queue_requests_max": 100_000,
             **settings,

@@ -14,9 +14,10 @@ import uvloop
 
 from chaos.bench.session.feeding import Feeder
 from chaos.bench.session.figures import Figure, json_option, progress, show
-from chaos.bench.session.ground import Ground, Running, ground
+from chaos.bench.session.ground import UNLIMITED, Ground, Running, ground
 from chaos.bench.session.lean_socket import upgrade
 from chaos.bench.session.reader import Reader, check
+from core.settings import Settings
 
 TARGET_RATIO = 1.2
 SOURCE = "127.0.0.9"  # no trusted proxy: its sockets count as its own
@@ -110,7 +111,8 @@ def interval(ratios: Sequence[float]) -> tuple[float, float]:
 
 async def _measure(terms: Terms) -> list[tuple[Span, Span]]:
     async with ground() as site:
-        gateway = await site.gateway()
+        defaults = {name: Settings.model_fields[name].default for name in UNLIMITED}
+        gateway = await site.gateway(**defaults)
         feeder = await Feeder.start(site, terms.streams)
         readers = await _reading(site, gateway, terms.streams)
         await feeder.claim(terms.streams)
