@@ -18,9 +18,9 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.main import db_command
 from billing.posting.biller import main as biller_main
 from core.clock import now_ms
-from core.database import Database
+from core.database import Database, migrate
 from core.ids import uuid7
-from core.processes import BILLER, CONSOLE, GATEWAY, SUPERVISOR, Process
+from core.processes import BILLER, CONSOLE, GATEWAY, OPERATOR, SUPERVISOR, Process
 from core.settings import Settings
 from core.tables import EVERYTHING, TABLES
 from engine.models.known import KnownModel
@@ -89,6 +89,12 @@ async def test_an_answer_is_admitted_and_billed(roles: str, redis: Redis, settin
 
 async def _stored(session: AsyncSession) -> bool:
     return "Good day." in (await session.exec(select(Message.content))).all()
+
+
+@pytest.mark.postgres
+async def test_an_operator_registers_a_model(roles: str):
+    """`parley models add` looks whether the schema is up to date, which whoever does not own it may."""
+    await migrate(as_role(roles, OPERATOR))
 
 
 @pytest.mark.postgres

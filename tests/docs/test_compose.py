@@ -1,0 +1,42 @@
+"""docker-compose.yml gives each service what core/processes.py declares, and no more."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from core.processes import BILLER, CONSOLE, GATEWAY, MIGRATE, SUPERVISOR, WORKER, Process
+from core.secret_files import SUFFIX, secret_names
+from core.settings import Settings
+
+PAGE = Path(__file__).parents[2] / "docker-compose.yml"
+SECRETS = {f"PARLEY_{name.upper()}": name for name in secret_names(Settings)}
+
+
+@pytest.fixture(scope="module")
+def services() -> dict[str, Any]:
+    return yaml.safe_load(PAGE.read_text())["services"]
+
+
+@pytest.mark.parametrize(
+    "process", [GATEWAY, WORKER, SUPERVISOR, BILLER, CONSOLE, MIGRATE], ids=lambda process: process.name
+)
+def test_a_service_has_its_own_secrets(services: dict[str, Any], process: Process):
+    """By variable or by file; the files that it is given are those that it names."""
+    service = services[process.name]
+    given = {name.removesuffix(SUFFIX) for name in service["environment"]} & set(SECRETS)
+    assert {SECRETS[name] for name in given} <= set(process.secrets)
+    files = [name for name in service["environment"].values() if str(name).startswith("/run/secrets/")]
+    assert sorted(service.get("secrets", [])) == sorted(file.rpartition("/")[2] for file in files)
+
+
+def test_only_who_has_a_reason_is_reached_from_outside(services: dict[str, Any]):
+    """And only from this machine."""
+    published = {name: service["ports"] for name, service in services.items() if "ports" in service}
+    assert set(published) == {"gateway", "console"}
+    assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)
+
+
+def test_redis_takes_nobody_without_a_name(services: dict[str, Any]):
+    assert "--aclfile" in services["redis"]["command"]
