@@ -185,7 +185,7 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
         """Not while the listener holds, nor while answers to control frames pile up unread."""
         if self.transport.is_closing() or self.conn.parser_exc is not None:
             self._unread.clear()
-        upgrading = self.handshake_initiated and self.listener is None
+        upgrading = self.handshake_initiated and self.listener is None and not self.close_sent
         return not (self._held or upgrading or self._slowed()) and self.unsent < UNSENT_BYTES_MAX
 
     def _slowed(self) -> bool:

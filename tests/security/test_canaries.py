@@ -1,0 +1,220 @@
+"""Secrets and prompts in what is raised, in arguments and in locals of all calls that led there: no sink of a
+gateway, a console, a biller, a reaper or a worker shows them."""
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+import pytest
+from redis.asyncio import Redis
+from redis.asyncio.client import PubSub
+from redis.exceptions import ResponseError
+from sqlalchemy.exc import OperationalError
+from websockets.exceptions import InvalidStatus
+
+from admin.console import Console
+from billing.posting.biller import Biller
+from billing.quotas.quota import Quota
+from core import faults
+from core.database import Database
+from core.multiplexed import MultiplexedConnection
+from core.settings import Settings
+from core.tasks import end_tasks
+from core.telemetry import tracer
+from engine.api import PoolQueue
+from engine.backends.base import Generation, GenerationRefusedError
+from engine.backends.scripted import ScriptedEngine
+from engine.reaper import Reaper
+from server import main
+from server.door import Door
+from server.edge import make_edge
+from server.hub import Hub
+from server.operations import Operations
+from server.pools import Pools
+from server.session.machine import Session
+from tests.engine.workers import Crew, saying
+from tests.helpers.wait import wait_until
+from tests.security.sinks import CANARY, Sinks, spans
+from tests.server.conftest import gateway as gateway
+from tests.server.site import Site
+
+LOOP_SECONDS = 0.05
+
+
+def raising(*_: Any, **__: Any) -> Any:
+    """Fails as the worst library would."""
+    prompt = f"{CANARY} in a local"
+    raise ValueError(prompt) from KeyError(CANARY)
+
+
+async def raising_later(*_: Any, **__: Any) -> Any:
+    """The same, awaited."""
+    raising(CANARY)
+
+
+def hushed(sinks: Sinks) -> None:
+    """One line at least, with the error's type, and no value anywhere."""
+    assert sinks.lines, "nothing was logged"
+    assert CANARY not in sinks.everything
+
+
+async def test_what_an_upgrade_raises_is_answered_typed(
+    gateway: Site, sinks: Sinks, monkeypatch: pytest.MonkeyPatch
+):
+    """500 `internal` before the socket is open."""
+    monkeypatch.setattr(main, "_upgrade_problem", raising)
+    with pytest.raises(InvalidStatus) as refused:
+        async with gateway.open(Authorization=f"Bearer {CANARY}"):
+            pass
+    assert refused.value.response.status_code == 500
+    assert b'"internal"' in (refused.value.response.body or b"")
+    assert CANARY.encode() not in (refused.value.response.body or b"")
+    hushed(sinks)
+
+
+async def test_what_an_open_upgrade_raises_closes_it(
+    gateway: Site, sinks: Sinks, monkeypatch: pytest.MonkeyPatch
+):
+    """4015 between its acceptance and its session: the client may come again."""
+    monkeypatch.setattr(main, "Connection", raising)
+    async with gateway.open() as peer:
+        assert await peer.closed() == 4015
+    hushed(sinks)
+
+
+@pytest.mark.parametrize("operation", ["turn", "open", "attach", "cancel"])
+async def test_what_a_frame_raises_is_answered_typed(
+    operation: str, gateway: Site, sinks: Sinks, monkeypatch: pytest.MonkeyPatch
+):
+    """`error internal` for the request, and the connection lives; of a hello it closes."""
+    monkeypatch.setattr(Operations, operation, raising_later)
+    async with gateway.open() as peer:
+        await peer.tell("hello", v=1, token=gateway.key)
+        if operation != "open":
+            assert (await peer.hear())["t"] == "welcome"
+            id = await peer.send(CANARY) if operation == "turn" else "01890000-0000-7000-8000-000000000000"
+            if operation != "turn":
+                await peer.tell(operation, id=id, **({"o": 0, "epoch": 1} if operation == "attach" else {}))
+        error = await peer.hear("error")
+        assert error["code"] == "internal"
+        assert CANARY not in str(error)
+    hushed(sinks)
+
+
+async def test_what_a_session_raises_closes_it(gateway: Site, sinks: Sinks, monkeypatch: pytest.MonkeyPatch):
+    """4015: the client comes again and goes on."""
+    async with gateway.welcomed() as peer:
+        monkeypatch.setattr(Session, "handle", raising)
+        await peer.tell("ping", ts=1)
+        assert await peer.closed() == 4015
+    hushed(sinks)
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From now on Redis and SQL answer with errors that quote what they must not."""
+
+    async def of_redis(*_: Any, **__: Any) -> Any:
+        raise ResponseError(f"WRONGTYPE {CANARY}")
+
+    def of_sql(*_: Any, **__: Any) -> Any:
+        raise OperationalError(f"SELECT '{CANARY}'", {"key": CANARY}, sqlite3.OperationalError(CANARY))
+
+    def break_all() -> None:
+        for owner, name in (
+            (Redis, "execute_command"),
+            (PubSub, "execute_command"),
+            (PubSub, "get_message"),
+            (MultiplexedConnection, "call"),
+            (MultiplexedConnection, "calls"),
+        ):
+            monkeypatch.setattr(owner, name, of_redis)
+        monkeypatch.setattr(Database, "session", of_sql)
+
+    return break_all
+
+
+async def _for_a_while(loops: list[Awaitable[Any]]) -> None:
+    """As their processes run them: what ends a loop is told as what ends a process is."""
+    tasks = [asyncio.ensure_future(loop) for loop in loops]
+    await asyncio.sleep(LOOP_SECONDS)
+    ended = [task.exception() for task in tasks if task.done() and not task.cancelled()]
+    await end_tasks(tasks)
+    for error in ended:
+        assert error is None or CANARY not in str(faults.facts(error))
+
+
+async def test_a_gateways_loops_say_nothing(
+    settings: Settings, sqlite: Database, redis: Redis, sinks: Sinks, broken: Callable[[], None]
+):
+    """Hub, door, terms, pools and recorders, while Redis and SQL quote what they were asked."""
+    edge = make_edge(settings, "gw-test", sqlite, redis)
+    hub = Hub(edge)
+    await hub.start()
+    door = Door(edge, hub)
+    broken()
+    recorder = edge.recorders[settings.pool]
+    await _for_a_while([hub.run(), door.run(), edge.terms.run(), Pools(edge).run(), recorder.run()])
+    hushed(sinks)
+
+
+async def test_billers_and_reapers_loops_say_nothing(
+    settings: Settings, sqlite: Database, redis: Redis, sinks: Sinks, broken: Callable[[], None]
+):
+    """The same of those that follow streams and pools."""
+    queue, quota = PoolQueue(redis, settings.pool, settings), Quota(redis, settings, sqlite)
+    biller, reaper = Biller(sqlite, redis, settings, [settings.pool]), Reaper(queue, quota, 10)
+    broken()
+    await _for_a_while([biller.run(asyncio.Event()), reaper.run(), reaper.sweep()])
+    hushed(sinks)
+
+
+def test_a_span_keeps_an_errors_type_only(sinks: Sinks):
+    """Neither its words nor its traceback are an event of the span, or its status."""
+    with pytest.raises(ValueError), tracer("test").span("work"):  # noqa: PT011
+        raising(CANARY)
+    (span,) = spans.get_finished_spans()
+    assert (span.attributes or {})["error.type"] == "ValueError"
+    assert (list(span.events), span.status.description) == ([], None)
+    assert CANARY not in sinks.everything
+
+
+class Refusing(ScriptedEngine):
+    """Takes no generation, and says why in the prompt's own words."""
+
+    async def submit(self, generation: Generation) -> None:
+        """See Engine."""
+        try:
+            raising(generation.prompt)
+        except ValueError as error:
+            raise GenerationRefusedError(CANARY) from error
+
+
+async def test_an_engines_refusal_says_nothing(settings: Settings, redis: Redis, sinks: Sinks):
+    """An engine's error has the prompt in it: the log has its type and its place."""
+    crew = Crew(redis, settings)
+    async with crew.worker(Refusing(saying("hi"))):
+        await crew.send()
+        await wait_until(lambda: any("generation refused" in line for line in sinks.lines))
+    hushed(sinks)
+    (line,) = [line for line in sinks.lines if "generation refused" in line]
+    assert "GenerationRefusedError" in line
+    assert "ValueError" in line
+
+
+async def test_the_consoles_routes_say_nothing_where_all_is_down(
+    settings: Settings, sqlite: Database, redis: Redis, sinks: Sinks, broken: Callable[[], None]
+):
+    """Neither to the caller nor to the log."""
+    app = Console(settings, redis, sqlite).app()
+    broken()
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app=app), base_url="http://console.test"
+    ) as client:
+        for path in ("/api/status", "/api/books", "/api/noisy", "/api/reconciliation"):
+            reply = await client.get(path, headers={"cookie": f"parley_operator={CANARY}"})
+            assert reply.status_code in (401, 503)
+            assert CANARY not in reply.text
+    assert CANARY not in sinks.everything

@@ -1,0 +1,45 @@
+"""The headers that lock pages down stand on every answer of gateway and console, whatever its status."""
+
+import pytest
+from redis.asyncio import Redis
+
+from chaos.bench.fuzz import ground
+from chaos.bench.fuzz.inputs import Route
+from core.database import Database
+from core.settings import Settings
+
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=()",
+}
+OTHERS = [
+    Route("GET", "/nowhere"),
+    Route("PUT", "/"),
+    Route("GET", "/web/nothing.js"),
+    Route("GET", "/web/%00"),
+]
+
+
+@pytest.mark.parametrize("process", ["gateway", "console"])
+async def test_every_answer_has_the_whole_set(
+    process: str, settings: Settings, sqlite: Database, redis: Redis
+):
+    """Each route's answer to a stranger, and what no route answers: missing one, a page could be framed or a
+    text be taken for a script."""
+    async with ground.opened(process, settings, sqlite, redis) as target:
+        for route in [*target.routes, *OTHERS]:
+            if route.socket:
+                continue
+            path = route.path.replace("{id}", "x")
+            head = f"{route.method} {path} HTTP/1.1\r\nhost: 127.0.0.1:8080\r\nconnection: close\r\n\r\n"
+            line = await target.served.ask([head.encode()], "127.0.0.1", whole=True)
+            lines = bytes(line.written).partition(b"\r\n\r\n")[0].decode().split("\r\n")[1:]
+            shown = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+            assert {name: shown.get(name) for name in HEADERS} == HEADERS, (route, ground.status(line))
+            assert shown["cache-control"] in ("no-cache", "no-store"), route
