@@ -6,6 +6,7 @@ from chaos.bench.billing import month_view, posting
 from chaos.bench.fairness import fairness
 from chaos.bench.fuzz.command import fuzz
 from chaos.bench.interactive import interactive
+from chaos.bench.masks import masks
 from chaos.bench.noisy import noisy
 from chaos.bench.prefill import prefill
 from chaos.bench.queue import queue
@@ -40,6 +41,7 @@ bench.add_command(queue)
 bench.add_command(fairness)
 bench.add_command(interactive)
 bench.add_command(noisy)
+bench.add_command(masks)
 bench.add_command(prefill)
 bench.add_command(start)
 bench.add_command(seams)

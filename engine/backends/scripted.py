@@ -59,13 +59,15 @@ class _Running:
 
 @dataclass
 class ScriptedEngine:
-    """Runs all generations in lockstep, one token each every `step_seconds`."""
+    """Runs all generations in lockstep, one token each every `step_seconds`. `hangs_at`: those whose token
+    mask never ends."""
 
     next_token: NextToken
     step_seconds: float = 0.01
     max_model_len: int = 8192
     kv_tokens: int = 1 << 20
     aborted: list[str] = field(default_factory=list[str])
+    hangs_at: Callable[[Generation], bool] = lambda _: False
 
     def __post_init__(self) -> None:
         self._running: dict[str, _Running] = {}
@@ -96,6 +98,8 @@ class ScriptedEngine:
         while True:
             await self._work.wait()
             await asyncio.sleep(self.step_seconds)
+            if any(self.hangs_at(running.generation) for running in self._running.values()):
+                self.hang()
             await self._going.wait()
             if self._dead:
                 raise EngineDeadError("the scripted engine was told to die")

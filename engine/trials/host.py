@@ -81,7 +81,7 @@ class Host:
         self._selector.register(read, selectors.EVENT_READ)
 
     def _try(self, packed: str, pipe: int) -> None:
-        _bound()
+        bound(CPU_SECONDS_MAX)
 
         def say(place: str) -> None:
             os.write(pipe, f"at {place}\n".encode())
@@ -130,15 +130,16 @@ def _verdict(said: str, code: int) -> str | None:
     return f"{place}: too large: the grammar compiler fails at it"
 
 
-def _bound() -> None:
-    """What one trial may take. The signal ends it also in native code."""
+def bound(cpu_seconds: float) -> None:
+    """What this process may take from now on. The signal ends it also in native code."""
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS_MAX)
+    signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     statm = Path("/proc/self/statm")
     if statm.exists():
         size = int(statm.read_text().split()[0]) * resource.getpagesize() + MEMORY_BYTES_MAX
-        resource.setrlimit(resource.RLIMIT_AS, (size, size))
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (size if most == resource.RLIM_INFINITY else most, most))
 
 
 def main() -> None:

@@ -1,13 +1,23 @@
 """A hung engine is blamed on the requests of a shape that it held; who was beside them finishes."""
 
+import asyncio
 import itertools
 import random
 
 import pytest
 import redis.asyncio
 
+from billing.api import Quota
+from core.settings import Settings
+from core.tasks import end_tasks
+from engine import queue as engine_queue
+from engine import worker as engine_worker
 from engine.api import AppendCode, Claim, Status
+from engine.backends.scripted import ScriptedEngine
+from engine.reaper import Reaper
 from tests.engine.builders import Pool, append_to, pool, request, usage_event
+from tests.engine.workers import Crew, saying
+from tests.helpers.wait import wait_until
 
 HUNG_MS = 9_000
 SLOTS = 32
@@ -178,3 +188,35 @@ async def test_one_that_was_cleared_keeps_its_own_deadline(redis: redis.asyncio.
     p.clock.advance(600_000)
     await ward.reap()
     assert ward.ended == {claim.id: ("deadline", "")}
+
+
+async def test_innocents_beside_a_shape_that_hangs_are_answered(
+    redis: redis.asyncio.Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """With workers at work: each hung one loses its lease and is replaced, as its supervisor does."""
+    monkeypatch.setattr(engine_queue, "STEP_AGE_MS_MIN", 1000)
+    monkeypatch.setattr(engine_queue, "STEP_AGE_MS_MAX", 1000)
+    monkeypatch.setattr(engine_worker, "STEP_AGE_MS_ALIVE", 1000)
+    monkeypatch.setattr(engine_worker, "KEEP_SECONDS", 0.05)
+    monkeypatch.setattr(engine_worker, "RENEW_SECONDS", 0.1)
+    crew = Crew(redis, settings.model_copy(update={"worker_lease_ms": 1000}))
+    bad = await crew.send(response_format="bad")
+    good = [await crew.send(response_format="good"), *[await crew.send() for _ in range(3)]]
+    reaper = Reaper(crew.queue, Quota(redis, settings), 50)
+    reaping = asyncio.create_task(reaper.run())
+    over = asyncio.gather(*(crew.ended(id, 60) for id in [bad, *good]))
+    hung = 0
+    while not over.done():
+        engine = ScriptedEngine(saying("ok"), 0.005, hangs_at=lambda each: each.response_format == "bad")
+        async with crew.worker(engine) as running:
+
+            async def replaced(name: str = running.name) -> bool:
+                return over.done() or name not in {view.worker for view in await crew.queue.workers()}
+
+            await wait_until(lambda: crew.queue.workers())
+            await wait_until(replaced)
+            hung += not over.done()
+    await end_tasks([reaping])
+    ends = [(end["reason"], end.get("code")) for end in await over]
+    assert ends == [("error", "bad_request"), *[("stop", None)] * len(good)]
+    assert hung <= 2

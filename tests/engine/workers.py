@@ -131,6 +131,7 @@ class Crew:
             accepted_ms=now,
             deadline_ms=deadline,
             priority=priority,
+            shaped=sampled.response_format is not None,
         )
 
     async def lose(self, worker: str) -> None:

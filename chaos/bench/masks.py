@@ -1,0 +1,130 @@
+"""`python -m chaos bench masks`: what the token masks of shapes that pass the trial cost.
+
+Generated shapes go through the gateway's checks and the trial; those that pass are walked again, with other
+choices than the trial's, 200 tokens four ways, each mask and each token timed by the thread's CPU clock. A
+shape is tried in a fork, as the trials' host does it.
+"""
+
+import json
+import os
+import random
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+
+from chaos.bench.mask_shapes import generated_format
+from core.settings import Settings
+from engine.api import checked_format
+from engine.response_format import Shape, shape_of
+from engine.trials.host import CPU_SECONDS_MAX, bound
+
+AIM_SECONDS = 0.02
+WALKS = 2
+
+
+@click.command()
+@click.option("--shapes", default=300, show_default=True, help="How many to generate.")
+@click.option("--seed", type=int, help="Of the shapes; by default another one each time.")
+@click.option("--model", type=click.Path(exists=True, path_type=Path), help="A model's folder.")
+@click.option("--patterns", type=click.Path(exists=True, path_type=Path), help="Instead: one pattern a line.")
+@click.option("--json", "as_json", is_flag=True)
+def masks(shapes: int, seed: int | None, model: Path | None, patterns: Path | None, as_json: bool) -> None:
+    """The worst token mask and token of shapes that are accepted."""
+    seed = random.randrange(1 << 32) if seed is None else seed
+    rng = random.Random(seed)
+    trial = _trial(model or _provisioned())
+    found, outcomes = list[dict[str, Any]](), Counter[str]()
+    asked = (
+        [{"type": "regex", "pattern": line} for line in patterns.read_text().splitlines()]
+        if patterns
+        else [generated_format(rng) for _ in range(shapes)]
+    )
+    for raw in asked:
+        outcome, facts = measured(trial, raw, rng.randrange(1 << 32))
+        outcomes[outcome] += 1
+        if outcome == "accepted":
+            found.append({"shape": json.dumps(raw)[:160], **facts})
+        elif patterns:
+            click.echo(f"{outcome}: {raw['pattern']}")
+    found.sort(key=lambda each: max(each["mask"], each["token"]), reverse=True)
+    if as_json:
+        click.echo(json.dumps({"seed": seed, "outcomes": outcomes, "worst": found[:10]}))
+    else:
+        _print(seed, outcomes, found)
+
+
+def measured(trial: Any, raw: dict[str, Any], seed: int) -> tuple[str, dict[str, Any]]:
+    """What became of a shape: refused by which check, or accepted, with its worst mask and token in s."""
+    try:
+        packed = checked_format(raw)
+    except (ValueError, TypeError):
+        return "refused before the trial", {}
+    shape = shape_of(packed) if packed else Shape(object=True)
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            bound(CPU_SECONDS_MAX)
+            problem = trial.problem(shape, lambda _: None)
+            bound(30.0)
+            os.write(
+                write, json.dumps({"problem": problem} if problem else _walked(trial, shape, seed)).encode()
+            )
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        said = pipe.read()
+    os.waitpid(pid, 0)
+    facts = json.loads(said) if said else {"problem": "too large"}
+    problem = facts.get("problem")
+    words = ("ambiguous", "too large", "ms of CPU")
+    kind = next((word for word in words if word in (problem or "")), "the compiler does not take it")
+    return ("accepted", facts) if problem is None else (f"refused: {kind}", {})
+
+
+def _walked(trial: Any, shape: Shape, seed: int) -> dict[str, Any]:
+    began = time.process_time()
+    compiled = trial.compiled(shape)
+    facts: dict[str, Any] = {"compile": time.process_time() - began, "mask": 0.0, "token": 0.0, "tokens": 0}
+    for number in range(WALKS):
+        walked = trial.walk(compiled, random.Random(seed + number))
+        facts["mask"] = max(facts["mask"], walked.mask)
+        facts["token"] = max(facts["token"], walked.token)
+        facts["tokens"] += walked.tokens
+    return facts
+
+
+def _trial(folder: Path) -> Any:
+    from engine.trials.walk import Trial  # torch: only where it is measured
+
+    return Trial(folder)
+
+
+def _provisioned() -> Path:
+    folders = sorted(Settings().home.glob("models/*/*/config.json"))
+    if not folders:
+        raise click.ClickException("no model is provisioned: name a folder with --model")
+    return folders[-1].parent
+
+
+def _print(seed: int, outcomes: Counter[str], found: list[dict[str, Any]]) -> None:
+    click.echo(f"seed {seed}, {os.cpu_count()} cores")
+    for outcome, count in outcomes.most_common():
+        click.echo(f"{count:6}  {outcome}")
+    if not found:
+        return
+    for name in ("mask", "token"):
+        values = sorted(each[name] for each in found)
+        worst, p99, median = (values[int((len(values) - 1) * part)] * 1000 for part in (1, 0.99, 0.5))
+        click.echo(
+            f"{name:6} of accepted shapes, CPU: worst {worst:.2f} ms, p99 of shapes {p99:.2f} ms, "
+            f"median {median:.3f} ms (aim < {AIM_SECONDS * 1000:.0f} ms)"
+        )
+    click.echo(f"{sum(each['tokens'] for each in found)} tokens walked; the worst shapes:")
+    for each in found[:5]:
+        worst = f"{each['mask'] * 1000:7.2f} ms mask {each['token'] * 1000:7.2f} ms token"
+        click.echo(f"{worst}  {each['shape'][:110]}")
