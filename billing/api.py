@@ -85,7 +85,7 @@ from billing.tenants.tenancy import (
     tenant_names,
 )
 from billing.tenants.terms import TERMS_CHANGED, list_terms, set_terms
-from billing.tenants.users import user_is_closed
+from billing.tenants.users import user_id, user_is_closed, user_names
 from billing.usage import PinnedPrices, UsageEvent, UsageOwner
 
 __all__ = [
@@ -194,7 +194,9 @@ __all__ = [
     "to_display",
     "to_text",
     "usage_in",
+    "user_id",
     "user_is_closed",
+    "user_names",
     "window_at",
     "zone_named",
 ]

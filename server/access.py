@@ -56,16 +56,17 @@ def cancel_refusal(principal: Principal, found: Directory) -> Refusal | None:
     return refusal(ErrorCode.CANCEL_DENIED, problem)
 
 
-def user_of(principal: Principal, metadata: dict[str, Any], project: str | None) -> str:
-    """The user a turn is charged to. `project`: the id of the one that the metadata names, None for none.
+def user_of(principal: Principal, metadata: dict[str, Any], project: str | None, own: str) -> str:
+    """The name of the user a turn is charged to. `project`: the id of the one that the metadata names, None
+    for none; `own`: the name of the caller's user.
 
     Raises Refused (forbidden) where the metadata names what the caller may not."""
     if "project" in metadata and project != principal.project:
         raise Refused(refusal(ErrorCode.FORBIDDEN, "metadata.project: this key belongs to another project"))
-    named = metadata.get("user", principal.user)
+    named = metadata.get("user", own)
     assert isinstance(named, str)
     if not principal.fixed_user:
         return named
-    if not same_name(named, principal.user):
+    if not same_name(named, own):
         raise Refused(refusal(ErrorCode.FORBIDDEN, "metadata.user: this key or ticket is another user's"))
-    return principal.user
+    return own

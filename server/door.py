@@ -259,6 +259,7 @@ class Door:
             standing.end_all(list(self._sockets.values()), news)
         elif news.kind == ACCESS_CHANGED:
             self.edge.closed_users.changed()
+            self.edge.users.changed()
             self.spawn(self._access_changed(news.tenant))
         elif news.kind == LIMITS_CHANGED:
             self.edge.limits.changed(news.tenant)

@@ -18,6 +18,7 @@ from server.rates import Rates
 from server.recorder import Recorders
 from server.shapes import Shapes
 from server.terms import Terms
+from server.users import Users
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Edge:
     quota: Quota
     limits: LimitBook
     closed_users: ClosedUsers
+    users: Users
     prompts: Prompts
     catalogue: Catalogue
     shapes: Shapes
@@ -61,6 +63,7 @@ def make_edge(settings: Settings, gateway: str, db: Database, redis: Client) -> 
         quota=Quota(redis, settings, db),
         limits=LimitBook(db),
         closed_users=closed_users,
+        users=Users(db, settings.users_per_tenant_max),
         prompts=Prompts(settings, rates),
         catalogue=Catalogue(db, settings),
         shapes=Shapes(Trials(redis)),

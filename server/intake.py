@@ -48,7 +48,7 @@ from engine.api import (
     sealed,
 )
 from server import conversations, instruments, turns
-from server.access import CANCEL_SCOPE, CHAT_SCOPE, cancel_refusal, owner_of, owns, user_of
+from server.access import CANCEL_SCOPE, CHAT_SCOPE, cancel_refusal, owner_of, owns
 from server.edge import Edge
 from server.follow import LiveSource, Opening, Readers, Source
 from server.hub import Hub, Name
@@ -167,7 +167,7 @@ class Intake:
     async def _prepare(self, principal: Principal, turn: Turn) -> Prepared:
         edge = self._edge
         record = await edge.catalogue.resolve(turn.model)
-        user = user_of(principal, turn.metadata, await self._project(principal, turn))
+        user = await edge.users.of_turn(principal, turn.metadata, await self._project(principal, turn))
         if await edge.closed_users.has(principal.tenant, user):
             raise Refused(refusal(ErrorCode.FORBIDDEN, "this user is closed"))
         await edge.shapes.check(principal, record, turn.options.response_format)
@@ -299,7 +299,7 @@ class Intake:
                 key=principal.key,
                 user=prepared.user,
                 conversation=turn.conversation or "",
-                metadata=msgspec.json.encode(turn.metadata),
+                metadata=msgspec.json.encode(turns.labels(turn.metadata)),
             ),
             prices=admitted.prices,
             model=prepared.record.name,

@@ -1,6 +1,7 @@
 """What a `send` asks for: every value in it checked, or refused with a message that says what to do. Pure."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -241,6 +242,11 @@ def _format(raw: Any) -> str | None:
 def no_reader_ms(options: Options) -> int | None:
     """How long a request may be without a reader before it is cancelled, None: for ever."""
     return None if isinstance(options.on_no_reader, str) else options.on_no_reader.cancel_after_ms
+
+
+def labels(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept of the metadata with the usage: not the user's name, which stands in one place only."""
+    return {name: value for name, value in metadata.items() if name != "user"}
 
 
 def _metadata(raw: Any) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from billing.alerts.alerts import EMAIL
 from billing.alerts.mail import send_mail
 from billing.alerts.messages import mail_text
 from billing.alerts.webhooks import NotDelivered, Webhook, send_webhook, webhook_client
+from billing.alerts.whose import with_names
 from billing.periods import Period
 from billing.wallets.tables import AlertTarget, BudgetAlert, BudgetSpent, Outbox
 from core.clock import now_ms
@@ -123,12 +124,13 @@ class Sender:
             await self._again(row, f"{type(error).__name__}")
 
     async def _send(self, client: httpx.AsyncClient, row: Outbox, target: AlertTarget) -> None:
+        payload = await with_names(self._db, row.tenant_id, row.payload)
         if target.kind == EMAIL:
-            subject, text = mail_text(row.payload)
+            subject, text = mail_text(payload)
             await send_mail(self._settings, target.address, subject, text, row.id)
             return
         webhook = Webhook(target.address, target.secret, self._settings.alert_private_targets)
-        body = json.dumps(row.payload, separators=(",", ":")).encode()  # plain ASCII, whoever prints it
+        body = json.dumps(payload, separators=(",", ":")).encode()  # plain ASCII, whoever prints it
         await send_webhook(client, webhook, row.id, body, now_ms() // 1000)
 
     async def _again(self, row: Outbox, why: str) -> None:

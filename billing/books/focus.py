@@ -6,8 +6,8 @@ ListCost differs from ListUnitPrice × PricingQuantity by at most half a nano-US
 """
 
 import json
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,6 +21,7 @@ from billing.periods import HOUR_MS, Window
 from billing.prices.price_tables import Charge as OtherCharge
 from billing.prices.rating import Meter
 from billing.tables import Project, Tenant, UsageRow
+from billing.tenants.users import all_user_names
 from core.database import Database
 
 ROWS_AT_ONCE = 5_000
@@ -130,6 +131,7 @@ class Account:
     projects: dict[str, str]
     cost_centers: dict[str, str]
     issuer: str
+    users: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def focus_row(charge: Charge, account: Account, period: Window) -> dict[str, str]:
@@ -188,7 +190,7 @@ def focus_row(charge: Charge, account: Account, period: Window) -> dict[str, str
         "x_KeyId": charge.key_id,
         "x_Model": charge.model,
         "x_Pool": charge.pool,
-        "x_UserId": charge.user_id,
+        "x_UserId": account.users.get(charge.user_id, charge.user_id),
     }
     if true_up:
         row |= dict.fromkeys(NOTHING_USED, "")
@@ -273,7 +275,7 @@ async def account_of(db: Database, tenant: Tenant, issuer: str) -> Account:
     async with db.engine.connect() as connection:
         names = {row[0]: row[1] for row in await connection.execute(projects)}
         codes = {row[0]: row[1] for row in await connection.execute(centers)}
-    return Account(tenant, names, codes, issuer)
+    return Account(tenant, names, codes, issuer, await all_user_names(db, owner))
 
 
 def _time(unix_ms: int) -> str:

@@ -1,5 +1,6 @@
 """`parley alerts`: where the alerts of budgets and wallets go, and what became of them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -7,7 +8,16 @@ import click
 from billing.alerts import alert_targets
 from billing.alerts.alerts import EMAIL, WALLET_SCOPE, WEBHOOK
 from billing.alerts.messages import summary
-from billing.commands.running import iso_time, json_option, run_on_database, show, show_table, tenant_named
+from billing.alerts.whose import with_names
+from billing.commands.running import (
+    iso_time,
+    json_option,
+    run_on_database,
+    show,
+    show_table,
+    tenant_named,
+    with_user_names,
+)
 from billing.money import to_display
 from billing.tables import PLATFORM
 from billing.tenants.audit_log import note
@@ -122,8 +132,10 @@ def list_command(tenant: str | None, platform: bool, messages: bool, as_json: bo
     async def read(db: Database) -> list[dict[str, Any]]:
         owner = await _owner(db, tenant, platform)
         if messages:
-            return [_message(row) for row in await alert_targets.list_messages(db, owner)]
-        return [_alert(row, as_json) for row in await alert_targets.list_alerts(db, owner)]
+            found = await alert_targets.list_messages(db, owner)
+            return [_message(row, await with_names(db, owner, row.payload)) for row in found]
+        reached = [_alert(row, as_json) for row in await alert_targets.list_alerts(db, owner)]
+        return await with_user_names(db, owner, reached, "of")
 
     show_table(run_on_database(read), as_json, "no message" if messages else "no threshold was reached")
 
@@ -163,7 +175,8 @@ def test_command(tenant: str | None, platform: bool, target: str, as_json: bool)
         await note(db, owner, "alert.test", target, {"message": sent.id})
         return sent
 
-    show(_message(run_on_database(send)), as_json)
+    sent = run_on_database(send)
+    show(_message(sent, sent.payload), as_json)
 
 
 def _target(row: AlertTarget) -> dict[str, Any]:
@@ -176,11 +189,11 @@ def _target(row: AlertTarget) -> dict[str, Any]:
     }
 
 
-def _message(row: Outbox) -> dict[str, Any]:
+def _message(row: Outbox, payload: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "message": row.id,
         "target": row.target_id,
-        "about": summary(row.payload),
+        "about": summary(payload),
         "state": row.state,
         "attempts": row.attempts,
         "next_attempt": iso_time(row.next_attempt_ms) if row.state == "waiting" else None,

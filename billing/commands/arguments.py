@@ -7,9 +7,9 @@ from zoneinfo import ZoneInfo
 from billing.money import from_text
 from billing.tenants.keys import list_keys
 from billing.tenants.tenancy import find_project
+from billing.tenants.users import user_id, user_named
 from core.database import Database
 from core.errors import StartupError
-from core.names import checked_user
 
 AMOUNT = re.compile(r"(?P<number>[^\s]+)\s*(?:USD|usd)", re.ASCII)
 
@@ -37,8 +37,9 @@ def instant_of(text: str, zone: ZoneInfo) -> int:
         ) from error
 
 
-async def scope_id_of(db: Database, tenant_id: str, scope: str, named: str) -> str:
-    """The id behind what a command names: a project by its name, a key by its prefix. Raises StartupError."""
+async def scope_id_of(db: Database, tenant_id: str, scope: str, named: str, make_known: bool = True) -> str:
+    """The id behind what a command names: a project by its name, a key by its prefix, a user, who is made
+    known where that is wanted. Raises StartupError."""
     if named and scope == "project":
         project = await find_project(db, tenant_id, named)
         if project is None:
@@ -49,4 +50,9 @@ async def scope_id_of(db: Database, tenant_id: str, scope: str, named: str) -> s
             if named in (key.id, key.prefix, f"pk_{key.prefix}"):
                 return key.id
         raise StartupError(f"there is no key {named!r}: see `parley keys list`")
-    return checked_user(named) if named and scope == "user" else named
+    if named and scope == "user" and make_known:
+        return await user_id(db, tenant_id, named)
+    if named and scope == "user":
+        user = await user_named(db, tenant_id, named)
+        return user.id if user else named  # of one whom nobody knows nothing is counted
+    return named

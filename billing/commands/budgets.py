@@ -9,7 +9,16 @@ import click
 from redis.exceptions import RedisError
 
 from billing.commands.arguments import instant_of, nano_of, scope_id_of
-from billing.commands.running import iso_time, json_option, run_with_redis, show, show_table, tenant_named
+from billing.commands.running import (
+    iso_time,
+    json_option,
+    run_with_redis,
+    show,
+    show_table,
+    tenant_named,
+    with_user_name,
+    with_user_names,
+)
 from billing.money import to_display
 from billing.periods import LAST_MS, Period
 from billing.quotas import limit_rows
@@ -94,7 +103,7 @@ def set_command(
     """Set a budget, in place of the one that counts the same. What is spent already counts."""
     limit_nano = nano_of(limit)
 
-    async def change(db: Database, redis: Client) -> Budget:
+    async def change(db: Database, redis: Client) -> dict[str, Any]:
         owner = (await tenant_named(db, tenant)).tenant_id
         row = await limit_rows.set_budget(
             db,
@@ -110,9 +119,9 @@ def set_command(
             author=current_author().name,
         )
         await check_budgets(db, owner)
-        return row
+        return await with_user_name(db, owner, _facts(row, as_json), "of")
 
-    show(_facts(run_with_redis(change), as_json), as_json)
+    show(run_with_redis(change), as_json)
 
 
 @budgets_command.command("list")
@@ -150,7 +159,7 @@ def override_command(
     if ends == bool(limit) or bool(limit) != bool(until):
         raise StartupError("give --limit and --until, or --end")
 
-    async def change(db: Database, redis: Client) -> Budget | None:
+    async def change(db: Database, redis: Client) -> dict[str, Any]:
         owner = await tenant_named(db, tenant)
         budget_id = await _newest(db, owner.tenant_id, budget)
         until_ms = instant_of(until, ZoneInfo(owner.time_zone)) if until else 0
@@ -160,9 +169,9 @@ def override_command(
             db, redis, owner.tenant_id, budget_id, limit_nano, until_ms, author
         )
         await check_budgets(db, owner.tenant_id)
-        return row
+        return await with_user_name(db, owner.tenant_id, _facts(_found(row, budget), as_json), "of")
 
-    show(_facts(_found(run_with_redis(change), budget), as_json), as_json)
+    show(run_with_redis(change), as_json)
 
 
 @budgets_command.command("end")
@@ -172,11 +181,12 @@ def override_command(
 def end_command(tenant: str, budget: str, as_json: bool) -> None:
     """End BUDGET (its id) at once. What was spent is not forgotten, should it be set again."""
 
-    async def end(db: Database, redis: Client) -> Budget | None:
+    async def end(db: Database, redis: Client) -> dict[str, Any]:
         owner = (await tenant_named(db, tenant)).tenant_id
-        return await limit_rows.end_budget(db, redis, owner, await _newest(db, owner, budget))
+        row = await limit_rows.end_budget(db, redis, owner, await _newest(db, owner, budget))
+        return await with_user_name(db, owner, _facts(_found(row, budget), as_json), "of")
 
-    show({**_facts(_found(run_with_redis(end), budget), as_json), "done": "ended"}, as_json)
+    show({**run_with_redis(end), "done": "ended"}, as_json)
 
 
 async def _newest(db: Database, tenant_id: str, budget: str) -> str:
@@ -204,7 +214,7 @@ def _print(tenant: str, budget: str | None, each_max: int, ended: bool, as_json:
         owner = await tenant_named(db, tenant)
         if ended:
             rows = await limit_rows.list_budgets(db, owner.tenant_id, ended=True)
-            return [_facts(row, as_json) for row in rows]
+            return await with_user_names(db, owner.tenant_id, [_facts(row, as_json) for row in rows], "of")
         shown = budget and await _newest(db, owner.tenant_id, budget)
         held = await _held(redis, owner.tenant_id)
         found: list[dict[str, Any]] = []
@@ -216,7 +226,7 @@ def _print(tenant: str, budget: str | None, each_max: int, ended: bool, as_json:
                 ]
         if budget is not None and not found:
             raise StartupError(f"there is no open budget {budget!r}: see `parley budgets list`")
-        return found
+        return await with_user_names(db, owner.tenant_id, found, "of")
 
     rows = run_with_redis(read)
     names = list(dict.fromkeys(name for row in rows for name in row))

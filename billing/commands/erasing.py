@@ -14,6 +14,7 @@ from billing.tables import ApiKey, TenantUser
 from billing.tenants import erasing, users
 from billing.tenants.audit_log import note
 from billing.tenants.audit_tables import AuditLog
+from billing.tenants.session_tables import BrowserSession
 from billing.tenants.tenancy import tell
 from core.actions import action
 from core.database import Database
@@ -107,12 +108,13 @@ async def held_of(db: Database, user: TenantUser) -> AsyncGenerator[dict[str, An
         ("key", ApiKey, col(ApiKey.user_id) == user.id),
         ("limit", QuotaPolicy, (col(QuotaPolicy.scope) == "user") & (col(QuotaPolicy.scope_id) == user.id)),
         ("budget", Budget, (col(Budget.scope) == "user") & (col(Budget.scope_id) == user.id)),
-        ("audit", AuditLog, col(AuditLog.target) == user.id),
+        ("session", BrowserSession, col(BrowserSession.user_id) == user.id),
+        ("audit", AuditLog, (col(AuditLog.target) == user.id) | (col(AuditLog.author) == user.id)),
     ):
         async with db.session() as session:
             rows = (await session.exec(select(table).where(which, table.tenant_id == user.tenant_id))).all()
         for row in rows:
-            yield {"kind": kind, **row.model_dump(exclude={"tenant_id", "secret_sha256"})}
+            yield {"kind": kind, **row.model_dump(exclude={"tenant_id", "secret_sha256", "token_sha256"})}
     async for page in erasing.requests_of(db, user.tenant_id, user.id):
         for request in page:
             yield {"kind": "request", **request.model_dump(exclude={"tenant_id"})}

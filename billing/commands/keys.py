@@ -14,6 +14,8 @@ from billing.commands.running import (
     show,
     show_table,
     tenant_named,
+    with_user_name,
+    with_user_names,
 )
 from billing.quotas.owned import Whose
 from billing.tables import ApiKey
@@ -82,12 +84,12 @@ def create_key_command(
     ends = now_ms() + expires_days * DAY_MS if expires_days else None
     settings = Settings()
 
-    async def create(db: Database) -> tuple[ApiKey, str]:
+    async def create(db: Database) -> dict[str, Any]:
         owner = await tenant_named(db, tenant)
         found = await tenancy.find_project(db, owner.tenant_id, project)
         if found is None:
             raise StartupError(f"the tenant {owner.name!r} has no project {project!r}")
-        return await keys.create_key(
+        key, secret = await keys.create_key(
             db,
             owner.tenant_id,
             found.id,
@@ -99,9 +101,9 @@ def create_key_command(
             expires_ms=int(expires.timestamp() * 1000) if expires else ends,
             keys_max=settings.keys_per_tenant_max,
         )
+        return await with_user_name(db, key.tenant_id, {"secret": secret, **_key_facts(key)}, "user")
 
-    key, secret = run_on_database(create, settings)
-    show({"secret": secret, **_key_facts(key)}, as_json)
+    show(run_on_database(create, settings), as_json)
 
 
 @keys_command.command("list")
@@ -116,7 +118,8 @@ def list_keys_command(tenant: str, as_json: bool) -> None:
     shared: list[str] = []
 
     async def read(db: Database) -> list[dict[str, Any]]:
-        found = await keys.list_keys(db, (await tenant_named(db, tenant)).tenant_id)
+        owner = (await tenant_named(db, tenant)).tenant_id
+        found = await keys.list_keys(db, owner)
         followed, now = successors(found), now_ms()
         rows: list[dict[str, Any]] = []
         for key in found:
@@ -128,7 +131,7 @@ def list_keys_command(tenant: str, as_json: bool) -> None:
                 rows.append({**_key_facts(key), "successor": successor and successor.id, "state": state})
             else:
                 rows.append(_key_line(key, successor, state))
-        return rows
+        return await with_user_names(db, owner, rows, "user")
 
     show_table(run_on_database(read), as_json, "there are no keys: see `parley keys create`")
     if shared:
@@ -147,12 +150,12 @@ def list_keys_command(tenant: str, as_json: bool) -> None:
 def rotate_key_command(tenant: str, key: str, overlap_hours: int, as_json: bool) -> None:
     """Replace KEY (its id or prefix) by one with the same rights; the old one works for the overlap."""
 
-    async def rotate(db: Database, redis: Client) -> tuple[ApiKey, str]:
-        owner = await tenant_named(db, tenant)
-        return await keys.rotate_key(db, owner.tenant_id, key, overlap_hours * 3600, redis)
+    async def rotate(db: Database, redis: Client) -> dict[str, Any]:
+        owner = (await tenant_named(db, tenant)).tenant_id
+        new, secret = await keys.rotate_key(db, owner, key, overlap_hours * 3600, redis)
+        return await with_user_name(db, owner, {"secret": secret, **_key_facts(new)}, "user")
 
-    new, secret = run_with_redis(rotate)
-    show({"secret": secret, **_key_facts(new)}, as_json)
+    show(run_with_redis(rotate), as_json)
 
 
 @keys_command.command("revoke")
@@ -166,18 +169,19 @@ def revoke_key_command(tenant: str, key: str, cancel: bool, as_json: bool) -> No
     What it has queued and running goes on unless --cancel ends it, now or by revoking again.
     """
 
-    async def revoke(db: Database, redis: Client) -> tuple[ApiKey, Cancelled | None]:
+    async def revoke(db: Database, redis: Client) -> tuple[dict[str, Any], Cancelled | None]:
         owner = (await tenant_named(db, tenant)).tenant_id
         revoked = await keys.revoke_key(db, redis, owner, key)
         if revoked is None:
             raise StartupError(f"the tenant {tenant!r} has no key {key!r}: see `parley keys list`")
-        return revoked, await cancel_requests(db, redis, Whose(owner, key=revoked.id)) if cancel else None
+        cancelled = await cancel_requests(db, redis, Whose(owner, key=revoked.id)) if cancel else None
+        return await with_user_name(db, owner, _key_facts(revoked), "user"), cancelled
 
     revoked, cancelled = run_with_redis(revoke)
     if as_json:
-        show(_key_facts(revoked) | facts_of(cancelled), as_json)
+        show(revoked | facts_of(cancelled), as_json)
         return
-    say(f"pk_{revoked.prefix}_… is revoked.")
+    say(f"{revoked['prefix']}_… is revoked.")
     show(facts_of(cancelled), as_json)
 
 

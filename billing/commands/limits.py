@@ -13,6 +13,8 @@ from billing.commands.running import (
     show,
     show_table,
     tenant_named,
+    with_user_name,
+    with_user_names,
 )
 from billing.quotas import limit_rows
 from billing.quotas.limit_tables import QuotaPolicy
@@ -76,9 +78,9 @@ def set_limit_command(
 ) -> None:
     """Set a limit, in place of the one that counts the same."""
 
-    async def set_limit(db: Database, redis: Client) -> QuotaPolicy:
+    async def set_limit(db: Database, redis: Client) -> dict[str, Any]:
         owner = (await tenant_named(db, tenant)).tenant_id
-        return await limit_rows.set_policy(
+        row = await limit_rows.set_policy(
             db,
             redis,
             owner,
@@ -90,8 +92,9 @@ def set_limit_command(
             model_glob=models,
             mode=Mode.SHADOW if shadow else Mode.ENFORCE,
         )
+        return await with_user_name(db, owner, _facts(row), "id")
 
-    show(_facts(run_with_redis(set_limit)), as_json)
+    show(run_with_redis(set_limit), as_json)
 
 
 @limits_command.command("list")
@@ -110,7 +113,8 @@ def list_limits_command(tenant: str, ended: bool, as_json: bool) -> None:
         counted = [row for row in rows if row.ended_ms is None and _is_of_one(row)]
         used = dict(zip((row.id for row in counted), await _use(redis, owner, counted), strict=True))
         shadowed = await shadow_refusals(redis, owner)
-        return [_facts(row) | _used(used.get(row.id)) | _would_refuse(row, shadowed) for row in rows]
+        shown = [_facts(row) | _used(used.get(row.id)) | _would_refuse(row, shadowed) for row in rows]
+        return await with_user_names(db, owner, shown, "id")
 
     show_table(run_with_redis(read), as_json, "no limits: see `parley limits set --help`")
 
@@ -131,11 +135,11 @@ def show_limit_command(tenant: str, limit: str, named: str, as_json: bool) -> No
         shadowed = await shadow_refusals(redis, owner)
         facts = _facts(row) | _would_refuse(row, shadowed)
         if named:
-            row.scope_id = await scope_id_of(db, owner, row.scope, named)
+            row.scope_id = await scope_id_of(db, owner, row.scope, named, make_known=False)
         if row.ended_ms is None and _is_of_one(row):
             (used,) = await _use(redis, owner, [row])
             facts |= {"of": row.scope_id} | _used(used)
-        return facts
+        return await with_user_name(db, owner, facts, "id", "of")
 
     show(run_with_redis(read), as_json)
 
@@ -147,14 +151,14 @@ def show_limit_command(tenant: str, limit: str, named: str, as_json: bool) -> No
 def end_limit_command(tenant: str, limit: str, as_json: bool) -> None:
     """End LIMIT (its id) at once. What it counted is not forgotten, should it be set again."""
 
-    async def end(db: Database, redis: Client) -> QuotaPolicy | None:
+    async def end(db: Database, redis: Client) -> dict[str, Any]:
         owner = (await tenant_named(db, tenant)).tenant_id
-        return await limit_rows.end_policy(db, redis, owner, limit)
+        ended = await limit_rows.end_policy(db, redis, owner, limit)
+        if ended is None:
+            raise StartupError(f"the tenant {tenant!r} has no limit {limit!r}: see `parley limits list`")
+        return await with_user_name(db, owner, _facts(ended), "id")
 
-    ended = run_with_redis(end)
-    if ended is None:
-        raise StartupError(f"the tenant {tenant!r} has no limit {limit!r}: see `parley limits list`")
-    show(_facts(ended), as_json)
+    show(run_with_redis(end), as_json)
 
 
 async def _row(db: Database, tenant: str, id: str) -> QuotaPolicy:

@@ -11,6 +11,7 @@ from redis.exceptions import RedisError
 
 from billing.tables import Tenant
 from billing.tenants import tenancy
+from billing.tenants.users import known_users
 from core.database import Database, require_schema
 from core.errors import Refused, StartupError
 from core.printed import Table, say, say_json, show_blocks
@@ -86,6 +87,23 @@ async def tenant_named(db: Database, name_or_id: str) -> Tenant:
     if tenant is None:
         raise StartupError(f"there is no tenant {name_or_id!r}: see `parley tenants list`")
     return tenant
+
+
+async def with_user_names(
+    db: Database, tenant_id: str, rows: Sequence[dict[str, Any]], *fields: str
+) -> list[dict[str, Any]]:
+    """The rows with users' names where these fields hold their ids."""
+    ids = {row[field] for row in rows for field in fields if row.get(field)}
+    names = await known_users(db, tenant_id, ids)
+    return [
+        row | {field: names.get(row[field], row[field]) for field in fields if row.get(field)} for row in rows
+    ]
+
+
+async def with_user_name(db: Database, tenant_id: str, facts: dict[str, Any], *fields: str) -> dict[str, Any]:
+    """The same of one thing."""
+    (found,) = await with_user_names(db, tenant_id, [facts], *fields)
+    return found
 
 
 def iso_time(unix_ms: int | None) -> str | None:

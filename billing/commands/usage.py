@@ -30,6 +30,7 @@ from billing.tenants.audit_log import note
 from billing.tenants.cost_centers import list_cost_centers
 from billing.tenants.keys import list_keys
 from billing.tenants.tenancy import list_projects, list_tenants
+from billing.tenants.users import all_user_names
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
@@ -84,7 +85,7 @@ def show_command(
 
     window, found, names = run_on_database(read)
     if as_csv:
-        _print_csv(by, found)
+        _print_csv(by, found, names)
         return
     if not as_json:
         say(f"From {iso_time(window.start_ms)} to {iso_time(window.end_ms)}:", err=True)
@@ -210,7 +211,10 @@ def _window(month: str | None, start: str | None, end: str | None, zone: ZoneInf
     return window
 
 
-def _group(by: str, usage: Usage) -> str:
+def _group(by: str, usage: Usage, names: Mapping[str, str]) -> str:
+    """A day as its time, a user by name, of whom the id is nothing to anybody; all else by id."""
+    if by == GroupBy.USER:
+        return names.get(usage.group, usage.group)
     return (iso_time(int(usage.group)) or "") if by == GroupBy.DAY else usage.group
 
 
@@ -222,6 +226,8 @@ async def _names(db: Database, tenant_id: str, by: GroupBy) -> Mapping[str, str]
         return {each.id: each.code for each in await list_cost_centers(db, tenant_id)}
     if by is GroupBy.KEY:
         return {each.id: f"pk_{each.prefix} {each.name}".strip() for each in await list_keys(db, tenant_id)}
+    if by is GroupBy.USER:
+        return await all_user_names(db, tenant_id)
     return {}
 
 
@@ -230,14 +236,14 @@ def _row(by: str, usage: Usage, as_json: bool, names: Mapping[str, str]) -> dict
     facts.pop("group")
     amount = facts.pop("amount_nano")
     money: dict[str, Any] = {"amount_nano": amount} if as_json else {"amount": to_display(amount)}
-    group = _group(by, usage)
+    group = _group(by, usage, names)
     return {by: group if as_json else names.get(group, group), **facts, **money}
 
 
-def _print_csv(by: str, found: list[Usage]) -> None:
+def _print_csv(by: str, found: list[Usage], whose: Mapping[str, str]) -> None:
     names = [name for name in asdict(Usage("")) if name not in ("group", "amount_nano")]
     with sheet(None) as write:
         write([by, *names, "amount_usd"])
         for usage in found:
             values = [getattr(usage, name) for name in names]
-            write([_group(by, usage), *values, to_text(usage.amount_nano)])
+            write([_group(by, usage, whose), *values, to_text(usage.amount_nano)])

@@ -4,6 +4,7 @@ A row is chained, so what it said is never changed. When ids were names, rows sa
 `tenant_user` does not know any more, nothing is shown.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from billing.tenants.audit_tables import AuditLog
 
 ERASED = "(erased)"
 USER = "user"
+NOBODYS = re.compile(r"u_[0-9a-f]{32}$", re.ASCII)  # what says nothing of whom it is
 
 Show = Callable[[str], str]
 
@@ -31,17 +33,18 @@ def users_in(row: AuditLog) -> set[str]:
 
 def shown(row: AuditLog, names: Mapping[str, str]) -> AuditLog:
     """The row with these names (by id) in place of ids, and ERASED in place of whom nobody knows."""
-    target, before, after = _each(row, lambda id: names.get(id, ERASED) if id else "")
-    return row.model_copy(update={"target": target, "before": before, "after": after})
+    facts = _each(row, lambda id: names.get(id, id if NOBODYS.match(id) else ERASED) if id else "")
+    return row.model_copy(update=facts)
 
 
-def _each(row: AuditLog, show: Show) -> tuple[str, str, str]:
+def _each(row: AuditLog, show: Show) -> dict[str, str]:
     of_user = row.action.startswith(f"{USER}.")
     values = [_facts(text) for text in (row.before, row.after)]
     named = {facts.get(USER) for facts in values if facts}
     target = show(row.target) if of_user or row.target in named else row.target
     before, after = (_text(_shown(facts, of_user, show)) for facts in values)
-    return target, before, after
+    author = show(row.author) if row.source == "api" and row.author in named else row.author
+    return {"target": target, "before": before, "after": after, "author": author}
 
 
 def _shown(facts: dict[str, Any] | None, of_user: bool, show: Show) -> dict[str, Any] | None:

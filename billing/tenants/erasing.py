@@ -18,6 +18,7 @@ from billing.prices.price_tables import Charge
 from billing.quotas.limit_tables import Budget, QuotaPolicy
 from billing.tables import ApiKey, Project, Tenant, TenantUser, UsageQuarantine, UsageRow
 from billing.tenants.audit_log import record
+from billing.tenants.session_tables import BrowserSession
 from billing.tenants.users import opaque_id
 from billing.usage import decode, encode
 from billing.wallets.tables import AlertTarget, BudgetAlert, BudgetSpent, Outbox, WalletGrant
@@ -94,6 +95,8 @@ async def _erase(session: AsyncSession, user: TenantUser) -> str:
     id = user.id if OPAQUE.fullmatch(user.id) else opaque_id(now)
     await _set(session, UsageRow, tenant, col(UsageRow.user_id) == user.id, request_metadata={})
     await _set(session, ApiKey, tenant, _open_keys(user.id), revoked_ms=now)
+    sessions = (col(BrowserSession.tenant_id) == tenant, col(BrowserSession.user_id) == user.id)
+    await session.exec(delete(BrowserSession).where(*sessions))
     if id != user.id:
         await _rename(session, tenant, user.id, id)
     await _erase_events(session, tenant, user.id, id)
@@ -155,6 +158,7 @@ async def _erase_names(session: AsyncSession, tenant: Tenant) -> None:
     await _set(session, Project, id, None, name=col(Project.id))
     await _set(session, CostCenter, id, None, name="", code=col(CostCenter.id))
     await session.exec(delete(Outbox).where(col(Outbox.tenant_id) == id))
+    await session.exec(delete(BrowserSession).where(col(BrowserSession.tenant_id) == id))
     await _erase_events(session, id, None, "")
     tenant.name = f"erased {id[-12:]}"
     session.add(tenant)

@@ -19,6 +19,7 @@ from billing.tenants.audit_log import record
 from billing.tenants.keys import DEFAULT_SCOPES, Principal, grants, principal_of_grant
 from billing.tenants.session_tables import BrowserSession
 from billing.tenants.tenancy import tell
+from billing.tenants.users import user_id
 from core.author import Author
 from core.clock import now_ms
 from core.database import Database
@@ -44,6 +45,8 @@ async def open_session(
     if principal.access_ends_ms is not None:
         ends_ms = min(ends_ms, principal.access_ends_ms)
     row, token = _draft(principal.tenant, principal.key, principal.user, now, ends_ms, address, agent)
+    if not principal.user:
+        row.user_id = await user_id(db, principal.tenant, UNNAMED_USER.format(session=row.id))
     await _add(db, row, now)
     return row, token
 
@@ -200,7 +203,7 @@ def _draft(
         id=id,
         token_sha256=_digest(token),
         key_id=key_id,
-        user_id=user or UNNAMED_USER.format(session=id),
+        user_id=user,
         address=address,
         agent="".join(each for each in agent if each.isprintable())[:AGENT_CHARACTERS_MAX],
         made_ms=now,

@@ -1,7 +1,7 @@
 """A tenant's users: making, naming, closing and opening them again. Their names stand in `tenant_user` alone.
 
-Everything else (keys, limits, usage, conversations, Redis) knows a user by an id, so that who is erased there
-is erased everywhere.
+Everything else (keys, limits, usage, conversations, Redis) knows a user by an id that says nothing of
+them, so that who is erased there is erased everywhere.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from billing.tables import TenantUser
 from billing.tenants.audit_log import record
 from billing.tenants.tenancy import close_row, lock_tenant, tell
 from core.clock import now_ms
-from core.database import Database
+from core.database import Database, insert_ignore
 from core.errors import bad_request
 from core.ids import uuid7
 from core.names import checked_user, forms_of
@@ -44,12 +44,28 @@ async def name_user(
         if known.closed_ms is not None:
             raise bad_request(f"the user {user!r} is closed: see `parley users reopen`")
         return known
-    opened = select(func.count(col(TenantUser.id))).where(
-        col(TenantUser.tenant_id) == tenant_id, col(TenantUser.closed_ms).is_(None)
-    )
-    if (await session.exec(opened)).one() >= users_max:
-        raise bad_request(f"the tenant has {users_max} users (PARLEY_USERS_PER_TENANT_MAX): close one first")
-    return await _add(session, tenant_id, name, now)
+    await _check_room(session, tenant_id, users_max)
+    row = TenantUser(tenant_id=tenant_id, id=opaque_id(now), name=name, created_ms=now)
+    session.add(row)
+    await session.flush()
+    await record(session, tenant_id, "user.create", row.id, None, row.model_dump(exclude={"name"}))
+    return row
+
+
+async def user_id(db: Database, tenant_id: str, user: str, users_max: int = USERS_MAX) -> str:
+    """The id of the user of this name; whom a key, a ticket or a limit names is made known by it. Raises
+    Refused where the tenant has `users_max` open users and this would be another."""
+    name, now = checked_user(user), now_ms()
+    found = await user_named(db, tenant_id, name)
+    if found is not None:
+        return found.id
+    async with db.transaction() as session:
+        await _check_room(session, tenant_id, users_max)
+        row = TenantUser(tenant_id=tenant_id, id=opaque_id(now), name=name, created_ms=now)
+        await insert_ignore(session, [row])  # another may have made them known meanwhile
+        found = await find_user(session, tenant_id, name)
+    assert found is not None, "a user who was made known"
+    return found.id
 
 
 async def find_user(
@@ -87,6 +103,11 @@ async def user_names(db: Database, tenant_id: str, ids: Iterable[str]) -> dict[s
     return {id: id for id in wanted} | await known_users(db, tenant_id, wanted)
 
 
+async def all_user_names(db: Database, tenant_id: str) -> dict[str, str]:
+    """The same of all users of a tenant."""
+    return {user.id: shown_name(user) for user in await list_users(db, tenant_id)}
+
+
 async def known_users(db: Database, tenant_id: str, ids: Iterable[str]) -> dict[str, str]:
     """The same of those only who are known."""
     wanted, found = sorted({id for id in ids if id}), dict[str, str]()
@@ -117,7 +138,7 @@ async def close_user(
             name = checked_user(user)
             if not closed:
                 raise bad_request(f"there is no user {user!r}: see `parley users list`")
-            row = TenantUser(tenant_id=tenant_id, id=new_id(name, now_ms()), name=name, created_ms=now_ms())
+            row = TenantUser(tenant_id=tenant_id, id=opaque_id(now_ms()), name=name, created_ms=now_ms())
         await close_row(session, tenant_id, row.id, row, closed)
     await tell(redis, tenant_id)
     return row
@@ -132,19 +153,14 @@ async def user_is_closed(db: Database, tenant_id: str, user: str) -> bool:
         return (await session.exec(statement)).first() is not None
 
 
-def new_id(name: str, now: int) -> str:
-    """The id of a new user."""
-    return name
-
-
 def opaque_id(now: int) -> str:
-    """An id that says nothing of whom it is."""
+    """The id of a new user, which says nothing of whom it is."""
     return "u_" + uuid7(now).replace("-", "")
 
 
-async def _add(session: AsyncSession, tenant_id: str, name: str, now: int) -> TenantUser:
-    row = TenantUser(tenant_id=tenant_id, id=new_id(name, now), name=name, created_ms=now)
-    session.add(row)
-    await session.flush()
-    await record(session, tenant_id, "user.create", row.id, None, row.model_dump(exclude={"name"}))
-    return row
+async def _check_room(session: AsyncSession, tenant_id: str, users_max: int) -> None:
+    opened = select(func.count(col(TenantUser.id))).where(
+        col(TenantUser.tenant_id) == tenant_id, col(TenantUser.closed_ms).is_(None)
+    )
+    if (await session.exec(opened)).one() >= users_max:
+        raise bad_request(f"the tenant has {users_max} users (PARLEY_USERS_PER_TENANT_MAX): close one first")

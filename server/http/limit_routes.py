@@ -3,7 +3,7 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from billing.api import Limits, LimitUse, Principal
+from billing.api import Limits, LimitUse, Principal, Scope
 from core.clock import now_ms
 from server.edge import Edge
 from server.http import limit_headers
@@ -26,8 +26,9 @@ class LimitRoutes:
         now = now_ms()
         limits = await self._limits(principal, now)
         used = [use for use in await self._edge.quota.use(principal.tenant, limits, now) if not use.shadow]
-        rates = [_limit(use) for use in used if use.dimension in POLICIES]
-        budgets = [_budget(use) for use in used if use.dimension not in POLICIES]
+        user = await self._edge.users.name_of(principal.tenant, principal.user)
+        rates = [_limit(use, user) for use in used if use.dimension in POLICIES]
+        budgets = [_budget(use, user) for use in used if use.dimension not in POLICIES]
         reply = json_reply({"limits": rates, "budgets": budgets})
         reply.headers.update(_headers(used, now))
         return reply
@@ -42,10 +43,10 @@ class LimitRoutes:
         return Limits(tuple(units.values()), tuple(money.values()))
 
 
-def _limit(use: LimitUse) -> dict[str, object]:
+def _limit(use: LimitUse, user: str) -> dict[str, object]:
     return {
         "scope": use.scope,
-        "scope_id": use.scope_id or None,
+        "scope_id": _of(use, user),
         "models": use.model_glob,
         "dimension": use.dimension,
         "limit": use.limit,
@@ -56,10 +57,10 @@ def _limit(use: LimitUse) -> dict[str, object]:
     }
 
 
-def _budget(use: LimitUse) -> dict[str, object]:
+def _budget(use: LimitUse, user: str) -> dict[str, object]:
     return {
         "scope": use.scope,
-        "scope_id": use.scope_id or None,
+        "scope_id": _of(use, user),
         "dimension": use.dimension,
         "hard": use.hard,
         "limit_nano": use.limit,
@@ -68,6 +69,11 @@ def _budget(use: LimitUse) -> dict[str, object]:
         "remaining_nano": use.remaining,
         "resets_at_ms": use.resets_at_ms,
     }
+
+
+def _of(use: LimitUse, user: str) -> str | None:
+    """Whom a limit is of: an id, or the name of the caller's user."""
+    return (user if use.scope == Scope.USER else use.scope_id) or None
 
 
 def _headers(used: list[LimitUse], now: int) -> dict[str, str]:

@@ -1,10 +1,12 @@
 """Signing browsers in and out, and which ones are signed in."""
 
+from dataclasses import replace
+
 from redis.exceptions import RedisError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from billing.api import BrowserSession, Principal
+from billing.api import BrowserSession, Principal, user_names
 from core.addresses import address_of
 from core.cookies import drop_cookie, read_cookie, set_cookie
 from core.telemetry import logger
@@ -59,13 +61,15 @@ class SessionRoutes:
         shown = request.headers.get("authorization") or read_cookie(request, self._edge.settings, COOKIE)
         if not shown:
             return json_reply({"tenant": None, "project": None, "user": None})
-        return json_reply(_me(await caller(request, self._edge)))
+        return json_reply(await self._me(await caller(request, self._edge)))
 
     async def sessions(self, request: Request) -> Response:
         """The caller's browsers that are signed in, newest first."""
         principal = await caller(request, self._edge)
         found = await self._edge.auth.sessions(principal)
-        return json_reply({"sessions": [_session(row, principal.session) for row in found]})
+        names = await user_names(self._edge.db, principal.tenant, {row.user_id for row in found})
+        shown = [_session(row, names[row.user_id], principal.session) for row in found]
+        return json_reply({"sessions": shown})
 
     async def end(self, request: Request) -> Response:
         """Sign one of the caller's browsers out. An id that is none of them changes nothing, and is not told
@@ -79,8 +83,7 @@ class SessionRoutes:
     async def _signed_in(self, request: Request, principal: Principal) -> Response:
         agent = request.headers.get("user-agent", "")
         row, token = await self._edge.auth.sign_in(principal, address_of(request.scope), agent)
-        me = {"tenant": principal.tenant, "project": principal.project, "user": row.user_id}
-        reply = json_reply(me)
+        reply = json_reply(await self._me(replace(principal, user=row.user_id)))
         set_cookie(reply, request, self._edge.settings, COOKIE, token, (row.ends_ms - row.made_ms) // 1000)
         return reply
 
@@ -90,15 +93,15 @@ class SessionRoutes:
         except (RedisError, OSError):  # it has ended; its connections end when they are next looked at
             log.warning("a session's end was not told")
 
+    async def _me(self, principal: Principal) -> dict[str, str]:
+        user = await self._edge.users.name_of(principal.tenant, principal.user)
+        return {"tenant": principal.tenant, "project": principal.project, "user": user}
 
-def _me(principal: Principal) -> dict[str, str]:
-    return {"tenant": principal.tenant, "project": principal.project, "user": principal.user}
 
-
-def _session(row: BrowserSession, current: str) -> dict[str, object]:
+def _session(row: BrowserSession, user: str, current: str) -> dict[str, object]:
     return {
         "id": row.id,
-        "user": row.user_id,
+        "user": user,
         "made_ms": row.made_ms,
         "seen_ms": row.seen_ms,
         "ends_ms": row.ends_ms,

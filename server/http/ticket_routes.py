@@ -28,20 +28,22 @@ class TicketRoutes:
         """A single-use ticket for hello.token; a service key names the user that it is for."""
         principal = await caller(request, self._edge)
         body = only(await body_object(request), "user", "scopes", "history")
-        user = await self._user(principal, body.get("user", principal.user))
+        user = await self._user(principal, body.get("user"), "user" in body)
         ticket, expires_at = self._edge.auth.ticket(principal, user, _scopes(principal, body.get("scopes")))
         made: dict[str, object] = {"ticket": ticket, "expires_at": expires_at}
         if _history(body.get("history", False), user):
             made["history"], made["history_expires_at"] = self._edge.auth.history_pass(principal, user)
         return json_reply(made)
 
-    async def _user(self, principal: Principal, named: Any) -> str:
-        user = principal.user if named == principal.user else checked_user(named)
-        if principal.fixed_user:
-            if not same_name(user, principal.user):
-                raise Refused(refusal(ErrorCode.FORBIDDEN, "this key is bound to another user"))
-            user = principal.user  # as it is stored
-        elif not user and not principal.shared:
+    async def _user(self, principal: Principal, named: Any, is_named: bool) -> str:
+        """The id of whom the ticket is for."""
+        users, tenant = self._edge.users, principal.tenant
+        own = await users.name_of(tenant, principal.user)
+        name = own if not is_named or named == own else checked_user(named)
+        if principal.fixed_user and not same_name(name, own):
+            raise Refused(refusal(ErrorCode.FORBIDDEN, "this key is bound to another user"))
+        user = principal.user if same_name(name, own) else await users.id_of(tenant, name)
+        if not user and not principal.shared:
             raise bad_request(
                 "user: name whom the ticket is for, or let the key's browsers be one "
                 "(parley keys create --shared)"

@@ -62,7 +62,7 @@ async def test_a_key_bound_to_a_user_says_so(database: Database) -> None:
     await create_key(database, key.tenant_id, key.project_id, user="alice")
     principal = await authenticate_key(database, secret)
     assert principal is not None
-    assert (principal.user, principal.fixed_user) == ("alice", True)
+    assert (principal.user, principal.fixed_user) == (key.user_id, True)
     async with database.session() as session:
         names = select(TenantUser.name).where(col(TenantUser.tenant_id) == key.tenant_id)
         assert (await session.exec(names)).all() == ["alice"]

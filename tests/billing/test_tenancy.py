@@ -1,5 +1,7 @@
 """Tenants, their projects and their users."""
 
+import asyncio
+
 import pytest
 from redis.asyncio import Redis
 
@@ -17,7 +19,7 @@ from billing.tenants.tenancy import (
     list_tenants,
     set_tenant,
 )
-from billing.tenants.users import close_user, create_user, list_users, user_is_closed
+from billing.tenants.users import close_user, create_user, list_users, user_id, user_is_closed
 from core.database import Database
 from core.errors import Refused
 
@@ -72,8 +74,10 @@ async def test_a_name_is_found_however_it_is_composed(database: Database, redis:
     await create_project(database, tenant.tenant_id, "Cafe\u0301")
     assert await find_project(database, tenant.tenant_id, "Cafe\u0301") is not None
     await create_user(database, tenant.tenant_id, "Zoe\u0308")
-    assert (await close_user(database, redis, tenant.tenant_id, "Zoe\u0308")).name == "Zo\u00eb"
-    assert await user_is_closed(database, tenant.tenant_id, "Zo\u00eb")
+    closed = await close_user(database, redis, tenant.tenant_id, "Zoe\u0308")
+    assert closed.name == "Zo\u00eb"
+    assert await user_is_closed(database, tenant.tenant_id, closed.id)
+    assert await user_id(database, tenant.tenant_id, "Zo\u00eb") == closed.id
 
 
 async def test_a_closed_user_is_known_by_name(database: Database, redis: Redis) -> None:
@@ -84,18 +88,15 @@ async def test_a_closed_user_is_known_by_name(database: Database, redis: Redis) 
         await create_user(database, tenant, "alice")
     for name in ("alice", "bob", "bob"):
         await close_user(database, redis, tenant, name)
-    assert [await user_is_closed(database, tenant, name) for name in ("alice", "bob", "carol")] == [
-        True,
-        True,
-        False,
-    ]
+    ids = [await user_id(database, tenant, name) for name in ("alice", "bob")]
+    assert [await user_is_closed(database, tenant, id) for id in (*ids, "carol")] == [True, True, False]
     await close_user(database, redis, tenant, "alice", closed=False)
     assert [(each.name, each.closed_ms is None) for each in await list_users(database, tenant)] == [
         ("alice", True),
         ("bob", False),
     ]
     other = (await create_tenant(database, "other")).tenant_id
-    assert not await user_is_closed(database, other, "bob")
+    assert not await user_is_closed(database, other, ids[1])
     with pytest.raises(Refused, match="no user 'dave'"):
         await close_user(database, redis, tenant, "dave", closed=False)
     actions = [row.action for row in await list_rows(database, tenant)]
@@ -140,3 +141,18 @@ async def test_a_change_of_a_tenant_is_recorded_with_what_was_before(sqlite: Dat
         '{"time_zone":"UTC"}',
         '{"time_zone":"Europe/Berlin"}',
     )
+
+
+async def test_a_user_who_is_named_is_known_once(database: Database) -> None:
+    """However many gateways name them at once; up to as many users as a tenant may have, and without a row of
+    the audit log, which tells what administrators did."""
+    tenant = (await create_tenant(database, "acme")).tenant_id
+    ids = await asyncio.gather(*(user_id(database, tenant, "ada") for _ in range(8)))
+    assert len(set(ids)) == 1
+    assert "ada" not in ids[0]
+    assert await user_id(database, tenant, "ada", users_max=1) == ids[0]
+    with pytest.raises(Refused, match="PARLEY_USERS_PER_TENANT_MAX"):
+        await user_id(database, tenant, "bob", users_max=1)
+    other = (await create_tenant(database, "other")).tenant_id
+    assert await user_id(database, other, "ada") != ids[0]
+    assert [row.action for row in await list_rows(database, tenant)] == ["tenant.create"]

@@ -115,12 +115,12 @@ def test_a_turn_is_charged_to_nobody_else(who: str):
         named = {"user": user} if user else {}
         if principal.fixed_user and user not in ("", principal.user):
             with pytest.raises(Refused, match="forbidden"):
-                user_of(principal, named, None)
+                user_of(principal, named, None, principal.user)
         else:
-            assert user_of(principal, named, None) == (user or principal.user)
+            assert user_of(principal, named, None, principal.user) == (user or principal.user)
     other = {"project": "p3"}
     with pytest.raises(Refused, match="forbidden"):
-        user_of(principal, other, "p3")
+        user_of(principal, other, "p3", principal.user)
 
 
 async def _conversation(site: HttpSite, owner: Owner) -> str:

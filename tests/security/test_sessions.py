@@ -62,16 +62,18 @@ async def test_who_signs_in_is_one_user(site: HttpSite, scopes: list[str]):
     row, service = await create_key(site.edge.db, site.tenant, site.project, scopes=scopes)
     annes = await site.another_key(user="anne", scopes=scopes)
     signed_in: list[str] = []
-    for proof in ({"key": service}, {"key": service}, {"key": annes}, {"code": site.code("bob", row.id)}):
+    bob = await users.user_id(site.edge.db, site.tenant, "bob")
+    for proof in ({"key": service}, {"key": service}, {"key": annes}, {"code": site.code(bob, row.id)}):
         token, user = await _sign_in(site, proof)
         principal = await site.edge.auth.of_browser(token)
         assert principal is not None
-        assert (principal.user, principal.fixed_user, principal.scopes) == (user, True, {"chat"})
+        named = await site.edge.users.name_of(site.tenant, principal.user)
+        assert (named, principal.fixed_user, principal.scopes) == (user, True, {"chat"})
         assert (principal.shared, principal.session) == (False, (await _row(site, token)).id)
         ticket = (await site.client.post("/v1/tickets", headers=_with(token))).json()["ticket"]
         at_hello = await site.edge.auth.of_token(ticket)
         assert at_hello is not None
-        assert (at_hello.user, at_hello.fixed_user, at_hello.scopes) == (user, True, {"chat"})
+        assert (at_hello.user, at_hello.fixed_user, at_hello.scopes) == (principal.user, True, {"chat"})
         signed_in.append(user)
     assert signed_in[0].startswith("browser-")
     assert signed_in[0] != signed_in[1]
@@ -142,9 +144,10 @@ async def _end(site: HttpSite, redis: Redis) -> None:
 @pytest.mark.parametrize("ends", [_revoke, _close_user, _close_project, _close_tenant, _time, _end])
 async def test_what_ends_a_session(site: HttpSite, redis: Redis, ends: End):
     """On the next call, with every ticket that it got and did not use."""
-    token, _ = await _sign_in(site, {"code": site.code("ann")})
+    ann = await users.user_id(site.edge.db, site.tenant, "ann")
+    token, _ = await _sign_in(site, {"code": site.code(ann)})
     ticket = (await site.client.post("/v1/tickets", headers=_with(token))).json()["ticket"]
-    assert (await site.client.get("/v1/me", headers=_with(token))).status_code == 200
+    assert (await site.client.get("/v1/me", headers=_with(token))).json()["user"] == "ann"
     await ends(site, redis)
     assert (await site.client.get("/v1/me", headers=_with(token))).status_code == 401
     assert await site.edge.auth.of_token(ticket) is None

@@ -1,0 +1,84 @@
+"""Users' names and ids at the gateway's edge: clients name users, everything behind the edge knows ids.
+
+Both ways are looked up in SQL and kept for a while; who is named for the first time is made known.
+"""
+
+from collections import OrderedDict
+from typing import Any
+
+from billing.api import Principal, user_id, user_names
+from core.clock import now_ms
+from core.database import Database
+from server.access import user_of
+
+KEPT_MS = 60_000
+USERS_MAX = 10_000
+
+
+class _Kept:
+    """What was found, by tenant and what was asked for; the oldest goes first."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[tuple[str, str], tuple[str, int]] = OrderedDict()
+
+    def get(self, tenant: str, asked: str) -> str | None:
+        found, read_ms = self._found.get((tenant, asked), ("", 0))
+        return found if 0 <= now_ms() - read_ms < KEPT_MS else None
+
+    def keep(self, tenant: str, asked: str, found: str) -> None:
+        self._found[tenant, asked] = (found, now_ms())
+        self._found.move_to_end((tenant, asked))
+        if len(self._found) > USERS_MAX:
+            self._found.popitem(last=False)
+
+    def clear(self) -> None:
+        self._found.clear()
+
+
+class Users:
+    """One gateway's knowledge of them."""
+
+    def __init__(self, db: Database, users_max: int) -> None:
+        self._db = db
+        self._users_max = users_max
+        self._ids, self._names = _Kept(), _Kept()
+        self._changes = 0
+
+    async def id_of(self, tenant: str, name: str) -> str:
+        """Who is named, by a name that was checked; empty for nobody. Raises Refused where there is no room
+        for another user."""
+        if not name:
+            return ""
+        known = self._ids.get(tenant, name)
+        if known is not None:
+            return known
+        before = self._changes
+        found = await user_id(self._db, tenant, name, self._users_max)
+        if before == self._changes:
+            self._ids.keep(tenant, name, found)
+        return found
+
+    async def of_turn(self, principal: Principal, metadata: dict[str, Any], project: str | None) -> str:
+        """Whom a turn is charged to; see `user_of`."""
+        own = await self.name_of(principal.tenant, principal.user)
+        named = user_of(principal, metadata, project, own)
+        return principal.user if named == own else await self.id_of(principal.tenant, named)
+
+    async def name_of(self, tenant: str, id: str) -> str:
+        """The name that people know a user by; empty for nobody."""
+        if not id:
+            return ""
+        known = self._names.get(tenant, id)
+        if known is not None:
+            return known
+        before = self._changes
+        found = (await user_names(self._db, tenant, [id]))[id]
+        if before == self._changes:
+            self._names.keep(tenant, id, found)
+        return found
+
+    def changed(self) -> None:
+        """Somebody was closed, opened again or erased."""
+        self._changes += 1
+        self._ids.clear()
+        self._names.clear()

@@ -1,0 +1,116 @@
+"""A person's name stands once: clients and people say it, all else holds an id."""
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import httpx
+import pytest
+from redis.asyncio import Redis
+from sqlalchemy import inspect, text
+
+from billing.api import create_key, set_budget, set_policy, user_id
+from billing.posting.biller import post
+from billing.reconciliation.books import compare_audit, compare_books, compare_derived
+from billing.reconciliation.compared import State
+from billing.tenants.audit_verify import verify_log
+from billing.tenants.erasing import erase_user
+from billing.tenants.users import close_user
+from billing.usage import ENDED_FIELD, ended_stream
+from core.clock import now_ms
+from core.database import Database
+from core.ids import uuid7
+from core.settings import Settings
+from server.erasing import erase_texts
+from tests.server.http_site import bearer
+from tests.server.site import Site, running_site
+
+NAME, LABEL = "Grace-Hopper-1906", "cobol"
+
+
+@pytest.fixture
+async def gateway(sqlite: Database, redis: Redis, settings: Settings) -> AsyncGenerator[Site]:
+    """A whole gateway."""
+    async with running_site(settings, sqlite, redis) as site:
+        yield site
+
+
+async def tables_with(database: Database, word: str) -> set[str]:
+    """The tables in which a word stands anywhere."""
+    async with database.engine.connect() as connection:
+        names = await connection.run_sync(lambda sync: inspect(sync).get_table_names())
+        return {
+            name
+            for name in names
+            for row in await connection.execute(text(f"SELECT * FROM {name}"))
+            if word in repr(tuple(row))
+        }
+
+
+async def redis_with(redis: Redis, word: str) -> set[bytes]:
+    """The keys of Redis that have a word in their name or in what they hold."""
+    client: Any = redis
+    found = set[bytes]()
+    for key in await client.keys("*"):
+        kind = (await client.type(key)).decode()
+        read = {
+            "string": lambda key=key: client.get(key),
+            "hash": lambda key=key: client.hgetall(key),
+            "set": lambda key=key: client.smembers(key),
+            "list": lambda key=key: client.lrange(key, 0, -1),
+            "zset": lambda key=key: client.zrange(key, 0, -1),
+            "stream": lambda key=key: client.xrange(key),
+        }[kind]
+        if word.encode() in key or word in repr(await read()):
+            found.add(key)
+    return found
+
+
+async def use_everything(site: Site) -> None:
+    """Name somebody wherever a client or an administrator may: keys, limits, tickets, turns."""
+    database, redis, tenant = site.database, site.redis, site.tenant
+    id = await user_id(database, tenant, NAME)
+    await set_policy(
+        database, redis, tenant, scope="user", scope_id=id, dimension="requests_per_minute", limit=99
+    )
+    await set_budget(
+        database, redis, tenant, scope="user", scope_id=id, period="month", limit_nano=1_000_000_000
+    )
+    _, own = await create_key(database, tenant, site.project, user=NAME)
+    metadata = {"user": NAME, "label": LABEL}
+    async with httpx.AsyncClient(base_url=site.url, verify=False) as client, site.answering("hi"):
+        reply = await client.post("/v1/tickets", headers=bearer(site.key), json={"user": NAME})
+        for key in (site.key, own, reply.json()["ticket"]):
+            async with site.welcomed(key) as peer:
+                turn = await peer.send("hello", metadata=metadata, conversation=uuid7(now_ms()))
+                await peer.hear("accepted", id=turn)
+                await site.crew_ended(turn)
+        me = await client.get("/v1/me", headers=bearer(own))
+        assert me.json()["user"] == NAME
+        limits = (await client.get("/v1/limits", headers=bearer(own))).json()
+    assert {each["scope_id"] for each in limits["limits"] + limits["budgets"]} == {NAME}
+    stream: Any = redis
+    events = [fields[ENDED_FIELD.encode()] for _, fields in await stream.xrange(ended_stream("default"))]
+    _, posted = await post(database, "default", events)
+    assert len(posted) == 3
+    assert {each.row.user_id for each in posted} == {id}
+
+
+async def test_a_name_stands_in_one_table_and_nowhere_else(gateway: Site):
+    """Not in tickets, sessions, admissions, prompts, logs, events, usage, labels, sums, limits, nor the audit
+    log; who reads reads names; and once it is erased there, it is nowhere and every chain is whole."""
+    await use_everything(gateway)
+    database, redis, tenant = gateway.database, gateway.redis, gateway.tenant
+    assert await tables_with(database, NAME) == {"tenant_user"}
+    assert await redis_with(redis, NAME) == set()
+    assert await tables_with(database, LABEL) == {"usage_event"}
+    closed = await close_user(database, redis, tenant, NAME)
+    assert closed.id != NAME
+    await erase_texts(database, redis, gateway.settings, tenant, closed.id)
+    assert await erase_user(database, tenant, closed.id) == closed.id
+    assert await tables_with(database, NAME) == set()
+    assert await tables_with(database, LABEL) == set()
+    books, _ = await compare_books(database, tenant, now_ms(), whole=True)
+    compared = [*books, await compare_audit(database, tenant, now_ms(), whole=True)]
+    compared += await compare_derived(database, tenant, whole=True)
+    assert [each for each in compared if each.state is not State.EQUAL] == []
+    assert (await verify_log(database, tenant)).faults == []
