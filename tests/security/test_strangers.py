@@ -1,0 +1,207 @@
+"""Who shows nothing, and who shows another tenant's key, learns nothing: not even whether a thing exists.
+
+All routes and all messages are swept: one that is new is a stranger's to be refused until it is listed here.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, get_args
+
+import httpx
+import pytest
+from redis.asyncio import Redis
+from starlette.routing import BaseRoute, Mount, Route
+from websockets.exceptions import ConnectionClosed
+
+from admin.console import Console
+from billing.api import create_key, create_project, create_tenant
+from core.clock import now_ms
+from core.database import Database
+from core.ids import uuid7
+from core.settings import Settings
+from server.access import Owner
+from server.conversations import Turn
+from server.http.app import routes
+from server.http.health import Health
+from server.protocol.messages import ClientMessage, Hello
+from tests.server.http_site import ORIGIN, HttpSite, bearer
+from tests.server.site import Site, running_site
+
+# The pages and their files, signing in and out, who one is (nobody), and yes or no.
+GATEWAY_PUBLIC = {"/", "/web", "/v1/login", "/v1/logout", "/v1/me", "/healthz", "/readyz", "/metrics"}
+CONSOLE_PUBLIC = {"/", "/web", "/api/login", "/api/logout", "/healthz", "/metrics"}
+UNKNOWN = "01890a5d-ac96-774b-bcce-b302099a8057"
+# Preflights tell which sites may ask, never of what.
+METHODS_LEFT_OUT = {"HEAD", "OPTIONS"}
+WRONG_KEY = "pk_ffffffffffff_" + "0" * 48
+
+
+def swept(served: list[BaseRoute], public: set[str]) -> Iterator[tuple[str, str]]:
+    """Method and path of all that is not listed as public."""
+    for route in served:
+        assert isinstance(route, Route | Mount)
+        if route.path in public:
+            continue
+        assert isinstance(route, Route), f"{route.path} is neither swept nor listed"
+        for method in sorted((route.methods or set()) - METHODS_LEFT_OUT):
+            yield method, route.path
+
+
+def said(reply: httpx.Response) -> tuple[int, str, list[str]]:
+    """All that an answer tells: status, text, and the names of its headers."""
+    return reply.status_code, reply.text, sorted(reply.headers)
+
+
+async def a_conversation(site: HttpSite) -> str:
+    """One that exists."""
+    now = now_ms()
+    turn = Turn(uuid7(now), uuid7(now), "hello", "smollm2", now)
+    await site.edge.conversations.open_turn(site.tenant, Owner(site.project, site.key_id, ""), turn)
+    return turn.conversation
+
+
+async def another_tenants_key(database: Database) -> str:
+    """Of one that has nothing."""
+    tenant = (await create_tenant(database, "other")).tenant_id
+    project = await create_project(database, tenant, "web")
+    return (await create_key(database, tenant, project.id))[1]
+
+
+@pytest.mark.parametrize("shown", [{}, bearer(WRONG_KEY), {"cookie": "parley=x; __Host-parley=x"}])
+async def test_every_route_refuses_a_stranger_alike(site: HttpSite, shown: dict[str, str]):
+    """401, whether the thing exists or not, and the same words to all."""
+    exists = await a_conversation(site)
+    found = list(swept(routes(site.edge, Health(site.edge)), GATEWAY_PUBLIC))
+    assert len(found) >= 8
+    for method, path in found:
+        answers = {
+            said(await site.client.request(method, path.replace("{id}", id), headers=shown))[:2]
+            for id in (exists, UNKNOWN, site.key_id, "x")
+        }
+        assert len(answers) == 1, (method, path)
+        [(status, text)] = answers
+        assert (status, '"unauthorized"' in text) == (401, True), (method, path, text)
+
+
+async def test_what_another_tenant_has_is_unknown(site: HttpSite, sqlite: Database):
+    """Every route that takes an id: what exists elsewhere answers as what exists nowhere."""
+    exists, theirs = await a_conversation(site), bearer(await another_tenants_key(sqlite))
+    for method, path in swept(routes(site.edge, Health(site.edge)), GATEWAY_PUBLIC):
+        if "{id}" in path:
+            replies = [
+                (id, await site.client.request(method, path.replace("{id}", id), headers=theirs))
+                for id in (exists, UNKNOWN)
+            ]
+            elsewhere, nowhere = [
+                (reply.status_code, reply.text.replace(id, "the id"), sorted(reply.headers))
+                for id, reply in replies
+            ]
+            assert elsewhere == nowhere, (method, path)
+            assert elsewhere[0] in (401, 403, 404) or elsewhere[1] == "{}", (method, path, elsewhere)
+    mine = await site.client.get(f"/v1/conversations/{exists}/messages", headers=site.bearer)
+    assert mine.status_code == 200  # it was there all the time
+
+
+@pytest.fixture
+async def console(settings: Settings, redis: Redis, sqlite: Database) -> AsyncIterator[httpx.AsyncClient]:
+    """A stranger in front of the console."""
+    transport = httpx.ASGITransport(app=Console(settings, redis, sqlite).app())
+    async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as client:
+        yield client
+
+
+async def test_every_route_of_the_console_refuses_a_stranger(
+    console: httpx.AsyncClient, site: HttpSite, settings: Settings, redis: Redis, sqlite: Database
+):
+    """And a tenant's key is nothing there."""
+    found = list(swept(Console(settings, redis, sqlite).routes(), CONSOLE_PUBLIC))
+    assert len(found) >= 4
+    for method, path in found:
+        strange, keyed = [
+            said(await console.request(method, path, headers=shown)) for shown in ({}, site.bearer)
+        ]
+        assert strange[0] == 401, (method, path)
+        assert strange == keyed, (method, path)
+
+
+@pytest.fixture
+async def gateway(settings: Settings, redis: Redis, sqlite: Database) -> AsyncIterator[Site]:
+    """A whole gateway with a tenant and no worker."""
+    async with running_site(settings, sqlite, redis) as site:
+        yield site
+
+
+FIELDS: dict[str, dict[str, Any]] = {
+    "send": {"content": "x"},
+    "attach": {"o": 0},
+    "ack": {"a": [[1, 1]]},
+    "auth": {"token": WRONG_KEY},
+}
+
+
+async def heard(gateway: Site, kind: str, **fields: Any) -> tuple[list[tuple[Any, Any]], int | None]:
+    """What a stranger hears for one message instead of a hello: types and codes, and the close code."""
+    frames: list[tuple[Any, Any]] = []
+    async with gateway.open() as peer:
+        await peer.tell(kind, **fields)
+        try:
+            while True:
+                frame = await peer.hear()
+                frames.append((frame["t"], frame.get("code")))
+        except ConnectionClosed as closed:
+            return frames, closed.rcvd.code if closed.rcvd else None
+
+
+async def test_nothing_is_served_before_the_hello(gateway: Site):
+    """Every other message is one mistake, with an id that exists and with one that does not."""
+    async with gateway.welcomed() as peer:
+        exists = await peer.send()
+        await peer.hear("accepted")
+        for struct in get_args(ClientMessage):
+            if struct is Hello:
+                continue
+            kind = struct.__struct_config__.tag
+            takes_id = "id" in struct.__struct_fields__
+            answers = [
+                await heard(gateway, kind, **FIELDS.get(kind, {}), **({"id": id} if takes_id else {}))
+                for id in ((exists, UNKNOWN) if takes_id else (UNKNOWN,))
+            ]
+            assert answers[0] == answers[-1], kind
+            frames, closed = answers[0]
+            assert closed is not None, kind
+            assert closed >= 4000 or kind == "bye", (kind, closed)
+            assert {name for name, _ in frames} <= {"error"}, (kind, frames)
+
+
+async def test_what_another_tenant_asked_for_is_unknown_over_the_socket(gateway: Site):
+    """Attach, detach and cancel of a request that exists elsewhere, and of one that exists nowhere."""
+    async with gateway.welcomed() as peer:
+        exists = await peer.send()
+        await peer.hear("accepted")
+        async with gateway.welcomed(await gateway.foreign_key()) as other:
+            for kind, fields in (("attach", {"o": 0}), ("cancel", {}), ("detach", {})):
+                answers: list[dict[str, Any]] = []
+                for id in (exists, UNKNOWN):
+                    await other.tell(kind, id=id, **fields)
+                    await other.tell("ping", ts=1)
+                    frame = await other.hear()
+                    if frame["t"] != "pong":
+                        await other.hear("pong")
+                    answers.append({name: "" if value == id else value for name, value in frame.items()})
+                assert answers[0] == answers[1], kind
+                assert answers[0]["t"] in ("error", "pong"), kind
+        await peer.tell("cancel", id=exists)
+        assert (await peer.hear("cancel_ok"))["state"] == "queued"  # nobody else ended it
+
+
+async def test_a_resume_tells_nothing_of_others(gateway: Site):
+    """A hello that names a request of another tenant hears what it would of one that does not exist."""
+    async with gateway.welcomed() as peer:
+        exists = await peer.send()
+        await peer.hear("accepted")
+        key = await gateway.foreign_key()
+        told: list[list[dict[str, Any]]] = []
+        for id in (exists, UNKNOWN):
+            requests = [{"id": id, "epoch": epoch, "o": 0} for epoch in (1, None)]
+            async with gateway.welcomed(key, resume={"requests": requests}) as other:
+                told.append([each | {"id": ""} for each in other.welcome["requests"]])
+        assert told == [[{"id": "", "state": "gone", "why": "not_resumable"}]] * 2
