@@ -5,6 +5,7 @@ A frame that is not a message of this protocol raises Malformed, which knows as 
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
@@ -16,6 +17,7 @@ from server.protocol.codes import ErrorCode, refusal
 from server.protocol.messages import ClientMessage, Send, ServerMessage
 
 ID_CHARACTERS_MAX = 64
+SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Subprotocol(StrEnum):
@@ -98,7 +100,8 @@ def _diagnose(frame: str | bytes, error: Exception) -> Malformed:
         return Malformed(refusal(ErrorCode.BAD_MESSAGE, f"the frame is {problem}{detail}"))
     re, id = _short(loose.get("t")), _short(loose.get("id"))
     try:
-        surrogate = _has_surrogate(loose)
+        # Half a pair has to be written as an escape: nothing else is looked for through a large frame.
+        surrogate = (not isinstance(frame, str) or "\\u" in frame) and _has_surrogate(loose)
     except RecursionError:
         return Malformed(refusal(ErrorCode.BAD_MESSAGE, "the message is nested too deeply"), re, id)
     if surrogate:
@@ -139,7 +142,7 @@ def _short(value: Any) -> str | None:
 def _has_surrogate(value: Any) -> bool:
     match value:
         case str():
-            return any("\ud800" <= character <= "\udfff" for character in value)
+            return not value.isascii() and SURROGATE.search(value) is not None
         case list():
             return any(_has_surrogate(item) for item in value)
         case dict():

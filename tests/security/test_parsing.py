@@ -1,12 +1,16 @@
 """What strangers send is bounded before it is parsed, and refused before anything is asked for it."""
 
 import base64
+import time
 from typing import Any
 
 import pytest
 
 from core.clock import now_ms
 from core.ids import uuid7, uuid7_ms
+from core.settings import Settings
+from server.protocol import codec
+from server.protocol.codec import Malformed, Subprotocol
 from tests.server.http_site import HttpSite
 
 
@@ -78,3 +82,28 @@ def test_an_id_ends_where_it_ends():
     """A line break behind it makes it another text."""
     assert uuid7_ms(ID) is not None
     assert uuid7_ms(f"{ID}\n") is None
+
+
+LARGEST = Settings().frame_bytes_max
+HELD_SECONDS_MAX = 0.05
+FRAMES = {
+    "deep": '{"t":"send","id":"x","content":' + "[" * LARGEST,
+    "many in a bad one": '{"t":"send","id":5,"content":[' + '"a",' * (LARGEST // 4),
+    "many in one of a wrong type": '{"t":"send","id":5,"content":[' + '"a",' * (LARGEST // 4 - 50) + "1]}",
+    "many keys": '{"t":"send","id":5,"metadata":{' + '"a":{},' * (LARGEST // 7 - 50) + '"b":1}}',
+    "a long text": '{"t":"send","id":5,"content":"' + "x" * (LARGEST - 50) + '"}',
+    "escapes": '{"t":"send","id":5,"content":"' + "\\u0041" * (LARGEST // 6 - 50) + '\\ud800"}',
+    "a hello of many": '{"t":"hello","v":1,"resume":{"token":"x","requests":['
+    + '{"id":"x","o":1},' * (LARGEST // 17 - 50)
+    + "]}}",
+    "a long number": '{"t":"send","id":"x","content":' + "1" * (LARGEST - 50) + "}",
+}
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES.keys())
+def test_the_largest_frame_is_refused_in_time(frame: str):
+    """In CPU time of the loop's thread: what a peer sends holds up nobody else."""
+    began = time.thread_time()
+    with pytest.raises(Malformed):
+        codec.decode(frame, Subprotocol.JSON, Settings().control_frame_bytes_max)
+    assert time.thread_time() - began < HELD_SECONDS_MAX
