@@ -11,7 +11,7 @@ from pathlib import Path
 from check_complaints import NAMED, exists
 
 PAGE = Path(__file__).parent.parent / "docs" / "security.md"
-WHO = ("A stranger", "A tenant", "An end user", "An operator", "What a compromised worker cannot do")
+WHO = ("A stranger", "A tenant", "An end user", "An operator", "A compromised worker")
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 PROMISE = re.compile(r"^- (.+(?:\n  .+)*)", re.MULTILINE)
 
