@@ -6,10 +6,14 @@ from collections.abc import AsyncGenerator, Generator
 from typing import Any
 
 import pytest
+from redis.asyncio import Redis
 from redis.crc import key_slot
-from redis.exceptions import ResponseError
+from redis.exceptions import NoPermissionError, ResponseError
 
+from core.processes import GATEWAY, WORKER, Process
 from core.redis import Client, connect_url
+from core.redis_acl import rules
+from core.scripts import load_scripts
 from engine import keys, scripts
 from engine.api import (
     AppendCode,
@@ -70,6 +74,33 @@ async def test_every_script_runs_in_one_slot(cluster: Client, pool: str):
     with recorded(ran):
         await everything(Pool(cluster, name=pool))
     assert ran >= {script.name for script in vars(scripts).values() if isinstance(script, scripts.Script)}
+
+
+async def test_every_script_runs_under_a_gateways_user(cluster: Client, cluster_url: str):
+    """Made on each node; a worker's comes to its own pool and to no other."""
+    client: Any = cluster
+    for node in client.get_primaries():
+        async with Redis(host=node.host, port=node.port) as admin:
+            for process in (GATEWAY, WORKER):
+                allowed = rules(process, "parley", POOLS[0])
+                await admin.execute_command("ACL", "SETUSER", process.name, "reset", "on", ">pw", *allowed)
+    await load_scripts(cluster)
+    async with user_of(cluster_url, GATEWAY) as gateway, user_of(cluster_url, WORKER) as worker:
+        await everything(Pool(gateway, name=POOLS[1]))
+        await Pool(worker, name=POOLS[0]).worker("w9")
+        with pytest.raises(NoPermissionError):
+            await Pool(worker, name=POOLS[1]).worker("w9")
+
+
+@contextlib.asynccontextmanager
+async def user_of(url: str, process: Process) -> AsyncGenerator[Client]:
+    """A client of the cluster that is one of its users."""
+    client: Any = connect_url(url.replace("://", f"://{process.name}:pw@"))
+    try:
+        await client.ping()
+        yield client
+    finally:
+        await client.aclose()
 
 
 @contextlib.contextmanager
