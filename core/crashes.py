@@ -11,7 +11,8 @@ import threading
 from typing import Any
 
 from core import faults, log_lines
-from core.telemetry import logger
+from core.settings import Settings
+from core.telemetry import configure_logs, logger
 
 log = logger(__name__)
 
@@ -22,6 +23,14 @@ def install() -> None:
     threading.excepthook = _thread_crashed
     sys.unraisablehook = _not_raised
     logging.raiseExceptions = False  # else a line that cannot be written is printed with its arguments
+
+
+def install_in_child(service: str) -> None:
+    """In a process that a library started anew: its logs and its end are written as ours. Where logs are set
+    up already, as after a fork, there is nothing to do."""
+    if not logging.getLogger().handlers:
+        install()
+        configure_logs(Settings(), service)
 
 
 def watch(loop: asyncio.AbstractEventLoop) -> None:

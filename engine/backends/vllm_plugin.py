@@ -1,6 +1,7 @@
 """A vLLM plugin (entry point `vllm.general_plugins`), loaded by vLLM in each of its processes: what a
 continuation needs there that vLLM 0.32 has no setting for."""
 
+from core import crashes
 from engine.backends import vllm_grammar, vllm_noise
 
 
@@ -11,5 +12,6 @@ def installed() -> bool:
 
 def register() -> None:
     """Called by vLLM, perhaps several times in a process."""
+    crashes.install_in_child("engine")  # vLLM writes requests where one of its processes fails
     vllm_noise.install()
     vllm_grammar.install()

@@ -156,6 +156,32 @@ def test_what_a_crash_prints_quotes_nothing(format: str, home: Path):
         assert "ValueError" in line
 
 
+CHILD = """
+import logging, sys
+from core import crashes
+crashes.install_in_child("engine")
+try:
+    raise ValueError(sys.argv[1])
+except ValueError:
+    logging.getLogger("vllm").exception("dump: %s", {"prompt": sys.argv[1]})
+raise KeyError(sys.argv[1])
+"""
+
+
+def test_a_librarys_own_process_writes_logs_as_we_do(home: Path):
+    """An engine process that vLLM starts anew has none of our handlers, and its errors hold requests."""
+    ended = subprocess.run(
+        [sys.executable, "-c", CHILD, CANARY],
+        env={"PARLEY_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert CANARY not in ended.stdout + ended.stderr
+    assert [name in ended.stderr for name in ("ValueError", "KeyError", "Traceback")] == [True, True, False]
+
+
 def test_an_errors_codes_are_kept():
     """What a server or the system calls it: enough to act on, and no values."""
     orig = sqlite3.IntegrityError(CANARY)
