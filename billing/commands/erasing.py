@@ -10,6 +10,7 @@ from billing.commands.running import json_option, run_with_redis, show, tenant_n
 from billing.quotas.limit_tables import Budget, QuotaPolicy
 from billing.quotas.owned import Whose, open_of
 from billing.quotas.quota import Quota
+from billing.reconciliation.slots import look_at_streams
 from billing.tables import ApiKey, TenantUser
 from billing.tenants import erasing, users
 from billing.tenants.audit_log import note
@@ -19,6 +20,7 @@ from billing.tenants.tenancy import tell
 from core.actions import action
 from core.database import Database
 from core.errors import StartupError
+from core.pools import known_pools
 from core.printed import say_json
 from core.redis import Client
 from core.settings import Settings
@@ -64,7 +66,7 @@ def erase_user_command(tenant: str, user: str, yes: bool, as_json: bool) -> None
     async def erase(db: Database, redis: Client) -> dict[str, Any]:
         settings, owner = Settings(), (await tenant_named(db, tenant)).tenant_id
         found = await _user_named(db, owner, user)
-        await _require_quiet(redis, Whose(owner, user=found.id))
+        await _require_quiet(redis, settings, Whose(owner, user=found.id))
         if found.closed_ms is None:
             raise StartupError(f"close the user first: parley users close --tenant {tenant} {user} --cancel")
         gone = await action("erase_texts")(db, redis, settings, owner, found.id)
@@ -90,7 +92,7 @@ def erase_tenant_command(tenant: str, yes: bool, as_json: bool) -> None:
 
     async def erase(db: Database, redis: Client) -> dict[str, Any]:
         settings, found = Settings(), await tenant_named(db, tenant)
-        await _require_quiet(redis, Whose(found.tenant_id))
+        await _require_quiet(redis, settings, Whose(found.tenant_id))
         if found.closed_ms is None:
             raise StartupError(f"close the tenant first: parley tenants close {tenant} --cancel")
         gone = await action("erase_texts")(db, redis, settings, found.tenant_id, None)
@@ -129,10 +131,12 @@ async def _user_named(db: Database, tenant: str, user: str) -> TenantUser:
     return found
 
 
-async def _require_quiet(redis: Client, whose: Whose) -> None:
-    """What still runs would be billed, and could be recorded, after the erasing."""
+async def _require_quiet(redis: Client, settings: Settings, whose: Whose) -> None:
+    """What still runs, or is on its way into the books, would be booked with its labels after the erasing."""
     if left := len(await open_of(redis, whose)):
         raise StartupError(f"{left} requests of theirs are not over yet: close with --cancel, then try again")
+    if (await look_at_streams(redis, await known_pools(redis, settings))).unread:
+        raise StartupError("usage is on its way into the books: try again in a moment, while a biller runs")
 
 
 def _confirm(yes: bool) -> None:

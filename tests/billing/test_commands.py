@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
+from redis import Redis
 from sqlalchemy import text
 
 from billing.commands.audit import audit_command
@@ -22,7 +23,7 @@ from billing.commands.usage import usage_command
 from billing.commands.users import users_command
 from billing.posting.biller import post
 from billing.tenants.tenancy import find_tenant
-from billing.usage import UsageEvent, UsageOwner, encode
+from billing.usage import ENDED_FIELD, UsageEvent, UsageOwner, encode, ended_stream
 from core.database import Database
 from core.errors import StartupError
 from tests.billing.events import an_event
@@ -273,8 +274,9 @@ def test_what_cannot_be_shown_is_one_line(parley: Command, command: tuple[str, .
     assert "\n" not in str(error)
 
 
-def test_erasing_says_what_it_takes_and_how_long_backups_last(parley: Command, home: Path) -> None:
-    """Nothing is erased without --yes, or while it is open; backups' age is said, or that it is not known."""
+def test_erasing_says_what_it_takes_and_how_long_backups_last(parley: Command, redis_url: str) -> None:
+    """Nothing is erased without --yes, while it is open, or while usage is on its way; backups' age is said,
+    or that it is not known."""
     for refused, words in (
         (("users", "erase", "--tenant", "acme", "ada"), "say --yes"),
         (("users", "erase", "--tenant", "acme", "ada", "--yes"), "there is no user 'ada'"),
@@ -289,6 +291,13 @@ def test_erasing_says_what_it_takes_and_how_long_backups_last(parley: Command, h
         parley("users", "erase", "--tenant", "acme", "ada", "--yes").exception
     )
     assert parley("users", "close", "--tenant", "acme", "ada").exit_code == 0
+    with Redis.from_url(redis_url) as redis:
+        redis.flushall()
+        redis.sadd("parley:pools", "default")
+        redis.xadd(ended_stream("default"), {ENDED_FIELD: encode(an_event())})
+        late = parley("users", "erase", "--tenant", "acme", "ada", "--yes")
+        assert "usage is on its way into the books" in str(late.exception)
+        redis.flushall()
     assert "PARLEY_BACKUPS_KEPT_DAYS" in parley("users", "erase", "--tenant", "acme", "ada", "--yes").stdout
     assert parley("tenants", "close", "acme").exit_code == 0
     [erased] = rows(parley("tenants", "erase", "acme", "--yes", "--json"))
