@@ -14,6 +14,7 @@ from billing.api import (
     find_project,
     find_tenant,
     key_for_link,
+    set_tenant,
 )
 from core.database import Database
 from core.errors import Refused, StartupError
@@ -59,7 +60,10 @@ async def demo_key(db: Database, up_file: Path) -> Demo:
     principal = await authenticate_key(db, kept) if kept else None
     if principal is not None and kept is not None:
         return Demo(principal, kept, await _link_user(db, principal))
-    tenant = await find_tenant(db, TENANT) or await create_tenant(db, TENANT)
+    tenant = await find_tenant(db, TENANT)
+    if tenant is None:
+        made = await create_tenant(db, TENANT)
+        tenant = await set_tenant(db, made.tenant_id, shows_costs=True)  # it is one person's
     project = await find_project(db, tenant.tenant_id, DEFAULT_PROJECT)
     assert project is not None, "a tenant is made with its default project"
     _, secret = await create_key(db, tenant.tenant_id, project.id, name=KEY_NAME)

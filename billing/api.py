@@ -82,6 +82,7 @@ from billing.tenants.tenancy import (
     find_project,
     find_tenant,
     list_tenants,
+    set_tenant,
     tenant_names,
 )
 from billing.tenants.terms import TERMS_CHANGED, list_terms, set_terms
@@ -189,6 +190,7 @@ __all__ = [
     "sessions_of",
     "set_budget",
     "set_policy",
+    "set_tenant",
     "set_terms",
     "tenant_names",
     "to_display",

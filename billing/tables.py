@@ -16,7 +16,8 @@ PLATFORM = ""  # the tenant_id of what belongs to the platform: the books that a
 class Tenant(Record, table=True):
     """A customer. `tenant_id` is its own id, so that one filter serves every table. `time_zone`: the IANA
     name of the zone in which its days, weeks and months begin. `regex`: answers may follow patterns.
-    `plan_since_ms`: when it was last given a plan, or none."""
+    `plan_since_ms`: when it was last given a plan, or none. `shows_costs`: its users are told what requests
+    cost; `cache_by_owner`: nobody reads from the cache what another owner's prompt left there."""
 
     __table_args__ = (
         UniqueConstraint("name", name="uq_tenant_name"),
@@ -31,6 +32,8 @@ class Tenant(Record, table=True):
     time_zone: str = "UTC"
     created_ms: int = Field(sa_type=BigInteger)
     closed_ms: int | None = Field(default=None, sa_type=BigInteger)
+    shows_costs: bool = False
+    cache_by_owner: bool = False
     plan_id: str | None = None
     plan_since_ms: int | None = Field(default=None, sa_type=BigInteger)
     regex: bool = True

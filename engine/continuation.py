@@ -67,7 +67,7 @@ def generation(
         frequency_penalty=sampling.frequency_penalty,
         repetition_penalty=sampling.repetition_penalty,
         response_format=sampling.response_format,
-        salt=tenant,
+        salt=f"{tenant} {request.salt}" if request.salt else tenant,
     )
 
 

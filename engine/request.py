@@ -104,7 +104,8 @@ class RequestInput(msgspec.Struct, frozen=True, omit_defaults=True):
     """What `in:<t>:<id>` holds, msgpack: all a worker needs beside the log. `prompt`: u32 little-endian ids.
 
     `trace` is a W3C traceparent; `model` the name the client asked for; `policy_version` the safety policy's;
-    `seal` the gateway's word, to the biller, that it admitted this.
+    `seal` the gateway's word, to the biller, that it admitted this; `salt` keeps its owner's cached prefixes
+    from other owners' of the tenant.
     """
 
     prompt: bytes
@@ -118,6 +119,7 @@ class RequestInput(msgspec.Struct, frozen=True, omit_defaults=True):
     policy_version: int = 0
     trace: str = ""
     seal: bytes = b""
+    salt: str = ""
 
 
 def sealed(request: RequestInput, tenant: str, id: str, keyring: Keyring) -> RequestInput:

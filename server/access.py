@@ -5,6 +5,7 @@ fixed to a user. A key that was rotated and its successors are one owner, by the
 Other tenants' ids never get here: every look-up names the caller's tenant, so they answer like unknown ones.
 """
 
+import hashlib
 from typing import Any, NamedTuple
 
 from billing.api import Directory, Principal
@@ -30,6 +31,15 @@ def owner_of(principal: Principal) -> Owner:
     if principal.fixed_user and principal.user:
         return Owner(principal.project, "", principal.user)
     return Owner(principal.project, principal.owner_key, "")
+
+
+def cache_salt(principal: Principal, user: str) -> str:
+    """What keeps an owner's cached prefixes from others' of the tenant, where it wants that; else empty.
+    `user`: whom the turn is charged to."""
+    if not principal.cache_by_owner:
+        return ""
+    owner = Owner(principal.project, "" if user else principal.owner_key, user)
+    return hashlib.sha256(repr(tuple(owner)).encode()).hexdigest()
 
 
 def owns(principal: Principal, project: str, key: str, user: str) -> bool:

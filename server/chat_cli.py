@@ -208,7 +208,8 @@ def _how_to(path: Path) -> str:
 def _facts(ended: Ended) -> str:
     usage = ended.usage
     facts = [f"{usage.total:,} tokens ({usage.input:,} in, {usage.output:,} out)"]
-    facts.append(f"{_amount(ended.cost_nano)} {ended.currency.upper()}")
+    if ended.cost_nano is not None and ended.currency is not None:
+        facts.append(f"{_amount(ended.cost_nano)} {ended.currency.upper()}")
     if ended.reason != "stop":
         facts.append(ended.reason)
     if not ended.verified:

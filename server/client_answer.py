@@ -83,23 +83,24 @@ class Status:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens; `cached_input` is part of `input`."""
+    """Tokens; `cached_input` is part of `input`, None where the tenant does not show amounts."""
 
     input: int
-    cached_input: int
+    cached_input: int | None
     output: int
     total: int
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How the answer ended. `cost_nano` is in 10^-9 of `currency`; `verified`: the text has its hash."""
+    """How the answer ended. `cost_nano` is in 10^-9 of `currency`, both None where the tenant does not show
+    amounts; `verified`: the text has its hash."""
 
     reason: str
     code: str | None
     usage: Usage
-    cost_nano: int
-    currency: str
+    cost_nano: int | None
+    currency: str | None
     timing: Mapping[str, int | None]
     verified: bool
     trace: Trace | None = None
@@ -274,9 +275,9 @@ class Reading:
         self.ended = Ended(
             frame["reason"],
             frame.get("code"),
-            Usage(**{name: frame["usage"][name] for name in ("input", "cached_input", "output", "total")}),
-            frame["cost"]["nano"],
-            frame["cost"]["currency"],
+            _usage(frame["usage"]),
+            frame["cost"]["nano"] if "cost" in frame else None,
+            frame["cost"]["currency"] if "cost" in frame else None,
             frame["timing"],
             verified,
             self._trace(frame),
@@ -302,3 +303,7 @@ class Reading:
 
 def _nobody() -> None:
     """Nobody waits for changes."""
+
+
+def _usage(counts: Frame) -> Usage:
+    return Usage(counts["input"], counts.get("cached_input"), counts["output"], counts["total"])

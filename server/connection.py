@@ -19,7 +19,7 @@ from core.errors import Refusal, Refused
 from core.tasks import end_tasks
 from core.telemetry import logger
 from engine.api import Entry
-from server import instruments
+from server import amounts, instruments
 from server.door import Door
 from server.instruments import TALLY
 from server.operations import Caller, Operations
@@ -155,6 +155,7 @@ class Connection:
             self._wire.close(item)
             self._leave()
             return
+        item = amounts.seen_by(self.principal, item)
         payload = codec.encode(item, self._subprotocol)
         self._frames_out += 1
         TALLY.frames_out[codec.type_of(item)] += 1

@@ -48,7 +48,7 @@ from engine.api import (
     sealed,
 )
 from server import conversations, instruments, turns
-from server.access import CANCEL_SCOPE, CHAT_SCOPE, cancel_refusal, owner_of, owns
+from server.access import CANCEL_SCOPE, CHAT_SCOPE, cache_salt, cancel_refusal, owner_of, owns
 from server.edge import Edge
 from server.follow import LiveSource, Opening, Readers, Source
 from server.hub import Hub, Name
@@ -307,6 +307,7 @@ class Intake:
             accepted_ms=prepared.accepted_ms,
             deadline_ms=prepared.deadline_ms,
             trace=carrier.get("traceparent", ""),
+            salt=cache_salt(principal, prepared.user),
         )
         return Enqueue(
             tenant=tenant,

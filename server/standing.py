@@ -87,6 +87,8 @@ async def _check(edge: Edge, who: Occupant, proof: tuple[str, str, str], fresh: 
         scopes=before.scopes & fresh.scopes,  # a ticket has fewer than its key
         priority_max=fresh.priority_max,
         regex=fresh.regex,
+        shows_costs=fresh.shows_costs,
+        cache_by_owner=fresh.cache_by_owner,
     )
     if sooner:
         who.feed(AccessChanged(access_ms(fresh)))

@@ -66,6 +66,17 @@ def list_tenants_command(as_json: bool) -> None:
 @click.option("--time-zone", help="Where its days and months begin: an IANA name like Europe/Berlin.")
 @click.option("--priority-max", type=click.Choice(tenancy.PRIORITIES))
 @click.option("--regex", type=click.Choice(["on", "off"]), help="Whether its answers may follow patterns.")
+@click.option(
+    "--show-costs/--hide-costs",
+    "shows_costs",
+    default=None,
+    help="Whether its users are told what requests cost, and how much of a prompt was cached.",
+)
+@click.option(
+    "--cache-by",
+    type=click.Choice(["tenant", "owner"]),
+    help="Who shares cached prefixes: all of it, or each user and key alone, which costs more.",
+)
 @json_option
 def set_command(
     tenant: str,
@@ -73,6 +84,8 @@ def set_command(
     time_zone: str | None,
     priority_max: str | None,
     regex: str | None,
+    shows_costs: bool | None,
+    cache_by: str | None,
     as_json: bool,
 ) -> None:
     """Change TENANT (name or id). What is not named stays as it is."""
@@ -81,6 +94,8 @@ def set_command(
         "time_zone": time_zone,
         "priority_max": priority_max,
         "regex": None if regex is None else regex == "on",
+        "shows_costs": shows_costs,
+        "cache_by_owner": None if cache_by is None else cache_by == "owner",
     }
     facts = {name: value for name, value in given.items() if value is not None}
 
@@ -161,6 +176,8 @@ def _tenant_facts(tenant: Tenant) -> dict[str, Any]:
         "priority_max": tenant.priority_max,
         "time_zone": tenant.time_zone,
         "regex": "on" if tenant.regex else "off",
+        "shows_costs": tenant.shows_costs,
+        "cache_by": "owner" if tenant.cache_by_owner else "tenant",
         "created": iso_time(tenant.created_ms),
         "closed": iso_time(tenant.closed_ms),
         "plan": tenant.plan_id,

@@ -59,6 +59,13 @@ class Principal:
     shared: bool = False
     session: str = ""
     regex: bool = True
+    shows_costs: bool = False
+    cache_by_owner: bool = False
+
+    @property
+    def sees_amounts(self) -> bool:
+        """Whether the caller is told what requests cost: services are, users where their tenant shows it."""
+        return self.shows_costs or not self.fixed_user
 
 
 class KeyState(StrEnum):
@@ -241,6 +248,8 @@ def grants(user: Any, through: tuple[Any, Any] | None = None) -> Any:
         ApiKey,
         col(Tenant.priority_max).label("tenant_priority_max"),
         col(Tenant.closed_ms).label("tenant_closed_ms"),
+        col(Tenant.shows_costs),
+        col(Tenant.cache_by_owner),
         col(Project.closed_ms).label("project_closed_ms"),
     ).add_columns(col(TenantUser.closed_ms).label("user_closed_ms"), col(Tenant.regex).label("tenant_regex"))
     if through is not None:
@@ -289,6 +298,8 @@ def principal_of_grant(found: Any) -> Principal | None:
         owner_key=found.owner_key or found.id,
         shared=found.shared,
         regex=found.tenant_regex,
+        shows_costs=found.shows_costs,
+        cache_by_owner=found.cache_by_owner,
     )
 
 

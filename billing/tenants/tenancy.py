@@ -92,8 +92,8 @@ async def find_tenant(db: Database, name_or_id: str) -> Tenant | None:
 
 
 async def set_tenant(db: Database, tenant_id: str, **facts: Any) -> Tenant:
-    """Change a tenant's `price_book_id`, `time_zone`, `priority_max` or `regex`. Raises Refused
-    where one is none."""
+    """Change a tenant's `price_book_id`, `time_zone`, `priority_max`, `regex`, `shows_costs` or
+    `cache_by_owner`. Raises Refused where one is none."""
     if "priority_max" in facts:
         check_priority(facts["priority_max"])
     if "time_zone" in facts:

@@ -3,9 +3,11 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
+from billing.api import Principal
 from core.clock import now_ms
 from core.ids import uuid7_ms
 from server.access import owner_of
+from server.amounts import usage_seen_by
 from server.conversations import PAGE_ROWS, unknown
 from server.edge import Edge
 from server.http import cursors
@@ -76,7 +78,7 @@ class ConversationRoutes:
         more = len(page) == PAGE_ROWS
         return json_reply(
             {
-                "messages": [_message(row) for row in page],
+                "messages": [_message(row, principal) for row in page],
                 "cursor": cursors.pack_position(page[-1].position) if more else None,
             }
         )
@@ -95,7 +97,7 @@ class ConversationRoutes:
         await self._edge.recorders.catch_up(tenant, conversation)
 
 
-def _message(row: Message) -> dict[str, object]:
+def _message(row: Message, principal: Principal) -> dict[str, object]:
     return {
         "id": row.id,
         "role": row.role,
@@ -105,8 +107,8 @@ def _message(row: Message) -> dict[str, object]:
         "reason": row.reason,
         "code": row.code,
         "model": row.model,
-        "usage": row.usage,
-        "cost": {"nano": row.cost_nano, "currency": "usd"},
+        "usage": usage_seen_by(principal, row.usage),
+        "cost": {"nano": row.cost_nano, "currency": "usd"} if principal.sees_amounts else None,
         "created_ms": row.created_ms,
     }
 

@@ -28,7 +28,8 @@ class LimitRoutes:
         used = [use for use in await self._edge.quota.use(principal.tenant, limits, now) if not use.shadow]
         user = await self._edge.users.name_of(principal.tenant, principal.user)
         rates = [_limit(use, user) for use in used if use.dimension in POLICIES]
-        budgets = [_budget(use, user) for use in used if use.dimension not in POLICIES]
+        money = [use for use in used if use.dimension not in POLICIES] if principal.sees_amounts else []
+        budgets = [_budget(use, user) for use in money]
         reply = json_reply({"limits": rates, "budgets": budgets})
         reply.headers.update(_headers(used, now))
         return reply

@@ -7,7 +7,7 @@ here; server/turns.py checks them.
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, UnsetType
 
 Natural = Annotated[int, Meta(ge=0)]
 Id = Annotated[str, Meta(max_length=64)]
@@ -253,10 +253,10 @@ class Retract(Struct, frozen=True, tag_field="t", tag="retract"):
 
 
 class Usage(Struct, frozen=True):
-    """Tokens of an ended request; `cached_input` is part of `input`."""
+    """Tokens of an ended request; `cached_input` is part of `input`, and told to whom amounts are shown."""
 
     input: int
-    cached_input: int
+    cached_input: int | UnsetType
     output: int
     total: int
 
@@ -294,7 +294,7 @@ class End(Struct, frozen=True, tag_field="t", tag="end", omit_defaults=True):
     o: int
     reason: str
     usage: Usage
-    cost: Cost
+    cost: Cost | UnsetType
     timing: Timing
     h: str
     code: str | None = None

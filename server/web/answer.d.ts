@@ -108,7 +108,7 @@ export type Frame = Record<string, any> & {
 export type Status = "sending" | "queued" | "running" | "moved" | "parked" | "resumed" | "ended" | "failed";
 export type Usage = {
     input: number;
-    cached_input: number;
+    cached_input?: number;
     output: number;
     total: number;
 };

@@ -8,7 +8,7 @@ import { sha256 } from "./sha256.js";
  * worker does something else. "resumed": a reader is back, the worker soon too.
  * @typedef {"sending" | "queued" | "running" | "moved" | "parked" | "resumed" | "ended" | "failed"} Status
  */
-/** @typedef {{input: number, cached_input: number, output: number, total: number}} Usage */
+/** @typedef {{input: number, cached_input?: number, output: number, total: number}} Usage */
 /** @typedef {{nano: number, currency: string}} Cost */
 /** @typedef {{queue_ms: number, ttft_ms: number | null, total_ms: number}} Timing */
 /**
@@ -227,7 +227,7 @@ export class Answer {
     this.reason = frame.reason;
     this.code = frame.code ?? null;
     this.usage = frame.usage;
-    this.cost = frame.cost;
+    this.cost = frame.cost ?? null; // not everybody is told
     this.timing = frame.timing;
     this.verified = verified;
     this.paused = this.cancelling = false;

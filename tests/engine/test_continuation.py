@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from engine.answer import Answer
@@ -50,6 +51,8 @@ def test_the_engine_is_asked_for_what_is_left():
     assert (asked.prompt, asked.tail_tokens) == ([*PROMPT, 1, 2, 3], 3)
     assert (asked.max_tokens, asked.min_tokens) == (47, 7)
     assert asked.salt == "t1"
+    of_owner = generation("key", "t1", msgspec.structs.replace(request, salt="o"), PROMPT, [], LIMITS)
+    assert of_owner.salt == "t1 o"
     assert asked.seed == 7  # with the tail's length it says which noise comes next
 
 

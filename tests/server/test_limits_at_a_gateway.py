@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 
 from billing.api import Extension, Quota, end_budget, pinned_prices, push_limits, set_budget, set_policy
 from billing.quotas.limit_rows import announce
+from billing.tenants.tenancy import set_tenant
 from billing.wallets import wallets
 from core.clock import now_ms
 from core.database import Database
@@ -339,6 +340,7 @@ async def test_limits_can_be_asked_for(gateway: Site):
     await policy(gateway, scope="user", scope_id="bob", dimension="concurrency", limit=2)
     await policy(gateway, scope="tenant", dimension="concurrency", limit=1, mode="shadow")
     await budget(gateway, 10**9)
+    await set_tenant(gateway.database, gateway.tenant, shows_costs=True)
     ann = await gateway.another_key(user="ann")
     async with gateway.answering("ok"), gateway.welcomed(ann) as peer:
         accepted = await peer.hear("accepted", id=await peer.send())

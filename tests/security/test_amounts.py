@@ -1,0 +1,136 @@
+"""One user learns nothing of another's prompt from what their own request cost."""
+
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+from msgspec import UNSET
+from redis.asyncio import Redis
+
+from billing.api import Principal
+from billing.tenants import tenancy
+from core.clock import now_ms
+from core.database import Database
+from core.ids import uuid7
+from core.settings import Settings
+from engine.request import input_decoder
+from server import amounts
+from server.access import cache_salt
+from server.protocol.codes import ErrorCode
+from server.protocol.messages import Accepted, Cost, End, Error, Left, QueuePlace, QuotaLeft, Timing, Usage
+from tests.helpers.wait import wait_until
+from tests.server.site import Peer, Site, running_site
+
+SERVICE = Principal("t1", "p1", "k1", "", frozenset({"chat"}), "interactive", None, False, "k1")
+ANN = replace(SERVICE, user="ann", fixed_user=True)
+END = End(1, 9, "stop", Usage(20, 16, 3, 23), Cost(70, "usd"), Timing(1, 2, 3), "h")
+
+
+def test_services_see_amounts_and_users_where_their_tenant_shows_them():
+    """Of an end, what is left says only what the user sent and got."""
+    shown = replace(ANN, shows_costs=True)
+    for who in (SERVICE, shown, None):
+        assert amounts.seen_by(who, END) is END
+    for who in (ANN, replace(ANN, user="")):
+        seen = amounts.seen_by(who, END)
+        assert isinstance(seen, End)
+        assert (seen.cost, seen.usage) == (UNSET, Usage(20, UNSET, 3, 23))
+        assert (seen.reason, seen.timing, seen.h) == (END.reason, END.timing, END.h)
+
+
+def test_sums_that_amounts_can_be_reckoned_from_are_hidden_too():
+    """A budget's rest before and after a request is its cost."""
+    left = Left(100, 40)
+    quota = QuotaLeft(left, left, left)
+    accepted = Accepted("id", 1, 1, False, "bulk", QueuePlace(0, 0), quota)
+    seen = amounts.seen_by(ANN, accepted)
+    assert isinstance(seen, Accepted)
+    assert seen.quota == QuotaLeft(left, left, None)
+    for code, hidden in ((ErrorCode.BUDGET_EXCEEDED, True), (ErrorCode.RATE_LIMITED, False)):
+        error = Error(code, "no", False, limit=9, remaining=1, spent=7, held=1)
+        refused = amounts.seen_by(ANN, error)
+        assert isinstance(refused, Error)
+        numbers = (refused.limit, refused.remaining, refused.spent, refused.held)
+        assert numbers == ((None,) * 4 if hidden else (9, 1, 7, 1))
+        assert amounts.seen_by(SERVICE, error) is error
+
+
+def test_prefixes_are_cached_by_owner_where_the_tenant_wants_it():
+    """Nobody's request is quicker or cheaper for what another owner sent; one owner's still are."""
+    assert cache_salt(SERVICE, "") == cache_salt(ANN, "ann") == ""
+    apart = [
+        (replace(who, cache_by_owner=True), user)
+        for who, user in (
+            (SERVICE, ""),
+            (SERVICE, "ann"),
+            (SERVICE, "bob"),
+            (replace(SERVICE, key="k2", owner_key="k2"), ""),
+            (replace(SERVICE, project="p2"), ""),
+            (replace(SERVICE, project="p2"), "ann"),
+        )
+    ]
+    salts = [cache_salt(who, user) for who, user in apart]
+    assert len(set(salts)) == len(salts)
+    assert all(salts)
+    own = replace(ANN, cache_by_owner=True)
+    assert cache_salt(own, "ann") == cache_salt(apart[1][0], "ann")
+    rotated = replace(SERVICE, key="k9", cache_by_owner=True)
+    assert cache_salt(rotated, "") == salts[0]
+
+
+@pytest.fixture
+async def gateway(sqlite: Database, redis: Redis, settings: Settings) -> AsyncGenerator[Site]:
+    """A whole gateway with one tenant."""
+    async with running_site(settings, sqlite, redis) as site:
+        yield site
+
+
+async def _ask(site: Site, peer: Peer) -> dict[str, Any]:
+    await peer.send()
+    return await peer.hear("end")
+
+
+async def test_what_a_user_is_told_at_a_gateway(gateway: Site):
+    """Live, stored and listed; a change holds for open connections. The salt goes with the request."""
+    annes = await gateway.another_key(user="anne")
+    headers = {"authorization": f"Bearer {annes}"}
+    conversation = uuid7(now_ms())
+    async with (
+        gateway.answering("ok"),
+        gateway.welcomed(annes) as anne,
+        gateway.welcomed() as service,
+        httpx.AsyncClient(base_url=gateway.url, headers=headers) as http,
+    ):
+        await anne.send(conversation=conversation)
+        end = await anne.hear("end")
+        assert "cost" not in end
+        assert set(end["usage"]) == {"input", "output", "total"}
+        told = await _ask(gateway, service)
+        assert {"cost"} <= set(told)
+        assert {"cached_input"} <= set(told["usage"])
+        path = f"/v1/conversations/{conversation}/messages"
+        (_, answer) = (await http.get(path)).json()["messages"]
+        assert (answer["cost"], "cached_input" in answer["usage"]) == (None, False)
+        assert (await http.get("/v1/limits")).json()["budgets"] == []
+        await tenancy.set_tenant(gateway.database, gateway.tenant, shows_costs=True)
+        await tenancy.tell(gateway.redis, gateway.tenant, tenancy.ACCESS_CHANGED)
+
+        async def shown() -> bool:
+            return "cost" in await _ask(gateway, anne)
+
+        await wait_until(shown)
+        (_, answer) = (await http.get(path)).json()["messages"]
+        assert answer["cost"]["currency"] == "usd"
+
+
+async def test_the_salt_goes_with_the_request(gateway: Site):
+    """To the engine, by way of the queue."""
+    await tenancy.set_tenant(gateway.database, gateway.tenant, cache_by_owner=True)
+    async with gateway.welcomed(await gateway.another_key(user="anne")) as anne:
+        id = await anne.send()
+        await anne.hear("accepted")
+        packed = await gateway.redis.get(f"{{p:{gateway.settings.pool}}}in:{gateway.tenant}:{id}")
+        assert isinstance(packed, bytes)
+        assert input_decoder.decode(packed).salt
