@@ -189,5 +189,5 @@ def _ended(fact: Answered, end: Ended, now: float) -> Answered:
         verified=end.verified,
         input=end.usage.input,
         output=end.usage.output,
-        cost_nano=end.cost_nano,
+        cost_nano=end.cost_nano or 0,
     )

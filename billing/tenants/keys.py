@@ -248,10 +248,13 @@ def grants(user: Any, through: tuple[Any, Any] | None = None) -> Any:
         ApiKey,
         col(Tenant.priority_max).label("tenant_priority_max"),
         col(Tenant.closed_ms).label("tenant_closed_ms"),
+        col(Project.closed_ms).label("project_closed_ms"),
+    ).add_columns(
+        col(TenantUser.closed_ms).label("user_closed_ms"),
+        col(Tenant.regex).label("tenant_regex"),
         col(Tenant.shows_costs),
         col(Tenant.cache_by_owner),
-        col(Project.closed_ms).label("project_closed_ms"),
-    ).add_columns(col(TenantUser.closed_ms).label("user_closed_ms"), col(Tenant.regex).label("tenant_regex"))
+    )
     if through is not None:
         found = found.join(*through)
     return (

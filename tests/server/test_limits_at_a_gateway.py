@@ -123,7 +123,7 @@ async def test_the_python_client_knows_what_refuses_and_whose_it_is(gateway: Sit
         assert (own.value.limit, own.value.remaining, own.value.spent) == (1, 1, 0)
         assert own.value.resets_at_ms is not None
         assert own.value.resets_at_ms > now_ms()
-        await budget(gateway, ended.cost_nano + 1)
+        await budget(gateway, (ended.cost_nano or 0) + 1)
         await budget(gateway, 100 * whole, scope="user", period="day")
         error = await refused_by(client, "tenant")
         assert (error.code, error.dimension, error.spent) == ("budget_exceeded", "month", ended.cost_nano)
@@ -242,8 +242,8 @@ async def test_many_answers_share_one_budget_over_a_dead_worker(thrifty: Site):
         async with thrifty.answering(LONG, step_seconds=0.002):
             async with asyncio.timeout(20):
                 ends = await asyncio.gather(*(answer.end() for answer in answers))
-            await spent(thrifty, sum(end.cost_nano for end in ends))
-    used = sum(end.cost_nano for end in ends)
+            await spent(thrifty, sum(end.cost_nano or 0 for end in ends))
+    used = sum(end.cost_nano or 0 for end in ends)
     print(f"used {used / limit:.4f} of the budget")
     assert {end.reason for end in ends} == {"budget"}
     assert used <= limit
