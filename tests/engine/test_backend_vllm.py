@@ -129,6 +129,14 @@ async def test_an_answer_streams(client: Client):
     assert 0 < end["timing"]["ttft_ms"] < end["timing"]["total_ms"]
 
 
+async def test_its_engine_finds_no_secret(client: Client):
+    """Neither the worker's environment nor that of any process it started has what it was started with."""
+    worker = psutil.Process(client.worker.process.pid)
+    assert "PARLEY_HOME" in worker.environ()
+    for process in (worker, *worker.children(recursive=True)):
+        assert "PARLEY_REDIS_URL" not in process.environ()
+
+
 async def test_a_seam_does_not_show_in_float32(client: Client):
     """Preempted at any token and continued from its log, a greedy answer is the uninterrupted one."""
     question = "Write two sentences about the sea."
