@@ -22,6 +22,7 @@ MENDED = "\ufdd0"  # a noncharacter, which Unicode leaves to programs: before a 
 DIGESTED = "\ufdd1"  # and before the beginning and the digest of a text that is too long
 DIGESTED_CHARACTERS = 16
 UNSTORABLE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\ud800-\\udfff\ufdd0\ufdd1]")
+UNASKABLE = re.compile("[\\x00\\ud800-\\udfff]")
 ESCAPED = re.compile(rf"{UNSTORABLE.pattern}|\\")
 
 
@@ -48,8 +49,9 @@ def checked_user(text: object, what: str = "user") -> str:
 
 
 def forms_of(text: str) -> list[str]:
-    """How a text may be stored as a name: as it is, where it is older than the rule, and as it is now."""
-    found = [text] if mended(text) == text else []
+    """How a text may be stored as a name: as it is, where it is older than the rule (with control characters
+    too), or mended, and as it is now."""
+    found = [] if UNASKABLE.search(text) or len(text.encode()) > STORED_BYTES_MAX else [text]
     name = name_of(text)
     return found if name is None or name == text else [*found, name]
 

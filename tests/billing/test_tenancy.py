@@ -6,6 +6,7 @@ import pytest
 from redis.asyncio import Redis
 
 from billing.quotas.limit_rows import set_policy
+from billing.tables import TenantUser
 from billing.tenants.audit_log import list_rows
 from billing.tenants.keys import create_key
 from billing.tenants.plans import create_plan
@@ -22,6 +23,7 @@ from billing.tenants.tenancy import (
 from billing.tenants.users import close_user, create_user, list_users, user_id, user_is_closed
 from core.database import Database
 from core.errors import Refused
+from core.names import mended
 
 
 async def test_names_are_unique_and_found_again(database: Database) -> None:
@@ -156,3 +158,18 @@ async def test_a_user_who_is_named_is_known_once(database: Database) -> None:
     other = (await create_tenant(database, "other")).tenant_id
     assert await user_id(database, other, "ada") != ids[0]
     assert [row.action for row in await list_rows(database, tenant)] == ["tenant.create"]
+
+
+@pytest.mark.parametrize("old", ["bob\x1b[31m", "line\r\nbreak", mended("nul\x00"), " spaced "])
+async def test_a_user_of_before_the_rule_for_names_can_be_closed(
+    database: Database, redis: Redis, old: str
+) -> None:
+    """Under the name that they were stored with, whatever is in it; nobody new gets such a name."""
+    tenant = (await create_tenant(database, "acme")).tenant_id
+    async with database.transaction() as session:
+        session.add(TenantUser(tenant_id=tenant, id=old, name=old, created_ms=1))
+    closed = await close_user(database, redis, tenant, old)
+    assert (closed.id, closed.closed_ms is not None) == (old, True)
+    for unknown in ("bob\x1b", "nul\x00", "\ud800", "x" * 900):
+        with pytest.raises(Refused):
+            await close_user(database, redis, tenant, unknown)

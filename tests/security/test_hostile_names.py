@@ -28,7 +28,6 @@ __all__ = ["office"]
 
 WORDS = "what nobody but its reader may see"
 HOSTILE = "=cmd()[/x]\x1b]0;x\x07\u202e\r\n\x9b31m"
-BENT = "=cmd()[/x]\u202e"
 # Processes, which stay; what they print is what `say` prints.
 STAY = {"up", "gateway", "worker", "supervisor", "biller", "chat", "console"}
 # What the office used is of the first month that there is.
@@ -97,9 +96,7 @@ def spoil(file: Path) -> int:
     with closing(sqlite3.connect(file)) as connection, connection:
         for table, columns in NAMES.items():
             for column in columns.split():
-                # A user whose name no database may hold is looked for under another.
-                bad = BENT if table == "tenant_user" else HOSTILE
-                spoiled += connection.execute(f"UPDATE {table} SET {column} = ? || rowid", [bad]).rowcount
+                spoiled += connection.execute(f"UPDATE {table} SET {column} = ? || rowid", [HOSTILE]).rowcount
         facts = json.dumps({HOSTILE: HOSTILE})
         connection.execute("UPDATE audit_log SET before = 'null', after = ?", [facts])
     return spoiled
