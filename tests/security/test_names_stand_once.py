@@ -21,7 +21,7 @@ from core.database import Database
 from core.ids import uuid7
 from core.settings import Settings
 from server.erasing import erase_texts
-from tests.server.http_site import bearer
+from tests.server.http_site import HttpSite, bearer
 from tests.server.site import Site, running_site
 
 NAME, LABEL = "Grace-Hopper-1906", "cobol"
@@ -114,3 +114,16 @@ async def test_a_name_stands_in_one_table_and_nowhere_else(gateway: Site):
     compared += await compare_derived(database, tenant, whole=True)
     assert [each for each in compared if each.state is not State.EQUAL] == []
     assert (await verify_log(database, tenant)).faults == []
+
+
+async def test_a_gateway_that_missed_the_news_lets_nobody_be_who_was_erased(site: HttpSite, redis: Redis):
+    """Until it looks again the name is closed; then it is a new person's, who finds nothing of the old."""
+    edge = site.edge
+    old = await edge.users.id_of(site.tenant, NAME)
+    closed = await close_user(edge.db, redis, site.tenant, NAME)
+    assert await erase_user(edge.db, site.tenant, closed.id) == old
+    reply = await site.client.post("/v1/tickets", headers=site.bearer, json={"user": NAME})
+    assert (reply.status_code, reply.json()["error"]["message"]) == (403, "this user is closed")
+    edge.users.changed()
+    assert await edge.users.id_of(site.tenant, NAME) != old
+    assert await edge.users.name_of(site.tenant, old) == f"(erased {old[-8:]})"
