@@ -14,6 +14,8 @@ from typing import TypeVar
 
 from engine.pattern import COUNTED, SIZE_MAX
 
+# A group that is repeated more often counts as repeated without end: in 20 ways each is too many, too.
+COPIES_MAX = 4
 LAST = 0x10FFFF
 DIGITS = ((48, 57),)
 LETTERS = ((48, 57), (65, 90), (95, 95), (97, 122))
@@ -83,6 +85,8 @@ class _Builder:
         start, low = self._at, len(self.sets)
         part = self._atom()
         least, most = self._times()
+        if (least if most is None else most) > COPIES_MAX and len(self.sets) - low > 1:
+            least, most = min(least, 1), None
         after = self._at
         copies = [part]
         for _ in range(1, max(least, 1) if most is None else most):

@@ -31,6 +31,7 @@ away = Seldom(log)
 AT_ONCE_MIN, AT_ONCE_MAX = 2, 4
 WAIT_SECONDS = 1.0
 RETRY_SECONDS = 5.0
+MODEL_SECONDS = 10.0
 VERDICT_SECONDS = 3600
 
 
@@ -51,16 +52,19 @@ class TrialDesk:
         self._at_once = max(AT_ONCE_MIN, min(AT_ONCE_MAX, (os.cpu_count() or 1) // 2))
 
     async def run(self) -> None:
-        """For ever. A Redis that does not answer is tried again."""
+        """For ever, for the model as it is registered, or the one that was given."""
         record = self._record or await self._model()
-        trier = Trier(record.folder, self._settings.home / "logs" / "trials.log")
-        try:
-            await self.serve(trier, record.fingerprint)
-        finally:
-            await trier.close()
+        while True:
+            trier = Trier(record.folder, self._settings.home / "logs" / "trials.log")
+            serving = asyncio.create_task(self.serve(trier, record.fingerprint))
+            try:
+                record = await self._another(record)
+            finally:
+                await end_tasks([serving])
+                await trier.close()
 
     async def serve(self, trier: Any, fingerprint: str) -> None:
-        """Take what is asked for this model, for ever."""
+        """Take what is asked for this model, for ever. A Redis that does not answer is tried again."""
         asked = keys.trials(self._settings.pool, fingerprint)
         try:
             while True:
@@ -108,6 +112,13 @@ class TrialDesk:
             away.warning("a shape was not tried", error=type(error).__name__)
         finally:
             self._lanes.done(tenant)
+
+    async def _another(self, record: ModelRecord) -> ModelRecord:
+        """Once another version is registered."""
+        while True:
+            await asyncio.sleep(MODEL_SECONDS)
+            if self._record is None and (found := await self._model()).fingerprint != record.fingerprint:
+                return found
 
     async def _model(self) -> ModelRecord:
         """As soon as it is registered."""

@@ -13,8 +13,8 @@ from engine.backends.environment import QUIET
 
 log = logger(__name__)
 
-START_SECONDS_MAX = 60.0
-TRIAL_SECONDS_MAX = 15.0  # the host itself ends a trial before
+START_SECONDS_MAX = 120.0
+TRIAL_SECONDS_MAX = 45.0  # the host itself ends a trial before
 # What the host needs of our environment. No secret and no address: it runs what strangers wrote.
 KEPT = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR")
 SMALL = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,9 @@ import redis.asyncio
 from core.settings import Settings
 from core.tasks import end_tasks
 from engine import keys
+from engine.api import ModelRecord
 from engine.trials import asking
+from engine.trials import desk as desk_module
 from engine.trials.asking import ASKING_PER_TENANT_MAX, Trials
 from engine.trials.desk import TrialDesk
 from engine.trials.lanes import WAITING_MAX, WAITING_PER_TENANT_MAX, Lanes
@@ -130,3 +133,33 @@ async def test_without_a_verdict_the_sender_tries_again(
         assert found.code == "overloaded"
         assert await gateway.refusal(POOL, FINGERPRINT, TENANT, "good") is None
     assert await client.exists(keys.trials(POOL, FINGERPRINT)) == 0
+
+
+async def test_another_version_of_the_model_is_tried_with_its_own_vocabulary(
+    redis: redis.asyncio.Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """A node serves the version that is registered now, without a restart."""
+    monkeypatch.setattr(desk_module, "MODEL_SECONDS", 0.02)
+    current = ModelRecord("tiny", "1", "old", Path("/old"), POOL, 10)
+
+    async def model(_: TrialDesk) -> ModelRecord:
+        return current
+
+    triers: list[Path] = []
+
+    class Counted(Trier):
+        def __init__(self, folder: Path, log_path: Path) -> None:
+            super().__init__()
+            triers.append(folder)
+
+        async def close(self) -> None:
+            """Nothing to end."""
+
+    monkeypatch.setattr(TrialDesk, "_model", model)
+    monkeypatch.setattr(desk_module, "Trier", Counted)
+    task = asyncio.create_task(TrialDesk(settings, redis).run())
+    assert await Trials(redis).refusal(POOL, "old", TENANT, "good") is None
+    current = ModelRecord("tiny", "2", "new", Path("/new"), POOL, 10)
+    assert await Trials(redis).refusal(POOL, "new", TENANT, "good") is None
+    await end_tasks([task])
+    assert triers == [Path("/old"), Path("/new")]
