@@ -6,6 +6,7 @@ from chaos.bench.billing import month_view, posting
 from chaos.bench.fairness import fairness
 from chaos.bench.fuzz.command import fuzz
 from chaos.bench.interactive import interactive
+from chaos.bench.keys import keys
 from chaos.bench.masks import masks
 from chaos.bench.noisy import noisy
 from chaos.bench.prefill import prefill
@@ -49,6 +50,7 @@ bench.add_command(posting)
 bench.add_command(month_view)
 bench.add_command(visible)
 bench.add_command(quotas)
+bench.add_command(keys)
 bench.add_command(relay)
 bench.add_command(sessions)
 bench.add_command(wire)
