@@ -68,6 +68,7 @@ NO_ADMINISTRATION = {
     "biller": "a process: what it books is in the ledger's own chain",
     "chat": "a user's, with a user's key",
     "db migrate": "makes the audit log",
+    "db roles": "who may read and write the audit log itself: its owner says so, in SQL that is printed",
     "gateway": "a process",
     "reconcile": "compares books, and keeps what it found",
     "wallets expire": "books what is over: transactions in the ledger's own chain",

@@ -25,6 +25,7 @@ from core.printed import (
     show_blocks,
     stream,
 )
+from core.processes import GATEWAY
 from core.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -108,7 +109,7 @@ def test_a_child_s_last_words_do_not_end_parley_up(settings: Settings, capsys: p
     log.parent.mkdir()
     log.write_text(f"all is well\n[bold]{HOSTILE.split(chr(13))[0]}")
     up = Up(settings, 1, "smollm2", as_json=False)
-    child = Child("gateway", [], settings.home, {}, up._say)
+    child = Child(GATEWAY, [], settings.home, {}, up._say)
     up._say(f"gateway ended with code 1 and is started again: {child._last_line()}")
     said = capsys.readouterr().err
     assert controls(said) == []
