@@ -36,6 +36,7 @@ async def test_no_input_breaks_a_route_or_holds_the_loop(
     assert holds.longest_seconds < HELD_SECONDS_MAX, f"{shown}: held {holds.during[-1]}"
     for log in logs:
         assert len(log.longest.encode()) <= LINE_BYTES_MAX, f"{shown}: {log.longest[:300]}"
+        assert not log.at_error, f"{shown}: {log.at_error[0]}"
         assert not log.told, f"{shown}: a secret in a line"
 
 

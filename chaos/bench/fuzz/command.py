@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import click
+from rich.markup import escape
 
 from chaos.bench.fuzz import ground
 from chaos.bench.fuzz.holds import watched_holds
@@ -68,16 +69,17 @@ async def _run(home: Path, seed: str, count: int, only: str | None) -> tuple[lis
                     routes += 1
                     progress(f"{name} {route.method} {route.path}")
                     await ground.fuzz(target, route, seed, count, holds, found)
-    for each in found.broken[:SHOWN]:
-        progress(each)
+    for each in [*found.broken[:SHOWN], *(line for log in logs for line in log.at_error[:SHOWN])]:
+        progress(escape(each))
     for each in holds.during[-SHOWN:]:
-        progress(f"held {each}")
+        progress(escape(f"held {each}"))
     longest = max((log.longest for log in logs), key=lambda line: len(line.encode(errors="replace")))
-    progress(f"the longest line: {longest[:200]}")
+    progress(escape(f"the longest line: {longest[:200]}"))
     figures = [
         Figure("routes", routes, ""),
         Figure("inputs", found.inputs, ""),
         Figure("answers of 5xx", len(found.broken), "", most=0),
+        Figure("errors logged", sum(len(log.at_error) for log in logs), "", most=0),
         Figure("longest hold of the loop, CPU of its thread", holds.longest_seconds * 1000, "ms", most=50),
         Figure("log lines", sum(log.lines for log in logs), ""),
         Figure("longest log line", len(longest.encode(errors="replace")), "bytes", most=LINE_BYTES_MAX),

@@ -38,7 +38,12 @@ WARM_INPUTS = 5
 LEAVING_SECONDS = 0.01
 UNREADY = "/readyz"  # 503 is its answer
 # All calls are one caller's here, where each comes from another address.
-CALLERS_LIMITS = ("calls_per_caller_per_second", "asks_per_caller_per_second")
+CALLERS_LIMITS = (
+    "calls_per_caller_per_second",
+    "asks_per_caller_per_second",
+    "connections_per_key_max",
+    "connections_per_user_max",
+)
 # We sign in from one address.
 ADDRESS_LIMITS = ("signins_per_address_per_minute", "failed_signins_per_address_per_minute")
 STATIC = ("/web/chat.js", "/web/{id}")
@@ -114,7 +119,7 @@ async def opened(process: str, settings: Settings, db: Database, redis: Client) 
 @asynccontextmanager
 async def _gateway(settings: Settings, db: Database, redis: Client) -> AsyncGenerator[Target]:
     """A gateway with one tenant, its key and a browser that signed in."""
-    settings = settings.model_copy(update=dict.fromkeys([*CALLERS_LIMITS, *ADDRESS_LIMITS], 1e9))
+    settings = settings.model_copy(update=dict.fromkeys([*CALLERS_LIMITS, *ADDRESS_LIMITS], 10**9))
     edge = make_edge(settings, "gw-fuzz", db, redis)
     hub = Hub(edge)
     await hub.start()
@@ -140,7 +145,7 @@ async def _gateway(settings: Settings, db: Database, redis: Client) -> AsyncGene
 
 async def _console(settings: Settings, db: Database, redis: Client) -> Target:
     """A console with an operator who signed in."""
-    settings = settings.model_copy(update=dict.fromkeys(ADDRESS_LIMITS, 1e9))
+    settings = settings.model_copy(update=dict.fromkeys(ADDRESS_LIMITS, 10**9))
     made = Console(settings, redis, db)
     served = Served(configured(SecurityHeaders(made.app(), settings.tls), Entrance(settings), ws="none"))
 
@@ -183,6 +188,7 @@ class Heard(io.TextIOBase):
         self.longest = ""
         self.lines = 0
         self.told: list[str] = []
+        self.at_error: list[str] = []
 
     def write(self, text: str, /) -> int:
         """See TextIOBase."""
@@ -190,6 +196,8 @@ class Heard(io.TextIOBase):
             self.lines += 1
             if len(line.encode(errors="replace")) > len(self.longest.encode(errors="replace")):
                 self.longest = line
+            if '"level": "error"' in line:
+                self.at_error.append(line)
             self.told += [line for secret in self._secrets if secret in line]
         return len(text)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote_from_bytes
 
+from chaos.bench.fuzz.frames import Frames
 from chaos.bench.fuzz.values import LENGTHS, Values, read_names
 
 METHODS = ("GET", "POST", "DELETE", "PUT", "HEAD", "OPTIONS", "PATCH", "TRACE", "CONNECT", "PROPFIND")
@@ -56,7 +57,9 @@ class Inputs:
         self._random = random.Random(f"{seed} {route.method} {route.path}")
         self._route = route
         self._proofs = proofs
-        self._values = Values(self._random, [re.split(rb"[ =]", value, maxsplit=1)[1] for _, value in proofs])
+        shown = [re.split(rb"[ =]", value, maxsplit=1)[1] for _, value in proofs]
+        self._values = Values(self._random, shown)
+        self._frames = Frames(self._random, self._values, shown[0].decode())
 
     def some(self, count: int) -> list[Input]:
         """So many more."""
@@ -73,8 +76,11 @@ class Inputs:
         lines = [f"{method} ".encode() + target + b" HTTP/1.1"]
         lines += [name + b": " + value for name, value in headers]
         data = b"\r\n".join(lines) + b"\r\n\r\n" + body
+        pieces = self._cut(data)
+        if self._route.socket and self._chance(0.7):
+            pieces += (self._frames.some(b"parley.v1.msgpack" in data),)
         peer = ".".join(str(self._random.randrange(1, 255)) for _ in range(4))
-        return Input(self._cut(data), whole, peer, f"{method} {target[:80]!r} of {len(data)} bytes")
+        return Input(pieces, whole, peer, f"{method} {target[:80]!r} of {len(data)} bytes")
 
     def _chance(self, of: float) -> bool:
         return self._random.random() < of
@@ -109,17 +115,20 @@ class Inputs:
         if self._chance(0.01):
             headers.append((self._in_a_head(self._values.any())[:50], b"x"))
         self._random.shuffle(headers)
-        if self._chance(0.5):
-            headers.append((b"origin", b"http://127.0.0.1:8080"))
+        if self._chance(0.9 if self._route.socket else 0.5):
+            headers.insert(0, (b"origin", b"http://127.0.0.1:8080"))
         if body and self._chance(0.95):
             headers.append((b"content-length", str(len(body)).encode()))
         return [*headers, *(self._upgrade() if self._route.socket else [(b"connection", b"close")])]
 
     def _upgrade(self) -> list[Header]:
         return [
-            (name, value if self._chance(0.95) else self._in_a_head(self._values.any()))
-            for name, value in UPGRADE.items()
+            (name, value if self._chance(0.98) else self._in_a_head(self._values.any()))
+            for name, value in self._wanted().items()
         ]
+
+    def _wanted(self) -> dict[bytes, bytes]:
+        return UPGRADE | ({b"sec-websocket-protocol": b"parley.v1.msgpack"} if self._chance(0.5) else {})
 
     def _in_a_head(self, value: bytes) -> bytes:
         """Mostly what an HTTP parser lets through, or nothing behind it would be tried."""

@@ -13,6 +13,8 @@ STATUS = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
 ANSWER_SECONDS_MAX = 2.0
 CUT_SECONDS = 0.02
 FEEDING_TURNS = 3
+SWITCHED = 101
+SESSION_SECONDS = 0.03
 
 
 class Line(asyncio.Transport):
@@ -105,6 +107,8 @@ class Served:
             await asyncio.sleep(0)
         if self.state.tasks:
             await asyncio.wait(set(self.state.tasks), timeout=ANSWER_SECONDS_MAX if whole else CUT_SECONDS)
+        if status(line) == SWITCHED:
+            await asyncio.sleep(SESSION_SECONDS)
         line.close()
         await line.closed.wait()
         await self.settled()
