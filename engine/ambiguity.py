@@ -82,10 +82,11 @@ class _Builder:
         return part
 
     def _repeated(self) -> _Part:
-        start, low = self._at, len(self.sets)
+        start, low, loops = self._at, len(self.sets), len(self.loops)
         part = self._atom()
         least, most = self._times()
-        if (least if most is None else most) > COPIES_MAX and len(self.sets) - low > 1:
+        group = len(self.sets) - low > 1 or len(self.loops) > loops
+        if (least if most is None else most) > COPIES_MAX and group:
             least, most = min(least, 1), None
         after = self._at
         copies = [part]
