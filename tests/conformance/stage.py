@@ -109,7 +109,9 @@ class Stage:
             more["scopes"] = facts.scopes
         if facts.priority_max is not None:
             more["priority_max"] = facts.priority_max
-        row, secret = await create_key(db, tenant, self._projects[place], user=facts.user, **more)
+        row, secret = await create_key(
+            db, tenant, self._projects[place], user=facts.user, shared=not facts.user, **more
+        )
         if facts.expires_in_ms is not None:
             async with db.transaction() as session:  # keys are not made with an end in the past
                 row.expires_ms = now_ms() + facts.expires_in_ms
