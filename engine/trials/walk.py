@@ -92,6 +92,8 @@ class Trial:
         walked = Walked()
         plans = [(choose, steps) for choose in (self._any, self._longest, self._same, self._shortest)]
         for choose, most in [(self._mixed, RESTART_TOKENS)] * RESTARTS + plans:
+            if time.process_time() > self._until:
+                break
             matcher = xgrammar.GrammarMatcher(compiled)
             self._answer(matcher, choose, rng, walked, most)
             if max(walked.mask, walked.token) > CALL_SECONDS_MAX:
