@@ -104,4 +104,7 @@ def encode(event: UsageEvent) -> bytes:
 
 def decode(data: bytes) -> UsageEvent:
     """Parse an event. Raises msgspec.MsgspecError on anything that is not one."""
-    return _decoder.decode(data)
+    try:
+        return _decoder.decode(data)
+    except (UnicodeDecodeError, RecursionError) as error:  # msgspec's own for texts and depth
+        raise msgspec.DecodeError(f"{type(error).__name__} in what is no event") from None

@@ -97,7 +97,7 @@ def unstorable(pool: str, data: bytes, why: str, now_ms: int) -> UsageQuarantine
     """The row of an event that the database does not take although nothing was found wrong with it."""
     try:
         event = decode(data)
-    except (msgspec.MsgspecError, RecursionError):
+    except msgspec.MsgspecError:
         event = None
     return _held(pool, data, now_ms, Quarantined.UNSTORABLE, why, event)
 
@@ -107,7 +107,7 @@ def _assess_one(
 ) -> Assessed | None:
     try:
         event = decode(data)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except msgspec.MsgspecError as error:
         batch.held.append(_held(pool, data, now_ms, Quarantined.UNDECODABLE, str(error)))
         return None
     problem = _unstorable(event)

@@ -45,10 +45,11 @@ def test_a_cost_that_the_pinned_prices_do_not_give_is_held_and_settled_for_nothi
     assert batch.settlements == [msgspec.structs.replace(wrong, cost_nano=0)]
 
 
+NO_TEXT = encode(an_event(model="NAME")).replace(b"NAME", b"\xff\xfe\xfd\xfc")
 NESTED = b"\x81\xa3zzz" + b"\x91" * 100_000 + b"\x90"  # an unknown field of lists in lists
 
 
-@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x80", encode(an_event())[:-3], NESTED])
+@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x80", encode(an_event())[:-3], NESTED, NO_TEXT])
 def test_what_is_no_event_is_held_whole(data: bytes) -> None:
     """Nothing that was on the stream is thrown away."""
     [held] = assess("default", [data], now_ms=1).held
