@@ -45,7 +45,7 @@ async def test_billing_catches_up_after_a_full_disk(sqlite: Database, redis: Red
             disk.full = False
             posted = await until_posted(sqlite, EVENTS)
             await wait_until(lambda: _settled(redis, settings))
-    assert any("full" in str(line.get("error")) for line in lines)
+    assert any("SQLITE_FULL" in str(line.get("error")) for line in lines)
     assert {row.request_id for row in posted} == {each.request for each in events}
     assert await held(sqlite) == []
     sums = await redis.hgetall(posted_key("t1"))
