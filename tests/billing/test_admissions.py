@@ -1,12 +1,16 @@
 """The biller bills what was admitted: no other request, tenant or pool, and no more tokens."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from redis.asyncio import Redis
+from sqlalchemy.exc import DataError
 from sqlmodel import select
 
+from billing.posting import admissions, biller
 from billing.posting.admissions import Admissions, asked_of, seal
 from billing.posting.assessing import Quarantined, assess
 from billing.posting.biller import unsealed_until_ms
@@ -43,9 +47,9 @@ FORGED = {
 }
 
 
-def problem(event: UsageEvent, admissions: Admissions = ADMISSIONS, now_ms: int = 1) -> str:
+def problem(event: UsageEvent, taken: Admissions = ADMISSIONS, now_ms: int = 1) -> str:
     """What the biller of pool `default` finds."""
-    batch = assess("default", [encode(event)], now_ms, admissions)
+    batch = assess("default", [encode(event)], now_ms, taken)
     assert [each.reason for each in batch.held] in ([], [Quarantined.UNADMITTED])
     assert bool(batch.good) != bool(batch.held)
     assert len(batch.settlements) == len(batch.good)  # nor does it close whose request it names
@@ -90,12 +94,29 @@ def test_a_changed_secret_bills_what_the_one_before_sealed():
     assert problem(renewed, Admissions(new.keys(ADMISSION_PURPOSE))) == ""
 
 
+def test_a_seal_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch):
+    """With every key that opens, whatever it is: a worker that sends many learns nothing of a right one."""
+    compared: list[int] = []
+    compare = admissions.hmac.compare_digest
+
+    def counted(made: bytes, shown: bytes) -> bool:
+        compared.append(len(made))
+        return compare(made, shown)
+
+    monkeypatch.setattr(admissions.hmac, "compare_digest", counted)
+    both = Admissions([*ADMISSIONS.keys, b"o" * 32])
+    for event in (an_event(), msgspec.structs.replace(an_event(), seal=b"x" * 16)):
+        compared.clear()
+        problem(event, both)
+        assert compared == [16, 16]
+
+
 def test_before_the_upgrade_nothing_was_sealed():
     """Such events are billed for a time, then no more."""
     event = msgspec.structs.replace(an_event(), seal=b"", asked_input=0, asked_output=0)
-    admissions = Admissions(ADMISSIONS.keys, unsealed_until_ms=100)
-    assert problem(event, admissions, now_ms=99) == ""
-    assert problem(event, admissions, now_ms=100) == "it has no admission"
+    until = Admissions(ADMISSIONS.keys, unsealed_until_ms=100)
+    assert problem(event, until, now_ms=99) == ""
+    assert problem(event, until, now_ms=100) == "it has no admission"
 
 
 def test_a_biller_does_without_the_secret(home_settings: Settings):
@@ -134,6 +155,24 @@ async def test_the_biller_holds_what_a_worker_made_up(database: Database, redis:
         await wait_until(lambda: _all_held(database, 2))
     assert sorted(row.request_id for row in await rows(database)) == ["r1", "r3"]
     assert not await rows(database, "t2")
+
+
+async def test_what_goes_in_halves_is_looked_at_as_well(sqlite: Database, monkeypatch: pytest.MonkeyPatch):
+    """A batch that the database does not take, as one event in it may bring about on purpose, bills no more
+    than another."""
+
+    async def only_one_at_a_time(*facts: Any) -> Any:
+        if len(facts[2]) > 1:
+            raise DataError("", {}, Exception())
+        return await post(*facts)
+
+    post = biller.post
+    monkeypatch.setattr(biller, "post", only_one_at_a_time)
+    forged = [msgspec.structs.replace(an_event(f"r{number}"), tenant="t2") for number in range(2)]
+    events = [encode(event) for event in (an_event("r3"), *forged, an_event("r4"))]
+    await biller.post_in_parts(sqlite, "default", events, ADMISSIONS)
+    assert sorted(row.request_id for row in await rows(sqlite)) == ["r3", "r4"]
+    assert not await rows(sqlite, "t2")
 
 
 async def _all_held(database: Database, count: int) -> bool:

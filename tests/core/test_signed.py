@@ -33,6 +33,23 @@ def test_the_secret_before_opens_and_seals_nothing_new():
     assert signed.unseal(signed.seal(b"x", PURPOSE, old), PURPOSE, new) is None
 
 
+def test_what_opens_and_what_does_not_is_compared_alike(monkeypatch: pytest.MonkeyPatch):
+    """In constant time, with every secret that opens, whichever sealed it: the time tells nothing."""
+    compared: list[tuple[int, int]] = []
+    compare = signed.hmac.compare_digest
+
+    def counted(made: bytes, shown: bytes) -> bool:
+        compared.append((len(made), len(shown)))
+        return compare(made, shown)
+
+    monkeypatch.setattr(signed.hmac, "compare_digest", counted)
+    both = Keyring(b"new", previous=b"old")
+    for secret in (b"new", b"old", b"guessed"):
+        compared.clear()
+        signed.unseal(signed.seal(b"x", PURPOSE, Keyring(secret)), PURPOSE, both)
+        assert compared == [(32, 32)] * 2, secret
+
+
 def test_a_text_of_an_older_release_still_opens():
     """Sealed before there were keyrings."""
     text = "eA.QWzI6VwXTUScwZJWJu5JVgo9QNo_vTBm8ni9TTkLICk"

@@ -50,7 +50,12 @@ class Scene:
 @pytest.fixture
 async def scene(database: Database, redis: Redis, settings: Settings) -> Scene:
     """Requests, conversations of their own and in a service key's, keys, a budget, a held event."""
-    tenant = (await create_tenant(database, "acme")).tenant_id
+    _ = settings
+    return await _scene(database, redis, "acme")
+
+
+async def _scene(database: Database, redis: Redis, name: str) -> Scene:
+    tenant = (await create_tenant(database, name)).tenant_id
     project = (await create_project(database, tenant, "web")).id
     async with database.transaction() as session:
         session.add(TenantUser(tenant_id=tenant, id=NAME, name=NAME, created_ms=1))
@@ -93,6 +98,16 @@ async def tables_with(database: Database, word: str) -> set[str]:
         }
 
 
+async def rows_of(database: Database, tenant: str) -> dict[str, list[str]]:
+    """All that is kept of a tenant, by table."""
+    found: dict[str, list[str]] = {}
+    async with database.engine.connect() as connection:
+        for name in await connection.run_sync(lambda sync: inspect(sync).get_table_names()):
+            rows = (await connection.execute(text(f"SELECT * FROM {name}"))).all()
+            found[name] = sorted(repr(tuple(row)) for row in rows if tenant in tuple(row))
+    return {name: rows for name, rows in found.items() if rows}
+
+
 async def whole(database: Database, tenant: str) -> list[str]:
     """What R1, R2, R7 and the audit log's verification find wrong, reading all."""
     books, _ = await compare_books(database, tenant, now_ms(), whole=True)
@@ -128,6 +143,23 @@ async def test_a_user_who_is_erased_is_nowhere_and_all_chains_are_whole(
     assert NAME not in repr(told)
     assert ("user.create", "(erased)") in [(row.action, row.target) for row in told]
     assert ("user.create", "bob") in [(row.action, row.target) for row in told]
+
+
+async def test_another_tenants_user_of_the_same_name_keeps_everything(
+    database: Database, redis: Redis, settings: Settings, scene: Scene
+):
+    """Ids from when they were names, and conversations that clients named, are the same in two tenants."""
+    other = await _scene(database, redis, "globex")
+    before = await rows_of(database, other.tenant)
+    assert {"conversation", "message", "api_key", "usage_quarantine", "budget"} <= set(before)
+    await close_user(database, redis, scene.tenant, NAME)
+    await erase_texts(database, redis, settings, scene.tenant, NAME)
+    await erase_user(database, scene.tenant, NAME)
+    assert await rows_of(database, other.tenant) == before
+    await close_tenant(database, redis, scene.tenant)
+    await erase_texts(database, redis, settings, scene.tenant, None)
+    await erase_tenant(database, scene.tenant)
+    assert await rows_of(database, other.tenant) == before
 
 
 async def test_two_who_are_erased_stay_two(database: Database, redis: Redis, scene: Scene):

@@ -1,6 +1,7 @@
 """Everything that anybody may ask is under a bucket: by address first, by caller once he is known."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -8,8 +9,10 @@ from redis.asyncio import Redis
 from starlette.routing import Mount, Route
 from structlog.testing import capture_logs
 
+from billing.api import Principal
 from core.clock import now_ms
 from core.database import Database
+from core.errors import Refused
 from core.ids import uuid7
 from core.settings import Settings
 from server.http.app import routes
@@ -18,6 +21,7 @@ from server.http.health import Health
 from server.pace import SAVED_SECONDS, Pace
 from server.protocol import codec
 from server.protocol.messages import ClientMessage
+from server.rates import Rates
 from tests.server.http_site import ORIGIN, HttpSite, bearer, http_site
 from tests.server.site import running_site
 
@@ -78,6 +82,60 @@ async def test_every_route_for_somebody_is_under_his_own_bucket(
             assert await refused(site, method, path, "caller") is not (open_to_all or path == "/"), path
         other = await site.another_key()
         assert (await site.client.get("/v1/models", headers=bearer(other))).status_code == 200
+
+
+SERVICE = Principal("t1", "p1", "k1", "", frozenset({"chat"}), "interactive", None, False, "k1")
+ANN = replace(SERVICE, user="ann", fixed_user=True)
+
+
+def full(take: Callable[..., None], *facts: Any) -> bool:
+    """Whether the bucket of these has nothing more."""
+    try:
+        take(*facts)
+    except Refused:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("bucket", ["known", "send", "ask"])
+def test_a_callers_bucket_is_his_own(settings: Settings, bucket: str):
+    """A service key's is that of its chain of rotations; each user that it lets in has another, and so has
+    another tenant: nobody is held up by a stranger, and nobody gets a second one by rotating a key."""
+    few = ("calls_per_caller_per_second", "sends_per_caller_per_second", "asks_per_caller_per_second")
+    take = getattr(Rates(settings.model_copy(update=dict.fromkeys(few, ONE))), bucket)
+    of_its_own = (
+        SERVICE,
+        ANN,
+        replace(ANN, user="bob"),
+        replace(SERVICE, key="k2", owner_key="k2"),
+        replace(SERVICE, tenant="t2"),
+        replace(ANN, tenant="t2"),
+    )
+    assert [full(take, each) for each in of_its_own] == [False] * 6
+    assert [full(take, each) for each in of_its_own] == [True] * 6
+    for same in (replace(SERVICE, key="k3"), replace(SERVICE, project="p2"), replace(ANN, key="k3")):
+        assert full(take, same)
+
+
+def test_prompts_are_counted_by_tenant(settings: Settings):
+    """All users and keys of one share it, and no other tenant does."""
+    rates = Rates(settings.model_copy(update={"prompt_characters_per_tenant_per_second": 10}))
+    assert not full(rates.prompt, SERVICE, 1_000_000)
+    assert full(rates.prompt, replace(ANN, key="k2", owner_key="k2"), 1)
+    assert not full(rates.prompt, replace(SERVICE, tenant="t2"), 1)
+
+
+@pytest.mark.parametrize("bucket", ["call", "socket", "signin"])
+def test_one_customer_of_ipv6_is_one_address(settings: Settings, bucket: str):
+    """It has 2^64 of them."""
+    few = {
+        "calls_per_address_per_second": ONE,
+        "sockets_per_address_per_second": ONE,
+        "signins_per_address_per_minute": 1,
+    }
+    take = getattr(Rates(settings.model_copy(update=few)), bucket)
+    addresses = ("2001:db8::1", "2001:db8::ffff", "2001:db8:0:1::1", "192.0.2.1", "192.0.2.2")
+    assert [full(take, each) for each in addresses] == [False, True, False, False, False]
 
 
 async def test_signing_in_is_under_a_bucket_of_its_own(sqlite: Database, redis: Redis, settings: Settings):

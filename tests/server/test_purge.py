@@ -7,13 +7,14 @@ import pytest
 from redis.asyncio import Redis
 from sqlalchemy import text
 
+from billing.api import create_tenant
 from core.clock import now_ms
 from core.database import Database
 from core.ids import uuid7
 from core.settings import Settings
 from server.access import Owner
 from server.conversations import Answer, Turn
-from server.purge import CONVERSATIONS_AT_ONCE, Purge
+from server.purge import CONVERSATIONS_AT_ONCE, Purge, purge
 from tests.engine.builders import append_to, end_entry, pool, usage_event
 from tests.server.http_site import HttpSite, http_site
 
@@ -70,6 +71,28 @@ async def test_what_was_deleted_is_gone_after_its_time(site: HttpSite, database:
     left = await site.edge.conversations.messages(site.tenant, Owner(site.project, site.key_id, ""), kept, 0)
     assert left is not None
     assert [each.role for each in left] == ["user", "assistant"]
+
+
+async def test_another_tenants_conversation_of_the_same_id_stays(site: HttpSite, database: Database):
+    """Clients name them: two tenants may have one of one id."""
+    id = await conversation(site)
+    other = (await create_tenant(database, "globex")).tenant_id
+    turn = Turn(id, uuid7(now_ms()), "another's words", "tiny", now_ms())
+    await site.edge.conversations.open_turn(other, Owner("p", "k", ""), turn)
+    before = await rows(database)
+    await delete(site, id)
+    assert await purge_of(site, deleted_keep_seconds=0).step(now_ms() + 1) == 1
+    assert await rows(database) == (before[0] - 1, before[1] - 2)
+    left = await site.edge.conversations.messages(other, Owner("p", "k", ""), id, 0)
+    assert left is not None
+    assert left[0].content == "another's words"
+
+
+async def test_what_is_not_deleted_is_not_purged(site: HttpSite, database: Database):
+    """Even where it is named: between a look and the purge somebody may have come back."""
+    id = await conversation(site)
+    assert await purge(site.edge.db, site.edge.recorders, [(site.tenant, id)]) == 0
+    assert await rows(database) == (1, 2)
 
 
 async def test_many_are_purged_in_batches_and_by_two_gateways_at_once(site: HttpSite, database: Database):
