@@ -223,6 +223,7 @@ class Intake:
             deadline_ms=prepared.deadline_ms,
             prices=await edge.catalogue.prices(principal.tenant, record.name),
             limits=limits,
+            key=principal.key,
         )
         admitted = await edge.quota.admit(admission)
         if isinstance(admitted, Refusal):

@@ -11,7 +11,8 @@ AT_ONCE = 1_000
 
 @dataclass(frozen=True)
 class Whose:
-    """Of the tenant those requests that all of these own; empty: any. A user of several projects is one."""
+    """Of the tenant those requests that all of these made; empty: any. A user of several projects is one, a
+    rotated key and its successor are two."""
 
     tenant: str
     project: str = ""
@@ -33,8 +34,9 @@ async def open_of(redis: Client, whose: Whose) -> list[tuple[str, str]]:
         part = ids[first : first + AT_ONCE]
         pipeline = client.pipeline(transaction=False)
         for id in part:
-            pipeline.hmget(rq_key(whose.tenant, id), "state", "pool", "project", "key", "user")
-        for id, (state, pool, *owner) in zip(part, await pipeline.execute(), strict=True):
-            if state == b"open" and whose.owns(*((each or b"").decode() for each in owner)):
+            pipeline.hmget(rq_key(whose.tenant, id), "state", "pool", "project", "by", "key", "user")
+        for id, (state, pool, project, by, key, user) in zip(part, await pipeline.execute(), strict=True):
+            made = (project, by or key, user)  # without `by`: from before keys of a chain were told apart
+            if state == b"open" and whose.owns(*((each or b"").decode() for each in made)):
                 found.append((id, pool.decode()))
     return found

@@ -133,7 +133,9 @@ class Quota:
         binding = (a.pool, a.fingerprint, prices, a.project, a.owner_key, a.user, a.model)
         amounts = (a.input_tokens, a.chunk_tokens, UNLIMITED_TOKENS, a.deadline_ms, CONCURRENCY_GRACE_MS)
         limits = packed(a.limits, a.prices)
-        reply = await _ADMIT(self._redis, keys, [a.now_ms, attempt, *who, *binding, *amounts, limits])
+        reply = await _ADMIT(
+            self._redis, keys, [a.now_ms, attempt, *who, *binding, *amounts, limits, a.key or a.owner_key]
+        )
         match reply:
             case [b"conflict"]:
                 return Refusal("id_conflict", "this id was used for another request")

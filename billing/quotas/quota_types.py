@@ -22,7 +22,8 @@ class AdmissionState(StrEnum):
 class Admission:
     """One request that wants in. `input_tokens` is exact; `chunk_tokens` is the output held at first.
 
-    The owner is (project, owner_key, user): another owner who sends the same id meets a conflict."""
+    The owner is (project, owner_key, user): another owner who sends the same id meets a conflict. `key`: the
+    one of the owner's chain that was used, empty for the owner's own name."""
 
     tenant: str
     id: str
@@ -39,6 +40,7 @@ class Admission:
     prices: PinnedPrices
     now_ms: int = 0
     limits: Limits = UNLIMITED
+    key: str = ""
 
 
 @dataclass(frozen=True)

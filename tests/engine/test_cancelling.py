@@ -58,7 +58,8 @@ class Office:
             tenant=self.tenant,
             id=sent.id,
             body_hash="h",
-            owner_key=key["key"],
+            owner_key=key.get("owner", key["key"]),
+            key=key["key"],
             project=key["project"],
             user=user,
             model="smollm2",
@@ -119,6 +120,19 @@ async def test_what_a_revoked_key_has_queued_ends_on_demand(office: Office):
     assert await office.ended(others) == [False]
     assert await office.last_row() == ("request.cancel", key, {"cancelled": 3, "key": key})
     assert (await office.run(*revoke, "--cancel"))["cancelled"] == 0
+
+
+async def test_a_successor_and_the_key_before_it_are_cancelled_apart(office: Office):
+    """One owner, two keys: of each end those requests that it was used for."""
+    first = office.keys["default"]
+    rotated = await office.run("keys", "rotate", "--tenant", "acme", first["key"])
+    office.keys["next"] = rotated | {"owner": first["key"]}
+    before, after = await office.send(), await office.send("next")
+    revoke = ("keys", "revoke", "--tenant", "acme", "--cancel")
+    assert (await office.run(*revoke, rotated["key"]))["cancelled"] == 1
+    assert await office.ended([before, after]) == [False, True]
+    assert (await office.run(*revoke, first["key"]))["cancelled"] == 1
+    assert await office.ended([before]) == [True]
 
 
 async def test_what_a_closed_user_runs_is_told_to_end(office: Office):

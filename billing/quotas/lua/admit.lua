@@ -5,7 +5,7 @@
 --       admission), then those of the limits
 -- ARGV: now_ms or 0, attempt, id, body hash, owner, pool, fingerprint, prices, project, key, user, model,
 --       input tokens, chunk tokens, unlimited tokens, deadline_ms, grace_ms, limits as msgpack: {rates, concurrency, money,
---       prices of input, output and request}
+--       prices of input, output and request}, the key that was used (`key` is the first of its chain)
 -- Reply: {"ok", dup, pool, fingerprint, prices, cancelled, granted, state, left of each limit, shadow refusals},
 --        {"conflict"}, {"seed", numbers of the money limits of which nothing is known}, or {"refused", refusal}.
 --        A refusal: kind of limit, its number, limit, left, spent, held, after_ms or -1
@@ -145,7 +145,7 @@ local cancelled = math.max(unpack(call('SMISMEMBER', KEYS[2], unpack(who))))
 call('DEL', KEYS[2], KEYS[1])
 call('HSET', KEYS[1],
   'state', 'open', 'attempt', ARGV[2], 'hash', ARGV[4], 'owner', ARGV[5], 'pool', ARGV[6], 'fp', ARGV[7],
-  'prices', ARGV[8], 'project', ARGV[9], 'key', ARGV[10], 'user', ARGV[11], 'model', ARGV[12],
+  'prices', ARGV[8], 'project', ARGV[9], 'key', ARGV[10], 'by', ARGV[19], 'user', ARGV[11], 'model', ARGV[12],
   'input', ARGV[13], 'granted', granted, 'deadline', ARGV[16],
   'admitted', int(now), 'cancelled', cancelled, 'limits', ARGV[18], 'hold', int(#money > 0 and cost or 0))
 call('ZREMRANGEBYSCORE', KEYS[3], '-inf', '(' .. int(now))
