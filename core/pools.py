@@ -7,6 +7,7 @@ nothing.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from core.names import name_of
 from core.redis import Client
 from core.settings import Settings
 
@@ -22,7 +23,17 @@ async def announce_pool(redis: Client, settings: Settings, pool: str) -> None:
 async def known_pools(redis: Client, settings: Settings) -> set[str]:
     """Their names."""
     client: Any = redis
-    return {name.decode() for name in await client.smembers(_key(settings))}
+    found = {_named(name) for name in await client.smembers(_key(settings))}
+    return {name for name in found if name is not None}
+
+
+def _named(raw: bytes) -> str | None:
+    """The name of a pool; None for what is none: each worker may write here."""
+    try:
+        name = raw.decode()
+    except UnicodeDecodeError:
+        return None
+    return name if name_of(name) == name and "{" not in name and "}" not in name else None
 
 
 def _key(settings: Settings) -> str:

@@ -8,12 +8,13 @@ import msgspec
 from redis.asyncio import RedisCluster
 from redis.exceptions import RedisError
 
+from core.faults import named
 from core.redis import Client
 from core.telemetry import Seldom, logger
 from engine import keys
 from engine.log import unpack_entries
 from engine.queue_types import Hint
-from engine.request import Control
+from engine.request import Control, Entry
 
 POLL_SECONDS = 1.0
 RETRY_SECONDS = 0.2
@@ -96,11 +97,38 @@ class Hints:
 
     async def _listen(self, pool: str, channel: ShardChannel) -> None:
         async for message in channel.messages():
-            for tenant, id, head, packed, epoch, *dest in msgspec.msgpack.decode(message):
+            for hint in _hints(pool, message):
                 if self._waiting.full():
                     self._waiting.get_nowait()
-                entries = unpack_entries(head, packed)
-                self._waiting.put_nowait(Hint(pool, tenant, id, entries, head, epoch, *dest))
+                self._waiting.put_nowait(hint)
+
+
+class _News(msgspec.Struct, array_like=True):
+    tenant: str
+    id: str
+    head: int
+    entries: list[tuple[str, str, int, int, int, str]]
+    epoch: int
+    dest: str = ""
+
+
+_news = msgspec.msgpack.Decoder(list[_News], strict=False)
+
+
+def _hints(pool: str, message: bytes) -> list[Hint]:
+    """What a message says; nothing where it is none: readers poll."""
+    try:
+        return [
+            Hint(pool, each.tenant, each.id, _entries(each), each.head, each.epoch, each.dest)
+            for each in _news.decode(message)
+        ]
+    except (ValueError, RecursionError) as error:
+        away.warning("hints cannot be read", pool=pool, error=named(error))
+        return []
+
+
+def _entries(news: _News) -> list[Entry]:
+    return unpack_entries(news.head, [list(entry) for entry in news.entries])
 
 
 class WorkerWakes:

@@ -56,7 +56,7 @@ class Reaper:
             reaped = await self._queue.reap()
             for expired in reaped.expired:
                 await self._end(expired)
-        except (RedisError, OSError) as error:
+        except (RedisError, OSError, ValueError) as error:
             away.warning("reap failed", error=named(error))
             return
         for tenant, id in reaped.moves:
@@ -69,7 +69,8 @@ class Reaper:
         tenant, id, reason, code = expired.tenant, expired.id, expired.reason, expired.code
         try:
             ended = await end_unclaimed(self._queue, self._quota, tenant, id, reason, code or None)
-        except ResponseError as error:  # its keys are not what they should be: the others must not suffer
+        except (ResponseError, ValueError, KeyError) as error:
+            # Its keys are not what they should be: the others must not suffer.
             log.error("request not ended", tenant=tenant, id=id, error=named(error))
             return
         if ended:
@@ -80,7 +81,7 @@ class Reaper:
         """The new pool may be on a node that does not answer: the others must not wait for it."""
         try:
             finished = await self._mover.finish(self._queue.pool, tenant, id)
-        except (RedisError, OSError) as error:
+        except (RedisError, OSError, ValueError, KeyError) as error:
             log.warning("move not finished", tenant=tenant, id=id, error=named(error))
             return
         if finished:

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple, Protocol
 
 from redis.exceptions import RedisError
 
+from core.faults import named
 from core.pools import announce_pool, known_pools
 from core.tasks import Group
-from core.telemetry import logger
+from core.telemetry import Seldom, logger
 from engine.api import Entry, EntryKind, Hint, Hints, ReaderState, Status
 from server.edge import Edge
 
@@ -21,6 +22,7 @@ RENEW_SECONDS = 1.0
 POLLS_AT_ONCE_MAX = 32
 
 log = logger(__name__)
+unreadable = Seldom(log)
 
 
 class Listener(Protocol):
@@ -192,7 +194,7 @@ class Hub:
     async def _tell_state(self, followed: Followed) -> None:
         """What is lost here is said again by the next poll."""
         try:
-            await self._look(followed)
+            await self._look_at(followed)
         except (RedisError, OSError) as error:
             log.warning("reader's state not told", error=type(error).__name__)
 
@@ -216,7 +218,14 @@ class Hub:
         quiet_since = time.monotonic() - self._edge.settings.poll_interval_seconds
         due = [f for f in self._followed.values() if not f.ended and f.heard_at <= quiet_since]
         for at in range(0, len(due), POLLS_AT_ONCE_MAX):
-            await asyncio.gather(*(self._look(followed) for followed in due[at : at + POLLS_AT_ONCE_MAX]))
+            await asyncio.gather(*(self._look_at(followed) for followed in due[at : at + POLLS_AT_ONCE_MAX]))
+
+    async def _look_at(self, followed: Followed) -> None:
+        """A record that is none keeps nobody else waiting."""
+        try:
+            await self._look(followed)
+        except (ValueError, TypeError) as error:
+            unreadable.warning("a record cannot be read", pool=followed.name.pool, error=named(error))
 
     async def _look(self, followed: Followed) -> None:
         name = followed.name
@@ -254,4 +263,4 @@ class Hub:
                 log.warning("gateway lease had lapsed", pool=pool)
                 mine = [f for f in self._followed.values() if f.name.pool == pool and not f.ended]
                 for followed in mine:
-                    await self._look(followed)
+                    await self._look_at(followed)

@@ -5,9 +5,8 @@ expire.
 """
 
 import asyncio
-import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from redis.exceptions import RedisError, ResponseError
@@ -15,8 +14,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from billing.usage import ENDED_FIELD, ENDED_GROUP_RECORDER, UsageEvent, decode, ended_stream
 from core.clock import now_ms
+from core.faults import named
 from core.pools import ByPool
-from core.redis import Client
+from core.redis import Client, is_unwell
 from core.settings import Settings
 from core.telemetry import logger
 from engine.api import DamagedLogError, EntryKind, LogReader, PoolQueue, Status, View
@@ -29,6 +29,7 @@ TAKE_OVER_IDLE_MS = 30_000
 RETRY_SECONDS = 1.0
 LOST_AFTER_MS = 60_000
 TAIL_ENTRIES = 1
+NUMBER_MAX = 1 << 31
 
 log = logger(__name__)
 
@@ -39,6 +40,23 @@ class Ended:
 
     stream_id: bytes
     event: UsageEvent | None
+
+
+class _Cost(msgspec.Struct):
+    nano: Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
+
+
+class _End(msgspec.Struct):
+    """What is stored of a log's last entry."""
+
+    reason: str
+    usage: dict[str, int]
+    timing: dict[str, int]
+    cost: _Cost
+    code: str | None = None
+
+
+_end = msgspec.json.Decoder(_End)
 
 
 class Recorder:
@@ -84,7 +102,7 @@ class Recorder:
     async def _step(self) -> None:
         for ended in await self._taken_over() + await self._new():
             if ended.event is not None:
-                await self._record_event(ended.event)
+                await self._record_if_readable(ended.event)
             await self._redis.xack(self._stream, ENDED_GROUP_RECORDER, ended.stream_id)
 
     async def _new(self) -> list[Ended]:
@@ -110,6 +128,15 @@ class Recorder:
                 events.append(Ended(stream_id, None))  # left there, it would stop the stream's trimming
         return events
 
+    async def _record_if_readable(self, event: UsageEvent) -> None:
+        """What a worker wrote may be anything: one that cannot be recorded holds up no other."""
+        try:
+            await self._record_event(event)
+        except (ValueError, TypeError, KeyError, RecursionError, ResponseError) as error:
+            if isinstance(error, ResponseError) and is_unwell(error):
+                raise
+            log.error("answer not recorded", tenant=event.tenant, id=event.request, error=named(error))
+
     async def _record_event(self, event: UsageEvent) -> None:
         view = await self._queue.view(event.tenant, event.request)
         if view is None:
@@ -122,7 +149,7 @@ class Recorder:
         """Write the answer of a request that has ended into its conversation, once."""
         try:
             answer = await self._answer(tenant, request, view.epoch, view.head)
-        except (DamagedLogError, ValueError, KeyError) as error:
+        except (DamagedLogError, ValueError, RecursionError) as error:
             log.error("log cannot be read", tenant=tenant, id=request, error=type(error).__name__)
             found = await self._conversations.answer_row(tenant, request)
             answer = _lost(found[0]) if found else None
@@ -134,14 +161,17 @@ class Recorder:
         tail = await self._reader.read(tenant, request, head - 1, TAIL_ENTRIES)
         if not tail or tail[0].k is not EntryKind.END:
             return None
-        end = json.loads(tail[0].v)
+        end = _end.decode(tail[0].v)
+        text = await self._reader.text_through(tenant, request, head)
+        if "\0" in f"{text}{end.reason}{end.code}" or not (0 <= epoch < NUMBER_MAX and head < NUMBER_MAX):
+            raise ValueError("no database holds this")
         return Answer(
-            text=await self._reader.text_through(tenant, request, head),
-            reason=end["reason"],
-            code=end.get("code", ""),
-            usage=end["usage"],
-            timing=end["timing"],
-            cost_nano=end["cost"]["nano"],
+            text=text,
+            reason=end.reason,
+            code=end.code or "",
+            usage=end.usage,
+            timing=end.timing,
+            cost_nano=end.cost.nano,
             epoch=epoch,
             head=head,
             ended_ms=now_ms(),

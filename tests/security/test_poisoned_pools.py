@@ -1,0 +1,170 @@
+"""What a worker that was taken over may write to Redis ends no process that serves others."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from redis.asyncio import Redis
+
+from billing.posting.biller import Biller
+from billing.quotas.quota import Quota
+from billing.usage import ENDED_FIELD, ENDED_GROUP_RECORDER, ended_stream
+from core.clock import now_ms
+from core.database import Database
+from core.ids import uuid7
+from core.pools import known_pools
+from core.settings import Settings
+from core.tasks import end_tasks
+from engine.api import PoolQueue
+from engine.reaper import Reaper
+from server.access import Owner
+from server.conversations import Conversations, Turn
+from server.edge import Edge, make_edge
+from server.hub import Hub, Name
+from server.pools import Pools
+from tests.billing.events import an_event
+from tests.helpers.wait import wait_until
+
+TENANT, PROJECT = "t1", "p1"
+
+
+@pytest.fixture
+async def edge(sqlite: Database, redis: Redis, settings: Settings) -> Edge:
+    """A gateway's."""
+    return make_edge(settings, "gw-test", sqlite, redis)
+
+
+async def all_live(works: Sequence[Awaitable[Any]], done: Callable[[], Awaitable[bool]]) -> None:
+    """These go on until it is done."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        await wait_until(done)
+        assert [task.exception() for task in tasks if task.done()] == []
+    finally:
+        await end_tasks(tasks)
+
+
+async def recorded(redis: Redis) -> bool:
+    """Whether recorders have nothing left to do."""
+    [group] = [
+        each
+        for each in await redis.xinfo_groups(ended_stream("default"))
+        if each["name"].decode() == ENDED_GROUP_RECORDER
+    ] or [None]
+    return group is not None and group["pending"] == 0 and group["lag"] == 0
+
+
+async def poison(redis: Redis, request: str, value: str, fields: dict[str, Any]) -> None:
+    """A request that has ended, whose log's last entry is this."""
+    record: dict[str, Any] = {
+        "status": "ended",
+        "epoch": 1,
+        "o": 1,
+        "n": 1,
+        "control": 0,
+        "worker": "w",
+        "deadline": 1,
+    }
+    whole: Any = {**record, "dest": "", "class": "bulk"} | fields
+    await redis.hset(f"{{p:default}}req:{TENANT}:{request}", mapping=whole)
+    await redis.xadd(f"{{p:default}}log:{TENANT}:{request}", {"k": "end", "v": value}, id="1-0")
+    event = msgspec.structs.replace(
+        an_event(request, TENANT),
+        owner=msgspec.structs.replace(an_event().owner, conversation=uuid7(now_ms())),
+    )
+    await redis.xadd(ended_stream("default"), {ENDED_FIELD: msgspec.msgpack.encode(event)})
+
+
+END: dict[str, Any] = {
+    "reason": "stop",
+    "usage": {"input": 1, "cached_input": 0, "output": 1, "total": 2},
+    "cost": {"nano": 1, "currency": "usd"},
+    "timing": {"queue_ms": 1, "ttft_ms": 1, "total_ms": 1},
+    "h": "",
+}
+ENDS = {
+    "no object": "[]",
+    "a text": '"x"',
+    "deep": "[" * 100_000,
+    "no reason": msgspec.json.encode({**END, "reason": None}).decode(),
+    "a cost that is a text": msgspec.json.encode({**END, "cost": {"nano": "x", "currency": "usd"}}).decode(),
+    "a cost below nothing": msgspec.json.encode({**END, "cost": {"nano": -1, "currency": "usd"}}).decode(),
+    "a cost of many digits": msgspec.json.encode(
+        {**END, "cost": {"nano": 1 << 63, "currency": "usd"}}
+    ).decode(),
+    "usage that is none": msgspec.json.encode({**END, "usage": 7}).decode(),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+async def test_an_end_that_is_none_is_recorded_as_lost(name: str, edge: Edge, redis: Redis, sqlite: Database):
+    """The recorder lives, and the conversation goes on."""
+    request = uuid7(now_ms())
+    conversations = Conversations(sqlite)
+    turn = Turn(uuid7(now_ms()), request, "hello", "tiny", now_ms())
+    await conversations.open_turn(TENANT, Owner(PROJECT, "k1", ""), turn)
+    await poison(redis, request, ENDS[name], {})
+    await all_live([edge.recorders["default"].run()], lambda: recorded(redis))
+    found = await conversations.answer_row(TENANT, request)
+    assert found is not None
+    assert (found[0].status, found[0].code) == ("ended", "log_lost")
+
+
+@pytest.mark.parametrize(
+    "fields", [{"status": "none"}, {"control": "99999999999999999999"}, {"class": "none"}, {"epoch": "x"}]
+)
+async def test_a_record_that_is_none_ends_no_gateway(fields: dict[str, str], edge: Edge, redis: Redis):
+    """Neither its recorder, nor its hub, which looks at what is read there."""
+    request = uuid7(now_ms())
+    await poison(redis, request, "{}", fields)
+    hub = Hub(edge)
+    await hub.start()
+    hub.join(Name("default", TENANT, request), object())
+    works = [edge.recorders["default"].run(), hub.run(), Pools(edge).run()]
+    await all_live(works, lambda: recorded(redis))
+
+
+async def test_news_that_are_none_end_no_listening(edge: Edge, redis: Redis):
+    """What comes after them is heard."""
+    hub = Hub(edge)
+    await hub.start()
+    request = uuid7(now_ms())
+    followed = hub.join(Name("default", TENANT, request), object())
+    entry = ["t", "x", 0, 1, 1, ""]
+
+    async def told() -> bool:
+        for bad in (
+            b"",
+            b"\xc1",
+            b"\x91" * 100_000,
+            msgspec.msgpack.encode([1]),
+            msgspec.msgpack.encode([[1, 2]]),
+        ):
+            await redis.spublish("{p:default}gw:gw-test", bad)
+        for fields in (["?", *entry[1:]], [*entry, 1], 7):
+            bad = [[TENANT, request, 1, [fields], 1]]
+            await redis.spublish("{p:default}gw:gw-test", msgspec.msgpack.encode(bad))
+        good = [[TENANT, request, 1, [entry], 1]]
+        await redis.spublish("{p:default}gw:gw-test", msgspec.msgpack.encode(good))
+        return followed.head == 1
+
+    followed.heard_at += 3_600
+    await all_live([hub.run()], told)
+
+
+async def test_pools_whose_names_are_none_are_left_out(
+    edge: Edge, redis: Redis, settings: Settings, sqlite: Database
+):
+    """Nobody who serves all pools ends of them."""
+    await redis.sadd("parley:pools", b"\xff", b"", b"a}b", b"a\nb", b"x" * 1_000, b"big")
+    assert await known_pools(redis, settings) == {"big"}
+    queue, quota = PoolQueue(redis, "default", settings), Quota(redis, settings, sqlite)
+    stop = asyncio.Event()
+    biller = Biller(sqlite, redis, settings, ["default"])
+
+    async def joined() -> bool:
+        return bool(await redis.exists(ended_stream("big")))
+
+    await all_live([Pools(edge).run(), biller.run(stop), Reaper(queue, quota, 10).run()], joined)
