@@ -6,8 +6,10 @@ from typing import Any
 from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
 from redis.exceptions import (
     ClusterError,
+    ConnectionError,
     OutOfMemoryError,
     ReadOnlyError,
+    RedisClusterException,
     ResponseError,
 )
 
@@ -60,7 +62,7 @@ def connect_url(url: str, tls: Mapping[str, str] | None = None) -> Client:
         for scheme, of_a_node in CLUSTER_SCHEMES.items():
             if url.startswith(scheme):
                 node: Any = of_a_node + url.removeprefix(scheme)
-                return RedisCluster.from_url(node, decode_responses=False, **(tls or {}))
+                return Cluster.from_url(node, decode_responses=False, **(tls or {}))
         # Without waiting for one of its connections, a burst of callers would fail at once.
         pool = BlockingConnectionPool.from_url(
             url,
@@ -76,6 +78,18 @@ def connect_url(url: str, tls: Mapping[str, str] | None = None) -> Client:
             "with rediss://, redis+cluster://, rediss+cluster:// or unix://; "
             "what else is in a password is written like %40"
         ) from None
+
+
+class Cluster(RedisCluster):
+    """One that cannot be reached fails as a server does: redis-py's error for it is no RedisError."""
+
+    async def initialize(self, *arguments: Any, **facts: Any) -> "Cluster":
+        """As redis-py has it."""
+        try:
+            await super().initialize(*arguments, **facts)
+        except RedisClusterException as error:
+            raise ConnectionError(str(error)) from error
+        return self
 
 
 class MultiplexedRedis(Redis):

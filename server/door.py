@@ -103,7 +103,12 @@ class Door:
             problem = "the token is wrong, used up, expired or revoked: get a new ticket, or use an API key"
             refused = self.edge.rates.failed(who.address, "hello", refusal(ErrorCode.UNAUTHORIZED, problem))
             return HelloRefused(refused, HELLO_REFUSED[ErrorCode(refused.code)])
-        who.principal = principal
+        who.principal = principal  # from here on it is found by news of its end; were there any before?
+        if await standing.has_ended(self.edge, principal):
+            ended = refusal(
+                ErrorCode.UNAUTHORIZED, "the token has ended: get a new ticket, or use an API key"
+            )
+            return HelloRefused(ended, HELLO_REFUSED[ErrorCode.UNAUTHORIZED])
         wanted = hello.resume.requests if hello.resume else []
         self.edge.rates.ask(principal, 1 + len(wanted))
         shown = hello.resume.token if hello.resume else None

@@ -51,6 +51,12 @@ async def check(edge: Edge, connected: Sequence[Occupant], of_tenant: str | None
             await _check(edge, who, proof, fresh)
 
 
+async def has_ended(edge: Edge, principal: Principal) -> bool:
+    """Whether a caller who was let in may come in no more: what ended meanwhile was told while nobody was
+    there to be told."""
+    return await edge.auth.standing(*_proof(principal), principal.user) is None
+
+
 def end_all(connected: Sequence[Occupant], news: ControlNews) -> None:
     """End the connections of a key that was revoked, or of a browser that signed out."""
     for who in connected:

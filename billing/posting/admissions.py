@@ -16,6 +16,9 @@ from core.settings import ADMISSION_PURPOSE as PURPOSE
 from core.signed import Keyring, mac
 
 SEAL_BYTES = 16
+# What clocks differ by; and how long after its deadline a request may end, of an installation that was down.
+CLOCKS_DIFFER_MS_MAX = 5 * 60_000
+LATE_MS_MAX = 2 * 3_600_000
 
 __all__ = ["PURPOSE", "Admissions", "Asked", "seal"]
 
@@ -45,15 +48,18 @@ def seal(asked: Asked, keyring: Keyring) -> bytes:
 @dataclass(frozen=True)
 class Admissions:
     """What a biller takes for admitted. Events without a seal: until `unsealed_until_ms`, of requests from
-    before an upgrade."""
+    before an upgrade. `deadline_ms_max`: the longest that a request may have, from when it was accepted."""
 
     keys: Sequence[bytes]
     unsealed_until_ms: int = 0
+    deadline_ms_max: int = 24 * 3_600_000
 
     def problem(self, pool: str, event: UsageEvent, now_ms: int) -> str:
         """Why an event on a pool's stream is not to be billed, empty where all is well."""
         if event.pool != pool:
             return f"it came over pool {pool}"
+        if problem := self._untimely(event, now_ms):
+            return problem
         if not event.seal:
             return "" if now_ms < self.unsealed_until_ms else "it has no admission"
         asked = asked_of(event)
@@ -64,6 +70,16 @@ class Admissions:
             return f"{used} input tokens where {event.asked_input} were admitted"
         if (used := event.output_text + event.output_reasoning) > event.asked_output:
             return f"{used} output tokens where {event.asked_output} were asked for"
+        return ""
+
+    def _untimely(self, event: UsageEvent, now_ms: int) -> str:
+        """When it ended decides the period that it is billed in, and is no part of the seal."""
+        if event.ended_ms < event.accepted_ms - CLOCKS_DIFFER_MS_MAX:
+            return "it ended before it was accepted"
+        if event.ended_ms > now_ms + CLOCKS_DIFFER_MS_MAX:
+            return "it ended later than now"
+        if event.ended_ms > event.accepted_ms + self.deadline_ms_max + LATE_MS_MAX:
+            return "it ended long after any deadline"
         return ""
 
 

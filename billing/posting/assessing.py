@@ -190,8 +190,8 @@ def _row(event: UsageEvent, data: bytes, now_ms: int) -> RequestRow:
         user_id=event.owner.user,
         conversation_id=event.owner.conversation,
         accepted_ms=event.accepted_ms,
-        claimed_ms=event.claimed_ms,
-        first_token_ms=event.first_token_ms,
+        claimed_ms=_within(event, event.claimed_ms),
+        first_token_ms=_within(event, event.first_token_ms),
         ended_ms=event.ended_ms,
         reason=event.reason,
         code=event.code,
@@ -209,6 +209,11 @@ def _row(event: UsageEvent, data: bytes, now_ms: int) -> RequestRow:
         event_sha256=hashlib.sha256(data).hexdigest(),
         posted_ms=now_ms,
     )
+
+
+def _within(event: UsageEvent, at_ms: int) -> int:
+    """A moment of a request, which lies between its beginning and its end; 0: it never came."""
+    return min(max(at_ms, event.accepted_ms), max(event.ended_ms, event.accepted_ms)) if at_ms else 0
 
 
 def _metadata(data: bytes) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class Biller:
         unsealed_until_ms: int = 0,
     ) -> None:
         self._db = db
-        self._admissions = Admissions(settings.admission_keys, unsealed_until_ms)
+        self._admissions = Admissions(settings.admission_keys, unsealed_until_ms, settings.deadline_bulk_ms)
         self._quota = Quota(redis, settings, db)
         self._redis = redis
         self._settings = settings

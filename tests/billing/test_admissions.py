@@ -47,7 +47,7 @@ FORGED = {
 }
 
 
-def problem(event: UsageEvent, taken: Admissions = ADMISSIONS, now_ms: int = 1) -> str:
+def problem(event: UsageEvent, taken: Admissions = ADMISSIONS, now_ms: int = 3_000) -> str:
     """What the biller of pool `default` finds."""
     batch = assess("default", [encode(event)], now_ms, taken)
     assert [each.reason for each in batch.held] in ([], [Quarantined.UNADMITTED])
@@ -73,6 +73,32 @@ def test_every_fact_that_is_billed_by_is_sealed_or_tried_above():
     ran = {"ended_ms", "reason", "claimed_ms", "first_token_ms", "code", "claims", "recomputed_tokens"}
     of_sums = {"cost_nano", "input_cached"}  # the biller's own, and input with what is not cached
     assert set(UsageEvent.__struct_fields__) == set(FORGED) | ran | of_sums
+
+
+@pytest.mark.parametrize(
+    ("ended_ms", "now_ms", "why"),
+    [
+        (2_000, 2_000, ""),
+        (999, 2_000, ""),  # clocks differ
+        (0, 10**9, "it ended before it was accepted"),
+        (10**8, 10**7, "it ended later than now"),
+        (DAY_MS + 10**7, 10**12, "it ended long after any deadline"),
+        (DAY_MS + 10**6, 10**12, ""),
+    ],
+)
+def test_a_request_ends_between_its_beginning_and_its_deadline(ended_ms: int, now_ms: int, why: str):
+    """A worker cannot have it billed in another month."""
+    accepted_ms = 1_000 if ended_ms else 10**8
+    event = an_event(accepted_ms=accepted_ms, ended_ms=ended_ms)
+    assert problem(event, now_ms=now_ms) == why
+
+
+def test_moments_lie_within_their_request():
+    """Nor make reports of how long things took nonsense."""
+    for said, row in ((0, 0), (1, 1_000), (1_500, 1_500), (10**9, 2_000)):
+        event = an_event(claimed_ms=said, first_token_ms=said)
+        (good,) = assess("default", [encode(event)], 3_000, ADMISSIONS).good
+        assert (good.row.claimed_ms, good.row.first_token_ms) == (row, row)
 
 
 @given(st.binary(max_size=40))
@@ -114,9 +140,9 @@ def test_a_seal_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch):
 def test_before_the_upgrade_nothing_was_sealed():
     """Such events are billed for a time, then no more."""
     event = msgspec.structs.replace(an_event(), seal=b"", asked_input=0, asked_output=0)
-    until = Admissions(ADMISSIONS.keys, unsealed_until_ms=100)
-    assert problem(event, until, now_ms=99) == ""
-    assert problem(event, until, now_ms=100) == "it has no admission"
+    until = Admissions(ADMISSIONS.keys, unsealed_until_ms=3_100)
+    assert problem(event, until, now_ms=3_099) == ""
+    assert problem(event, until, now_ms=3_100) == "it has no admission"
 
 
 def test_a_biller_does_without_the_secret(home_settings: Settings):

@@ -7,9 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
-from billing.api import make_link_code, revoke_key
+from billing.api import Principal, make_link_code, revoke_key
 from billing.tenants import sessions, tenancy, users
 from core.clock import now_ms
+from server.auth import Authenticator
 from tests.helpers.wait import wait_until
 from tests.server.site import Site
 
@@ -88,6 +89,22 @@ async def test_a_key_that_loses_rights_loses_them_on_open_connections(gateway: S
             return (await peer.hear("accepted", id=id))["priority"] == "bulk"
 
         await wait_until(lowered)
+
+
+async def test_what_ends_within_a_hello_lets_nobody_in(gateway: Site, monkeypatch: pytest.MonkeyPatch):
+    """After its key was looked up, and before anybody who hears of its end could find the connection."""
+    of_token = Authenticator.of_token
+
+    async def revoked_meanwhile(self: Authenticator, token: str) -> Principal | None:
+        found = await of_token(self, token)
+        await _revoke(gateway)
+        return found
+
+    monkeypatch.setattr(Authenticator, "of_token", revoked_meanwhile)
+    async with gateway.open() as late:
+        await late.tell("hello", v=1, token=gateway.key)
+        assert (await late.hear())["code"] == "unauthorized"
+        assert await late.closed() == 4501
 
 
 @pytest.mark.parametrize("told", [True, False])
