@@ -13,6 +13,7 @@ from engine.backends.environment import QUIET
 
 log = logger(__name__)
 
+HOST = ("-m", "engine.trials.host")
 START_SECONDS_MAX = 120.0
 TRIAL_SECONDS_MAX = 45.0  # the host itself ends a trial before
 # What the host needs of our environment. No secret and no address: it runs what strangers wrote.
@@ -57,9 +58,8 @@ class Trier:
     async def close(self) -> None:
         """End the host; what it tries comes to nothing."""
         process, self._process = self._process, None
-        if process is not None and process.returncode is None:
-            process.kill()
-            await process.wait()
+        if process is not None:
+            await _ended(process)
         if self._hearing is not None:
             self._hearing.cancel()
             await asyncio.wait([self._hearing])
@@ -67,37 +67,51 @@ class Trier:
     async def _running(self) -> Process | None:
         if self._process is not None and self._process.returncode is None:
             return self._process
+        process = await self._begun()
+        assert process.stdout is not None, "it was started with a pipe"
+        ready = b""
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(START_SECONDS_MAX):
+                    ready = await process.stdout.readline()
+        finally:  # also where whoever waits for it is cancelled: nobody else knows it yet
+            if not ready:
+                await _ended(process)
+        if not ready:
+            log.error("trials of shapes cannot be run", log=str(self._log_path))
+            return None
+        self._process = process
+        self._hearing = asyncio.create_task(self._hear(process, process.stdout))
+        return process
+
+    async def _begun(self) -> Process:
         environment = {name: os.environ[name] for name in KEPT if name in os.environ} | QUIET | SMALL
-        argv = [sys.executable, "-m", "engine.trials.host", str(self._folder)]
+        argv = [sys.executable, *HOST, str(self._folder)]
         self._log_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         errors = os.open(self._log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            process = await asyncio.create_subprocess_exec(
+            return await asyncio.create_subprocess_exec(
                 *argv, env=environment, stdin=PIPE, stdout=PIPE, stderr=errors, limit=1 << 20
             )
         finally:
             os.close(errors)
-        assert process.stdout is not None, "it was started with a pipe"
-        ready = b""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(START_SECONDS_MAX):
-                ready = await process.stdout.readline()
-        if not ready:
-            log.error("trials of shapes cannot be run", log=str(self._log_path))
-            if process.returncode is None:
-                process.kill()
-            await process.wait()
-            return None
-        self._process = process
-        self._hearing = asyncio.create_task(self._hear(process.stdout))
-        return process
 
-    async def _hear(self, answers: asyncio.StreamReader) -> None:
+    async def _hear(self, process: Process, answers: asyncio.StreamReader) -> None:
         while line := await answers.readline():
             answer = json.loads(line)
             waiting = self._waiting.get(answer["n"])
             if waiting is not None and not waiting.done():
                 waiting.set_result(answer.get("problem"))
+        if self._process is process:  # who asks from now on gets another host, seen to be dead or not
+            self._process = None
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_result(None)
+        await _ended(process)
+
+
+async def _ended(process: Process) -> None:
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()

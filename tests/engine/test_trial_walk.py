@@ -1,23 +1,17 @@
 """Shapes tried with the workers' own compiler and a model's vocabulary, in processes that may be killed."""
 
 import asyncio
-import os
-import signal
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import psutil
 import pytest
 import pytest_asyncio
 
 from engine.api import checked_format
-from engine.response_format import Shape
 from engine.trials.trier import Trier
 from tests.engine.real_patterns import REAL_PATTERNS
 from tests.helpers.home import short_folder
-from tests.helpers.wait import wait_until
 
 pytestmark = [pytest.mark.vllm, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
 
@@ -79,29 +73,11 @@ async def test_in_a_schema_the_place_is_named(trier: Trier, schema: Any, words: 
 
 
 async def test_patterns_from_real_life_pass_while_others_are_refused(trier: Trier):
-    """A dozen here, all of them in `chaos bench masks`. The bad one beside them holds nothing up."""
+    """A few here, all of them in `chaos bench masks`. The bad one beside them holds nothing up."""
     bad = asyncio.create_task(trier.problem(packed({"type": "regex", "pattern": TOO_LARGE})))
-    for name, pattern, _ in REAL_PATTERNS[::5]:
+    for name, pattern, _ in REAL_PATTERNS[::9]:
         assert await trier.problem(packed({"type": "regex", "pattern": pattern})) == "", name
     person = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 40}, "next": {}}}
     for good in (of_schema(person), packed({"type": "choice", "choices": ['"a"\\', "b"]})):
         assert await trier.problem(good) == ""
     assert await bad
-
-
-async def test_a_host_that_dies_is_started_again(trier: Trier):
-    """What it was trying comes to nothing, and the next shape is tried."""
-    trying = asyncio.create_task(trier.problem(msgspec.json.encode(Shape(pattern=TOO_LARGE)).decode()))
-    await wait_until(lambda: any(host.children() for host in hosts()))
-    (host,) = hosts()
-    (child,) = host.children()
-    assert not any(name.startswith("PARLEY_") for name in host.environ())
-    os.kill(host.pid, signal.SIGKILL)
-    assert await trying is None
-    child.wait(10)
-    assert await trier.problem(packed({"type": "json_object"})) == ""
-
-
-def hosts() -> list[psutil.Process]:
-    """What tries shapes for this process."""
-    return [each for each in psutil.Process().children() if "engine.trials.host" in each.cmdline()]

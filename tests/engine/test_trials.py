@@ -18,6 +18,7 @@ from engine import keys
 from engine.api import ModelRecord
 from engine.trials import asking
 from engine.trials import desk as desk_module
+from engine.trials import trier as trier_module
 from engine.trials.asking import ASKING_PER_TENANT_MAX, Trials
 from engine.trials.desk import TrialDesk
 from engine.trials.lanes import WAITING_MAX, WAITING_PER_TENANT_MAX, Lanes
@@ -163,3 +164,37 @@ async def test_another_version_of_the_model_is_tried_with_its_own_vocabulary(
     assert await Trials(redis).refusal(POOL, "new", TENANT, "good") is None
     await end_tasks([task])
     assert triers == [Path("/old"), Path("/new")]
+
+
+# Says what is in its environment; at `die` it says no more, but lives on.
+A_HOST = """
+import json, os, sys, time
+print('{"ready": true}', flush=True)
+for line in sys.stdin:
+    request = json.loads(line)
+    if request["shape"] == "die":
+        os.close(1)
+        time.sleep(60)
+    print(json.dumps({"n": request["n"], "problem": f"{os.getpid()} {sorted(os.environ)}"}), flush=True)
+"""
+
+
+async def test_a_host_that_dies_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """What it was trying comes to nothing, it is ended, and the next shape is tried. No host holds a
+    secret."""
+    monkeypatch.setattr(trier_module, "HOST", ("-c", A_HOST))
+    monkeypatch.setenv("PARLEY_REDIS_URL", "secret")
+    trier = trier_module.Trier(tmp_path, tmp_path / "trials.log")
+    try:
+        async with asyncio.timeout(30):
+            first = await trier.problem("any")
+            assert first is not None
+            assert "PATH" in first
+            assert "PARLEY" not in first
+            assert await trier.problem("die") is None
+            again = await trier.problem("any")
+            assert again is not None
+            assert again.split()[0] != first.split()[0]
+            await wait_until(lambda: not Path(f"/proc/{first.split()[0]}").exists())
+    finally:
+        await trier.close()
