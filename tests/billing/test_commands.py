@@ -253,6 +253,21 @@ def test_a_tenants_month_begins_in_its_time_zone(parley: Command, home: Path) ->
         assert isinstance(parley("tenants", "set", "acme", *bad).exception, StartupError)
 
 
+def test_a_tenants_patterns_are_turned_off_and_on(parley: Command) -> None:
+    """Allowed from the first; off until they are turned on, whatever else is set meanwhile."""
+    (listed,) = rows(parley("tenants", "list", "--json"))
+    assert listed["regex"] == "on"
+    for setting, found in (
+        (("--regex", "off"), "off"),
+        (("--time-zone", "Europe/Berlin"), "off"),
+        (("--regex", "on"), "on"),
+    ):
+        (tenant,) = rows(parley("tenants", "set", "acme", *setting, "--json"))
+        assert tenant["regex"] == found
+        assert rows(parley("tenants", "list", "--json")) == [tenant]
+    assert parley("tenants", "set", "acme", "--regex", "maybe").exit_code == 2
+
+
 @pytest.mark.parametrize(
     ("command", "says"),
     [
