@@ -47,7 +47,9 @@ def roles_command(folder: Path | None, url: str | None, at_once: bool) -> None:
     settings = Settings()
     of = {role: password_in(access_folder(settings, folder), role, url) for role in role_names()}
     if not at_once:
-        name = make_url(settings.database_endpoint).database or "parley"
+        name = make_url(url or settings.database_endpoint).database or "parley"
+        if not url and settings.database_endpoint.startswith("sqlite"):
+            raise StartupError("SQLite knows no roles: name Postgres in PARLEY_DATABASE_URL, or by --url")
         say_lines(";\n".join([*statements(name), ""]))
         return
     asyncio.run(_apply(settings, of))

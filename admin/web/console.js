@@ -22,6 +22,7 @@ const REFRESH_MS = 2000;
 const LOOK_MS = 15_000;
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const freshness = /** @type {HTMLElement} */ (document.getElementById("freshness"));
+const signOut = /** @type {HTMLButtonElement} */ (document.getElementById("sign-out"));
 const count = new Intl.NumberFormat("en");
 
 /**
@@ -267,6 +268,7 @@ function askToSignIn(message) {
   card.append(make("h2", "", "Sign in"), make("p", "", message));
   main.replaceChildren(card);
   freshness.textContent = "Not signed in";
+  signOut.hidden = true;
 }
 
 async function signIn() {
@@ -300,12 +302,23 @@ async function refresh() {
       return;
     }
     if (!reply.ok) throw new Error(body.error.message);
+    signOut.hidden = false;
     show(body);
   } catch (error) {
     freshness.textContent = `Stale: ${error instanceof Error ? error.message : "no answer"}`;
   }
   setTimeout(refresh, REFRESH_MS);
 }
+
+signOut.addEventListener("click", async () => {
+  try {
+    const reply = await fetch("/api/logout", { method: "POST" });
+    if (!reply.ok) throw new Error("refused");
+    location.reload();
+  } catch {
+    freshness.textContent = "Not signed out: try again";
+  }
+});
 
 await signIn();
 void look();

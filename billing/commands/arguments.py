@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from billing.money import from_text
-from billing.tenants.keys import list_keys
+from billing.tenants.keys import list_keys, no_key
 from billing.tenants.tenancy import find_project
 from billing.tenants.users import user_id, user_named
 from core.database import Database
@@ -49,7 +49,7 @@ async def scope_id_of(db: Database, tenant_id: str, scope: str, named: str, make
         for key in await list_keys(db, tenant_id):
             if named in (key.id, key.prefix, f"pk_{key.prefix}"):
                 return key.id
-        raise StartupError(f"there is no key {named!r}: see `parley keys list`")
+        raise StartupError(no_key(named))
     if named and scope == "user" and make_known:
         return await user_id(db, tenant_id, named)
     if named and scope == "user":

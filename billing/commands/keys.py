@@ -173,7 +173,7 @@ def revoke_key_command(tenant: str, key: str, cancel: bool, as_json: bool) -> No
         owner = (await tenant_named(db, tenant)).tenant_id
         revoked = await keys.revoke_key(db, redis, owner, key)
         if revoked is None:
-            raise StartupError(f"the tenant {tenant!r} has no key {key!r}: see `parley keys list`")
+            raise StartupError(keys.no_key(key))
         cancelled = await cancel_requests(db, redis, Whose(owner, key=revoked.id)) if cancel else None
         return await with_user_name(db, owner, _key_facts(revoked), "user"), cancelled
 
@@ -189,8 +189,9 @@ def revoke_key_command(tenant: str, key: str, cancel: bool, as_json: bool) -> No
 @_tenant
 @click.argument("key")
 @click.option("--user", default="", help="Whom it signs in. A key that is bound to a user names them itself.")
+@click.option("--url", help="Where browsers reach Parley. By default http://PARLEY_HOST:PARLEY_PORT.")
 @json_option
-def link_command(tenant: str, key: str, user: str, as_json: bool) -> None:
+def link_command(tenant: str, key: str, user: str, url: str | None, as_json: bool) -> None:
     """Print a link that signs one browser in with KEY (its id or prefix), once, within an hour.
 
     The same user finds the same chats in every browser that they sign in.
@@ -202,7 +203,7 @@ def link_command(tenant: str, key: str, user: str, as_json: bool) -> None:
 
     row, whom = run_on_database(found, settings)
     code = make_link_code(settings.keyring, row.tenant_id, row.id, whom, now_ms())
-    link = f"http://{settings.host}:{settings.port}/#c={code}"
+    link = f"{(url or f'http://{settings.host}:{settings.port}').rstrip('/')}/#c={code}"
     if as_json:
         show({"link": link}, as_json)
     else:

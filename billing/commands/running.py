@@ -118,7 +118,7 @@ def show(facts: dict[str, Any], as_json: bool) -> None:
         return
     for name, value in facts.items():
         if value not in (None, ""):
-            say(f"{name:15}{_text(value)}")
+            say(f"{name:<14} {_text(value)}")
 
 
 def show_table(rows: Sequence[dict[str, Any]], as_json: bool, empty: str) -> None:

@@ -57,7 +57,7 @@ def create_user_command(tenant: str, user: str, as_json: bool) -> None:
 @_tenant
 @json_option
 def list_users_command(tenant: str, as_json: bool) -> None:
-    """The users who have keys of their own, or were made or closed by name."""
+    """The users who are known: named by keys or tickets, or made by `parley users create`."""
 
     async def read(db: Database) -> list[dict[str, Any]]:
         owner = (await tenant_named(db, tenant)).tenant_id

@@ -199,6 +199,13 @@ async def revoke_key(db: Database, redis: Client, tenant_id: str, key_id: str) -
     return key
 
 
+def no_key(named: str) -> str:
+    """What is said where a command names no key. A secret given in its place is not repeated."""
+    if SECRET.fullmatch(named):
+        return "that is a key's secret: name the key by its id or prefix, as `parley keys list` shows it"
+    return f"there is no key {named!r}: see `parley keys list`"
+
+
 async def key_for_link(db: Database, tenant_id: str, key_id: str, user: str) -> tuple[ApiKey, str]:
     """The key that a sign-in link is made with, and whom it signs in (an id). Raises Refused where the key
     does not work, or the user is not the key's own, is missing, or is closed."""
@@ -206,7 +213,7 @@ async def key_for_link(db: Database, tenant_id: str, key_id: str, user: str) -> 
     async with db.transaction() as session:
         key = await _key(session, tenant_id, key_id)
         if key is None:
-            raise bad_request(f"there is no key {key_id!r}: see `parley keys list`")
+            raise bad_request(no_key(key_id))
         if not key.user_id and not user:
             raise bad_request(f"pk_{key.prefix} is a service key: name whom the link is for with --user")
         whom = (await name_user(session, tenant_id, user, now)).id if user else key.user_id

@@ -6,7 +6,7 @@ from billing.api import Principal
 from core.addresses import address_of
 from core.cookies import read_cookie
 from core.errors import Refused
-from server import history_passes
+from server import history_passes, tickets
 from server.auth import origin_allowed
 from server.edge import Edge
 from server.http.replies import unauthorized
@@ -42,12 +42,21 @@ def failed(request: Request, edge: Edge, shown: str, problem: str) -> Refused:
     return Refused(edge.rates.failed(address_of(request.scope), shown, refused))
 
 
+def _not_a_key(token: str) -> str:
+    """What is said of a Bearer that is no key, by its looks alone: whether it is good is not told."""
+    if token.startswith(tickets.PREFIX):
+        return "this is a ticket, for `hello` or `auth` over the WebSocket: no route takes one"
+    if token.startswith(history_passes.PREFIX):
+        return "this is a history pass: it reads conversations and nothing else"
+    return "this key is wrong, expired or revoked"
+
+
 async def _caller(request: Request, edge: Edge) -> Principal:
     token = bearer_of(request)
     if token is not None:
         principal = await edge.auth.of_api_key(token)
         if principal is None:
-            raise failed(request, edge, "bearer", "this key is wrong, expired or revoked")
+            raise failed(request, edge, "bearer", _not_a_key(token))
         return principal
     cookie = read_cookie(request, edge.settings, COOKIE)
     if not cookie:

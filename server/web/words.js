@@ -82,7 +82,7 @@ const ERRORS = new Map([
   ["not_resumable", "The server no longer has this answer."],
   ["superseded", "This chat was taken over by another connection."],
   ["closed", "The connection is closed."],
-  ["unauthorized", "You were signed out: your key has expired or was revoked, or your account was closed."],
+  ["unauthorized", "You were signed out here, or your key has expired or was revoked, or your account was closed."],
 ]);
 
 /**

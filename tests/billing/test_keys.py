@@ -15,6 +15,7 @@ from billing.tenants.keys import (
     Principal,
     authenticate_key,
     create_key,
+    key_for_link,
     key_state,
     list_keys,
     principal_of_key,
@@ -299,3 +300,12 @@ async def test_each_change_of_a_key_leaves_a_row_without_its_secret(sqlite: Data
     said = "".join(row.before + row.after for row in rows)
     for hidden in (secret[-48:], new_secret[-48:], key.secret_sha256, new.secret_sha256):
         assert hidden not in said
+
+
+async def test_a_secret_in_place_of_a_keys_name_is_not_repeated(database: Database) -> None:
+    """Whoever pastes all of a key where its prefix belongs is told so, without the secret."""
+    key, secret = await a_key(database)
+    with pytest.raises(Refused) as refused:
+        await key_for_link(database, key.tenant_id, secret, "ann")
+    assert secret not in str(refused.value)
+    assert "that is a key's secret" in str(refused.value)

@@ -132,3 +132,14 @@ def test_the_command_prints_no_password(home: Path):
     assert password not in done.output
     expected = f"postgresql://parley_biller:{password}@db:5432/books?sslmode=require"
     assert (home / "access" / "parley_biller.url").read_text() == expected
+
+
+def test_printed_sql_is_for_a_postgres_that_was_named(home: Path):
+    """By --url where the settings name SQLite; without either there is nothing to print."""
+    environment = {"PARLEY_HOME": str(home)}
+    arguments = ["roles", "--url", "postgresql://db:5432/books"]
+    printed = CliRunner().invoke(db_command, arguments, env=environment)
+    assert 'GRANT CONNECT ON DATABASE "books"' in printed.output
+    assert str(home) not in printed.output
+    refused = CliRunner().invoke(db_command, ["roles"], env=environment)
+    assert "SQLite knows no roles" in str(refused.exception)

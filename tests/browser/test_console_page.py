@@ -1,0 +1,56 @@
+"""The console's page in Chromium, with the server's answers played."""
+
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, Route, expect
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+WEB = Path(__file__).parents[2] / "admin" / "web"
+URL = "http://console.test"
+STATUS = {
+    "now_ms": 0,
+    "pool": "default",
+    "workers": [],
+    "waiting": {},
+    "running": [],
+    "running_total": 0,
+    "ended_unread": 0,
+    "quarantined": 0,
+    "usage": [],
+}
+
+
+async def test_an_operator_signs_out(chromium: Browser):
+    """The button is there for who is signed in, ends the session, and is gone after that."""
+    signed_in = True
+
+    async def answer(route: Route) -> None:
+        nonlocal signed_in
+        path = route.request.url.removeprefix(URL)
+        if path == "/":
+            await route.fulfill(path=WEB / "console.html")
+        elif path.startswith("/web/"):
+            await route.fulfill(path=WEB / path.removeprefix("/web/"))
+        elif path == "/api/logout" and route.request.method == "POST":
+            signed_in = False
+            await route.fulfill(json={})
+        elif not signed_in:
+            await route.fulfill(status=401, json={"error": {"message": "sign in"}})
+        else:
+            await route.fulfill(json=STATUS if path == "/api/status" else {})
+
+    context = await chromium.new_context()
+    try:
+        page = await context.new_page()
+        await page.route("**/*", answer)
+        await page.goto(URL)
+        button = page.get_by_role("button", name="Sign out")
+        await expect(button).to_be_visible()
+        await button.click()
+        await expect(page.get_by_text("Not signed in")).to_be_visible()
+        await expect(button).to_be_hidden()
+        assert not signed_in
+    finally:
+        await context.close()
