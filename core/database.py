@@ -48,6 +48,13 @@ class Database:
     def __init__(self, endpoint: str) -> None:
         self.engine = _engine(endpoint)
         self.dialect = self.engine.dialect.name
+        autocommit = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._looking = self.engine if self.dialect == "sqlite" else autocommit
+
+    def looking(self) -> AsyncConnection:
+        """A connection for one statement that only reads, in `async with`. It opens no transaction, whose
+        begin and end would be two more trips to Postgres. (SQLite opens none for what only reads.)"""
+        return self._looking.connect()
 
     @asynccontextmanager
     async def session(self) -> AsyncGenerator[AsyncSession]:

@@ -286,7 +286,7 @@ _BY_ID = grants(_NAMED_USER).where(
 
 async def _grant(db: Database, statement: Any, facts: dict[str, str]) -> Any | None:
     """A row with the key's columns and the tenant's, project's and user's facts."""
-    async with db.engine.connect() as connection:
+    async with db.looking() as connection:
         return (await connection.execute(statement, facts)).first()
 
 

@@ -154,7 +154,7 @@ _BY_ID = _SESSIONS.where(
 
 
 async def _principal(db: Database, statement: Any, facts: dict[str, str]) -> Principal | None:
-    async with db.engine.connect() as connection:
+    async with db.looking() as connection:
         found = (await connection.execute(statement, facts)).first()
     if found is None or found.session_ends_ms <= now_ms():
         return None

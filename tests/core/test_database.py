@@ -6,6 +6,7 @@ import stat
 import sys
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -125,6 +126,27 @@ async def test_a_snapshot_sees_one_state_and_holds_up_nobody(database: Database)
         assert (await session.exec(select(Tenant.name))).all() == []
     async with database.snapshot() as session:
         assert (await session.exec(select(Tenant.name))).all() == ["a"]
+
+
+async def test_a_look_opens_no_transaction(database: Database) -> None:
+    """On Postgres the second of two statements sees a later time; within a transaction both see its start."""
+    if database.dialect == "sqlite":
+        assert not await _in_transaction_of_sqlite(database)
+        return
+    async with database.looking() as connection:
+        first = (await connection.execute(text("SELECT now()"))).scalar_one()
+        assert (await connection.execute(text("SELECT now()"))).scalar_one() > first
+    async with database.engine.connect() as connection:  # the next who has the connection finds it as it was
+        first = (await connection.execute(text("SELECT now()"))).scalar_one()
+        assert (await connection.execute(text("SELECT now()"))).scalar_one() == first
+
+
+async def _in_transaction_of_sqlite(database: Database) -> bool:
+    async with database.looking() as connection:
+        await connection.execute(text("SELECT 1"))
+        raw = await connection.get_raw_connection()
+        driver: Any = raw.driver_connection
+        return driver.in_transaction
 
 
 async def insert_and_fail(database: Database) -> None:
