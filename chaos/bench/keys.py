@@ -8,31 +8,51 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
 from chaos import postgres
-from chaos.bench.samples import percentile
+from chaos.bench.samples import interval, percentile
 from core.embedded import EmbeddedValkey, ensure_home
 from core.settings import Settings
 
 SIDE = Path(__file__).with_name("keys_side.py")
 ROOT = Path(__file__).parents[2]
-ROUND_SECONDS_MAX = 120
+CHECKED = ("key", "ticket", "session")
+TURN = 10
+MIGRATION_SECONDS_MAX = 120
+STOP_SECONDS_MAX = 10
+
+
+@dataclass(frozen=True)
+class Block:
+    """What one side's checks of a pair took. Times in ms, the process's CPU of a check in µs."""
+
+    p50: float
+    p99: float
+    cpu: float
+
+
+Pair = Mapping[str, Block]
 
 
 @click.command()
 @click.option("--beside", type=click.Path(exists=True, file_okay=False, path_type=Path), help="A checkout.")
-@click.option("--pairs", default=7, show_default=True, type=click.IntRange(1, 100))
-@click.option("--checks", default=400, show_default=True, type=click.IntRange(10, 10_000))
+@click.option("--pairs", default=21, show_default=True, type=click.IntRange(1, 1000), help="Of each check.")
+@click.option(
+    "--checks", default=200, show_default=True, type=click.IntRange(10, 10_000), help="A side's of a pair."
+)
 @click.option("--json", "as_json", is_flag=True)
 def keys(beside: Path | None, pairs: int, checks: int, as_json: bool) -> None:
     """p99 of checking a key, a ticket and a session; with --beside as a ratio to another checkout's.
 
-    Each pair runs one after the other, in turns first, each in a process and on databases of its own.
+    Each side is a process on a database of its own. Within a pair they take turns of a few checks each, so
+    that what else the machine does meets both.
     """
     sides = {"this": ROOT} if beside is None else {"this": ROOT, "beside": beside.resolve()}
     with ExitStack() as stack:
@@ -40,85 +60,139 @@ def keys(beside: Path | None, pairs: int, checks: int, as_json: bool) -> None:
         socket = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pg-")))
         stack.enter_context(postgres.running_postgres(socket))
         for kind in ("sqlite", "postgres"):
-            found = asyncio.run(_paired(kind, sides, pairs, checks, folder, socket))
-            for facts in _figures(kind, found):
-                click.echo(json.dumps(facts) if as_json else _line(facts))
+            for what, found in asyncio.run(_paired(kind, sides, pairs, checks, folder, socket)).items():
+                facts = {"database": kind, "check": what, "pairs": pairs, **figures(found)}
+                click.echo(json.dumps(facts) if as_json else "\n".join(_lines(facts)))
+
+
+def figures(found: Sequence[Pair]) -> dict[str, Any]:
+    """The sides' medians, and the medians of the pairs' ratios with their 95 % interval. Pure."""
+    facts: dict[str, Any] = {}
+    for figure in ("p99", "p50", "cpu"):
+        sides = {side: [getattr(pair[side], figure) for pair in found] for side in found[0]}
+        for side, values in sides.items():
+            facts[f"{side}_{figure}"] = round(statistics.median(values), 3)
+        if "beside" in sides:
+            ratios = sorted(this / other for this, other in zip(sides["this"], sides["beside"], strict=True))
+            low, high = interval(ratios)
+            facts[f"{figure}_ratio"] = [round(each, 3) for each in (statistics.median(ratios), low, high)]
+    return facts
+
+
+def turns(sides: Sequence[str], checks: int) -> Iterator[tuple[str, int]]:
+    """Who checks how often, until each has made its checks. Who is first changes. Pure."""
+    for number, done in enumerate(range(0, checks, TURN)):
+        for side in sides if number % 2 == 0 else sides[::-1]:
+            yield side, min(TURN, checks - done)
 
 
 async def _paired(
     kind: str, sides: dict[str, Path], pairs: int, checks: int, folder: Path, socket: Path
-) -> list[dict[str, dict[str, float]]]:
-    """Of each pair and side the p99 in ms, by what was checked."""
+) -> dict[str, list[Pair]]:
+    """By what was checked the blocks of each pair."""
     environments: dict[str, dict[str, str]] = {}
     for name, checkout in sides.items():
-        home = folder / f"{kind}-{name}"
-        ensure_home(Settings(home=home))
-        url = f"sqlite+aiosqlite:///{home / 'parley.db'}"
+        url = ""
         if kind == "postgres":
             await postgres.execute(socket, f"CREATE DATABASE {name}")
             url = postgres.url(socket, name)
-        facts = {"PARLEY_HOME": str(home), "PARLEY_DATABASE_URL": url, "PYTHONPATH": str(checkout)}
-        environments[name] = {**os.environ, **facts, "PARLEY_SECRET": "0" * 64}
-        _run(["-c", "from billing.main import migrate_command as m; m([])"], environments[name], checkout)
+        environments[name] = await asyncio.to_thread(_prepared, folder / f"{kind}-{name}", url, checkout)
     valkey = EmbeddedValkey(Settings(home=folder / f"{kind}-this"))
     await valkey.start()
     try:
-        endpoint = Settings(home=folder / f"{kind}-this").redis_endpoint
-        found: list[dict[str, dict[str, float]]] = []
-        for pair in range(pairs):
-            order = list(sides) if pair % 2 == 0 else list(reversed(sides))
-            found.append({})
-            for name in order:
-                environment = {**environments[name], "PARLEY_REDIS_URL": _text(endpoint)}
-                said = await asyncio.to_thread(_run, ["-P", str(SIDE), str(checks)], environment, sides[name])
-                times: dict[str, list[float]] = json.loads(said.splitlines()[-1])
-                found[-1][name] = {what: percentile(each, 0.99) for what, each in times.items()}
-        return found
+        return await asyncio.to_thread(_measured, environments, sides, pairs, checks, valkey.socket)
     finally:
         await valkey.stop()
 
 
-def _run(arguments: list[str], environment: dict[str, str], checkout: Path) -> str:
+def _prepared(home: Path, url: str, checkout: Path) -> dict[str, str]:
+    """A migrated database for one side, and what tells its process of it."""
+    ensure_home(Settings(home=home))
+    url = url or f"sqlite+aiosqlite:///{home / 'parley.db'}"
+    facts = {"PARLEY_HOME": str(home), "PARLEY_DATABASE_URL": url, "PYTHONPATH": str(checkout)}
+    environment = {**os.environ, **facts, "PARLEY_SECRET": "0" * 64}
+    migrate = [sys.executable, "-c", "from billing.main import migrate_command as m; m([])"]
     done = subprocess.run(
-        [sys.executable, *arguments],
+        migrate,
         env=environment,
         cwd=checkout,
         capture_output=True,
         text=True,
-        timeout=ROUND_SECONDS_MAX,
+        timeout=MIGRATION_SECONDS_MAX,
     )
     if done.returncode != 0:
         raise click.ClickException(done.stderr[-2000:])
-    return done.stdout
+    return environment
 
 
-def _text(endpoint: Any) -> str:
-    return endpoint.get_secret_value() if hasattr(endpoint, "get_secret_value") else str(endpoint)
+def _measured(
+    environments: dict[str, dict[str, str]], sides: dict[str, Path], pairs: int, checks: int, redis: Path
+) -> dict[str, list[Pair]]:
+    found: dict[str, list[Pair]] = {}
+    with ExitStack() as stack:
+        running = {
+            name: stack.enter_context(
+                _side({**environments[name], "PARLEY_REDIS_URL": f"unix://{redis}"}, checkout)
+            )
+            for name, checkout in sides.items()
+        }
+        for what in CHECKED:
+            _pair(running, what, checks)  # what comes first is not like the rest
+            found[what] = [_pair(running, what, checks) for _ in range(pairs)]
+    return found
 
 
-def _figures(kind: str, found: list[dict[str, dict[str, float]]]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    for what in found[0]["this"]:
-        facts: dict[str, Any] = {"database": kind, "check": what, "pairs": len(found)}
-        for side in found[0]:
-            facts[f"{side}_p99_ms"] = round(statistics.median(pair[side][what] for pair in found), 3)
-        if "beside" in found[0]:
-            ratios = sorted(pair["this"][what] / pair["beside"][what] for pair in found)
-            facts["ratio"] = round(statistics.median(ratios), 3)
-            facts["ratio_low"], facts["ratio_high"] = _interval(ratios)
-        rows.append(facts)
-    return rows
+@contextmanager
+def _side(environment: dict[str, str], checkout: Path) -> Generator["subprocess.Popen[str]"]:
+    with subprocess.Popen(
+        [sys.executable, "-P", str(SIDE)],
+        env=environment,
+        cwd=checkout,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+            try:
+                process.wait(STOP_SECONDS_MAX)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
 
-def _interval(ratios: list[float]) -> tuple[float, float]:
-    """About 95 % for the median of 7 to 10 pairs: all but the outermost on either side."""
-    cut = 1 if len(ratios) >= 8 else 0
-    return round(ratios[cut], 3), round(ratios[-1 - cut], 3)
+def _pair(running: Mapping[str, "subprocess.Popen[str]"], what: str, checks: int) -> Pair:
+    times: dict[str, list[float]] = {name: [] for name in running}
+    cpu_ms = dict.fromkeys(running, 0.0)
+    for side in running.values():
+        _asked(side, f"{what} {checks}")
+    for name, number in turns(list(running), checks):
+        said = _asked(running[name], f"check {number}")
+        times[name] += said["wall_ms"]
+        cpu_ms[name] += said["cpu_ms"]
+    return {
+        name: Block(percentile(times[name], 0.5), percentile(times[name], 0.99), cpu_ms[name] / checks * 1000)
+        for name in running
+    }
 
 
-def _line(facts: dict[str, Any]) -> str:
-    line = f"{facts['database']:9}{facts['check']:9}p99 {facts['this_p99_ms']:7.3f} ms"
-    if "ratio" in facts:
-        interval = f"[{facts['ratio_low']}, {facts['ratio_high']}]"
-        line += f", beside {facts['beside_p99_ms']:7.3f} ms, ratio {facts['ratio']} {interval}"
-    return line
+def _asked(side: "subprocess.Popen[str]", line: str) -> Any:
+    assert side.stdin is not None
+    assert side.stdout is not None
+    side.stdin.write(f"{line}\n")
+    side.stdin.flush()
+    said = side.stdout.readline()
+    if not said:
+        raise click.ClickException(f"a side ended at `{line}`: see above")
+    return json.loads(said)
+
+
+def _lines(facts: dict[str, Any]) -> Iterator[str]:
+    for figure, unit in (("p99", "ms"), ("p50", "ms"), ("cpu", "µs")):
+        line = f"{facts['database']:9}{facts['check']:8}{figure} {facts[f'this_{figure}']:8.3f} {unit}"
+        if f"{figure}_ratio" in facts:
+            ratio, low, high = facts[f"{figure}_ratio"]
+            line += f", beside {facts[f'beside_{figure}']:8.3f} {unit}, ratio {ratio} [{low}, {high}]"
+        yield line

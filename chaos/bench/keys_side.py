@@ -1,8 +1,10 @@
 """One side of `chaos bench keys`: checks keys, tickets and browser sessions with whichever checkout is on its
-path, and prints the time of each as JSON. Knows how this version does it, and the one before sessions.
+path. On stdin it is told what to make and how often to check it, on stdout it says as JSON what each took.
+Knows how this version does it, and the one before sessions.
 """
 
 import asyncio
+import gc
 import importlib
 import json
 import sys
@@ -10,6 +12,8 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, cast
+
+import uvloop
 
 from billing.api import create_key, create_project, create_tenant
 from core.clock import now_ms
@@ -22,26 +26,35 @@ from server.edge import make_edge
 Check = Callable[[], Awaitable[Any]]
 
 
-async def measure(settings: Settings, checks: int) -> dict[str, list[float]]:
-    """Milliseconds of each check, by what is checked. Tickets are made before."""
+async def measure(settings: Settings) -> None:
+    """Until stdin ends: `ticket 220` makes what so many checks need, `check 10` makes ten of them."""
     db, redis = Database(settings.database_endpoint), connect(settings)
     edge = make_edge(settings, "bench", db, redis)
     try:
         tenant = await create_tenant(db, f"bench {uuid7(now_ms())}")
         project = await create_project(db, tenant.tenant_id, "web")
         _, key = await create_key(db, tenant.tenant_id, project.id)
-        auth: Any = edge.auth
-        found: dict[str, list[float]] = {}
         makers = {"key": _keys, "ticket": _tickets, "session": _sessions}
-        for name, made in makers.items():
-            check = await made(auth, settings, key, checks + checks // 10)
-            for _ in range(checks // 10):
-                await check()
-            found[name] = [await _timed(check) for _ in range(checks)]
-        return found
+        check: Check | None = None
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            what, number = line.split()
+            if what in makers:
+                check = await makers[what](edge.auth, settings, key, int(number))
+                gc.collect()
+                print("{}", flush=True)
+            else:
+                assert check is not None
+                print(json.dumps(await _checked(check, int(number))), flush=True)
     finally:
         await db.close()
         await redis.aclose()
+
+
+async def _checked(check: Check, checks: int) -> dict[str, Any]:
+    """Milliseconds of each check, and the CPU that all took, of every thread."""
+    cpu = time.process_time()
+    times = [await _timed(check) for _ in range(checks)]
+    return {"wall_ms": times, "cpu_ms": (time.process_time() - cpu) * 1000}
 
 
 async def _timed(check: Check) -> float:
@@ -86,4 +99,4 @@ async def _sessions(auth: Any, settings: Settings, key: str, _most: int) -> Chec
 
 
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(measure(Settings(), int(sys.argv[1])))))
+    uvloop.run(measure(Settings()))

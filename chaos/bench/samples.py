@@ -3,6 +3,9 @@
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import comb
+
+CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,19 @@ def percentile(values: Sequence[float], share: float) -> float:
     """The nearest-rank percentile; 0 for no values."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+
+
+def interval(ratios: Sequence[float]) -> tuple[float, float]:
+    """Between which of the sorted values the median lies with CONFIDENCE, whatever their distribution; all of
+    them where they are too few."""
+    count, cut, outside = len(ratios), 0, 0.0
+    while cut < (count - 1) // 2:
+        outside += 2 * comb(count, cut) / 2**count
+        if outside > 1 - CONFIDENCE:
+            break
+        cut += 1
+    cut = max(0, cut - 1)
+    return ratios[cut], ratios[-1 - cut]
 
 
 def figures(samples: Sequence[Sample]) -> Figures:

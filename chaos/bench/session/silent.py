@@ -5,13 +5,13 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from math import comb
 from typing import Any
 from urllib.parse import urlsplit
 
 import click
 import uvloop
 
+from chaos.bench.samples import interval
 from chaos.bench.session.feeding import Feeder
 from chaos.bench.session.figures import Figure, json_option, progress, show
 from chaos.bench.session.ground import UNLIMITED, Ground, Running, ground
@@ -24,7 +24,6 @@ SOURCE = "127.0.0.9"  # no trusted proxy: its sockets count as its own
 SUBPROTOCOL = "parley.v1.json"
 OPEN_PER_SECOND = 1000.0
 SETTLE_SECONDS = 2.0
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -94,19 +93,6 @@ def _figures(found: Sequence[tuple[Span, Span]], silent: int) -> list[Figure]:
         Figure("pairs", len(found), ""),
         Figure("tokens a span", min(crowd.tokens for _, crowd in found), ""),
     ]
-
-
-def interval(ratios: Sequence[float]) -> tuple[float, float]:
-    """Between which of the sorted values the median lies with CONFIDENCE, whatever their distribution; all of
-    them where they are too few."""
-    count, cut, outside = len(ratios), 0, 0.0
-    while cut < (count - 1) // 2:
-        outside += 2 * comb(count, cut) / 2**count
-        if outside > 1 - CONFIDENCE:
-            break
-        cut += 1
-    cut = max(0, cut - 1)
-    return ratios[cut], ratios[-1 - cut]
 
 
 async def _measure(terms: Terms) -> list[tuple[Span, Span]]:
