@@ -53,6 +53,46 @@ def test_what_waits_is_bounded():
     assert not lanes.add("late", "x")
 
 
+HOST = """
+import json, os, sys
+print("ready", flush=True)
+for line in sys.stdin:
+    print(json.dumps({"n": json.loads(line)["n"], "problem": " ".join(os.environ)}), flush=True)
+"""
+
+
+async def test_what_tries_shapes_finds_no_secret_and_no_address(home: Path, monkeypatch: pytest.MonkeyPatch):
+    """It runs what strangers wrote. Its environment is a list of names that it needs, and what it complains
+    of is for its user alone."""
+    for name in ("PARLEY_SECRET", "PARLEY_REDIS_URL", "AWS_SECRET_ACCESS_KEY", "HTTPS_PROXY", "HF_TOKEN"):
+        monkeypatch.setenv(name, "canary")
+    start = asyncio.create_subprocess_exec
+
+    async def started(*argv: str, **facts: Any) -> asyncio.subprocess.Process:
+        assert argv[1:3] == ("-m", "engine.trials.host")
+        return await start(argv[0], "-c", HOST, **facts)
+
+    monkeypatch.setattr(trier_module.asyncio, "create_subprocess_exec", started)
+    log = home / "logs" / "trials.log"
+    found = trier_module.Trier(home, log)
+    try:
+        names = await found.problem("x")
+        assert names is not None
+        assert {"PATH", "HF_HUB_OFFLINE"} <= set(names.split())
+        assert set(names.split()) <= {
+            *trier_module.KEPT,
+            *trier_module.QUIET,
+            *trier_module.SMALL,
+            "LC_CTYPE",
+        }
+        assert not [
+            name for name in trier_module.KEPT if "PARLEY" in name or "TOKEN" in name or "PROXY" in name
+        ]
+        assert log.stat().st_mode & 0o077 == 0
+    finally:
+        await found.close()
+
+
 @dataclass
 class Trier:
     """Finds what it is told to; holds what begins with `slow` until it is let go."""

@@ -51,6 +51,23 @@ async def test_what_is_made_is_private(home: Path):
         await valkey.stop()
 
 
+def test_the_secret_is_private_before_anything_else_is(home: Path):
+    """Whoever makes it first, under whatever umask, and while it is written too: a script may ask for it."""
+    own = settings_in(home).model_copy(update={"secret": None})
+    made: list[int] = []
+    write = Path.write_text
+
+    def written(path: Path, text: str) -> int:
+        made.append(stat.S_IMODE(path.stat().st_mode))
+        return write(path, text)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "write_text", written)
+        own.require_secret()
+    assert made == [0o600]
+    assert stat.S_IMODE((home / "secret").stat().st_mode) == 0o600
+
+
 def test_what_an_older_version_made_is_tightened(home: Path):
     """At the start of any process. What is not Parley's stays as it is, and so does what a link leads to."""
     (home / "redis" / "appendonlydir").mkdir(parents=True)

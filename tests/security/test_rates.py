@@ -15,6 +15,7 @@ from core.database import Database
 from core.errors import Refused
 from core.ids import uuid7
 from core.settings import Settings
+from core.signins import FailedSignins
 from server.http.app import routes
 from server.http.calls import FREE
 from server.http.health import Health
@@ -207,6 +208,24 @@ async def test_a_hello_that_is_no_good_is_counted_and_slowed(
                 assert await peer.closed() == close
         async with site.welcomed():
             pass
+
+
+async def test_a_hello_costs_more_with_each_request_that_it_goes_on_with(
+    sqlite: Database, redis: Redis, settings: Settings
+):
+    """Each is looked up: a hello of many is not as cheap as one of none."""
+    async with running_site(settings, sqlite, redis, asks_per_caller_per_second=1) as site:  # ten saved up
+        many = {"requests": [{"id": uuid7(now_ms()), "epoch": 1, "o": 0} for _ in range(9)]}
+        async with site.welcomed(resume=many), site.open() as other:
+            await other.tell("hello", v=1, token=site.key)
+            assert (await other.hear("error"))["code"] == "rate_limited"
+
+
+def test_who_fails_slows_no_other_address():
+    """Of IPv6 a whole /64 is one."""
+    failed = FailedSignins(1)
+    addresses = ("192.0.2.1", "192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2")
+    assert [failed.count(each, "key") > 0 for each in addresses] == [False, True, False, False, True]
 
 
 def test_a_peer_is_read_at_its_pace():

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from redis.asyncio import Redis
 
-from billing.api import create_key, make_link_code, principal_of_session, revoke_key
+from billing.api import create_key, create_project, make_link_code, principal_of_session, revoke_key
 from billing.tenants import sessions, tenancy, users
 from billing.tenants.audit_log import list_rows
 from billing.tenants.session_tables import BrowserSession
@@ -210,6 +210,33 @@ async def test_a_cookie_writes_from_its_own_page_alone(site: HttpSite, headers: 
     ):
         reply = await site.client.request(method, path, headers={**cookie, **headers})
         assert reply.status_code == 403, path
+
+
+@pytest.mark.parametrize("origin", ["https://evil.test", "null"])
+async def test_another_sites_page_signs_nobody_in_or_out(site: HttpSite, origin: str):
+    """In as somebody of its choice, who then reads what is typed; or out, again and again."""
+    evil = {"origin": origin}
+    for proof in ({"key": site.key}, {"code": site.code("eve")}):
+        reply = await site.client.post("/v1/login", json=proof, headers=evil)
+        assert (reply.status_code, "set-cookie" in reply.headers) == (403, False)
+    token, _ = await _sign_in(site, {"key": site.key})
+    reply = await site.client.post("/v1/logout", headers={**_with(token), **evil})
+    assert (reply.status_code, "set-cookie" in reply.headers) == (403, False)
+    assert (await site.client.get("/v1/me", headers=_with(token))).status_code == 200
+
+
+async def test_a_users_browsers_are_those_of_one_project(site: HttpSite):
+    """Each project's page lists and ends its own: a user of several is in each by itself."""
+    other = await create_project(site.edge.db, site.tenant, "other")
+    row, _ = await create_key(site.edge.db, site.tenant, other.id)
+    ann = await users.user_id(site.edge.db, site.tenant, "ann")
+    here, _ = await _sign_in(site, {"code": site.code(ann)})
+    there, _ = await _sign_in(site, {"code": site.code(ann, row.id)})
+    id = (await _row(site, there)).id
+    listed = (await site.client.get("/v1/sessions", headers=_with(here))).json()["sessions"]
+    assert [(each["current"], each["user"]) for each in listed] == [(True, "ann")]
+    await site.client.delete(f"/v1/sessions/{id}", headers=_with(here))
+    assert (await site.client.get("/v1/me", headers=_with(there))).status_code == 200
 
 
 @pytest.mark.parametrize(
