@@ -23,27 +23,27 @@ class ConversationRoutes:
         self._edge = edge
 
     async def models(self, request: Request) -> Response:
-        """Models with the caller's prices, in nano-units of the currency per 1,000,000 tokens."""
+        """Models; with prices, in nano-units per 1,000,000 tokens, for whom amounts are shown."""
         principal = await caller(request, self._edge)
         default = await self._edge.catalogue.default()
         models: list[dict[str, object]] = []
         for record in await self._edge.catalogue.models():
-            prices = await self._edge.catalogue.prices(principal.tenant, record.name)
-            models.append(
-                {
-                    "name": record.name,
-                    "version": record.version,
-                    "default": default is not None and record.name == default.name,
-                    "max_model_len": record.max_model_len,
-                    "prices": {
-                        "currency": prices.currency,
-                        "input_nano": prices.input_nano,
-                        "cached_input_nano": prices.cached_input_nano,
-                        "output_nano": prices.output_nano,
-                        "request_nano": prices.request_nano,
-                    },
+            facts: dict[str, object] = {
+                "name": record.name,
+                "version": record.version,
+                "default": default is not None and record.name == default.name,
+                "max_model_len": record.max_model_len,
+            }
+            if principal.sees_amounts:
+                prices = await self._edge.catalogue.prices(principal.tenant, record.name)
+                facts["prices"] = {
+                    "currency": prices.currency,
+                    "input_nano": prices.input_nano,
+                    "cached_input_nano": prices.cached_input_nano,
+                    "output_nano": prices.output_nano,
+                    "request_nano": prices.request_nano,
                 }
-            )
+            models.append(facts)
         return json_reply({"models": models})
 
     async def conversations(self, request: Request) -> Response:

@@ -21,11 +21,13 @@ class LimitRoutes:
 
     async def limits(self, request: Request) -> Response:
         """Every limit of the caller's tenant, project, key, user and models, with its use. Those in shadow
-        mode are the operators'."""
+        mode are the operators'; a user who sees no amounts is told of the user's own rates alone."""
         principal = await caller(request, self._edge)
         now = now_ms()
         limits = await self._limits(principal, now)
         used = [use for use in await self._edge.quota.use(principal.tenant, limits, now) if not use.shadow]
+        if not principal.sees_amounts:
+            used = [use for use in used if use.scope == Scope.USER]
         user = await self._edge.users.name_of(principal.tenant, principal.user)
         rates = [_limit(use, user) for use in used if use.dimension in POLICIES]
         money = [use for use in used if use.dimension not in POLICIES] if principal.sees_amounts else []

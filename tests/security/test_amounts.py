@@ -47,11 +47,20 @@ def test_sums_that_amounts_can_be_reckoned_from_are_hidden_too():
     accepted = Accepted("id", 1, 1, False, "bulk", QueuePlace(0, 0), quota)
     seen = amounts.seen_by(ANN, accepted)
     assert isinstance(seen, Accepted)
-    assert seen.quota == QuotaLeft(left, left, None)
-    for code, hidden in ((ErrorCode.BUDGET_EXCEEDED, True), (ErrorCode.RATE_LIMITED, False)):
-        error = Error(code, "no", False, limit=9, remaining=1, spent=7, held=1)
+    assert seen.quota == QuotaLeft()
+    limited = ErrorCode.RATE_LIMITED
+    for code, scope, hidden in (
+        (ErrorCode.BUDGET_EXCEEDED, "user", True),
+        (limited, "user", False),
+        (limited, "tenant", True),
+        (limited, "project", True),
+        (limited, "key", True),
+    ):
+        error = Error(code, "of 9", False, after_ms=5, scope=scope, limit=9, remaining=1, spent=7, held=1)
         refused = amounts.seen_by(ANN, error)
         assert isinstance(refused, Error)
+        assert (refused.code, refused.scope, refused.after_ms) == (code, scope, 5)
+        assert ("9" in refused.message) is not hidden
         numbers = (refused.limit, refused.remaining, refused.spent, refused.held)
         assert numbers == ((None,) * 4 if hidden else (9, 1, 7, 1))
         assert amounts.seen_by(SERVICE, error) is error
@@ -114,6 +123,8 @@ async def test_what_a_user_is_told_at_a_gateway(gateway: Site):
         (_, answer) = (await http.get(path)).json()["messages"]
         assert (answer["cost"], "cached_input" in answer["usage"]) == (None, False)
         assert (await http.get("/v1/limits")).json()["budgets"] == []
+        (model,) = (await http.get("/v1/models")).json()["models"]
+        assert "prices" not in model
         await tenancy.set_tenant(gateway.database, gateway.tenant, shows_costs=True)
         await tenancy.tell(gateway.redis, gateway.tenant, tenancy.ACCESS_CHANGED)
 
@@ -123,6 +134,8 @@ async def test_what_a_user_is_told_at_a_gateway(gateway: Site):
         await wait_until(shown)
         (_, answer) = (await http.get(path)).json()["messages"]
         assert answer["cost"]["currency"] == "usd"
+        (model,) = (await http.get("/v1/models")).json()["models"]
+        assert model["prices"]["currency"] == "usd"
 
 
 async def test_the_salt_goes_with_the_request(gateway: Site):
