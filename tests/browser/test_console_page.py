@@ -39,7 +39,7 @@ async def test_an_operator_signs_out(chromium: Browser):
         elif not signed_in:
             await route.fulfill(status=401, json={"error": {"message": "sign in"}})
         else:
-            await route.fulfill(json=STATUS if path == "/api/status" else {})
+            await route.fulfill(status=200 if path == "/api/status" else 503, json=STATUS)
 
     context = await chromium.new_context()
     try:
