@@ -209,3 +209,11 @@ async def test_a_new_sqlite_folder_is_private(home: Path) -> None:
     """The database holds conversations: its folder is made for its owner only."""
     await migrate(f"sqlite+aiosqlite:///{home / 'new' / 'parley.db'}")
     assert stat.S_IMODE((home / "new").stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize(
+    "url", ["sqlite+aiosqlite:////tmp/none.db", "postgresql+asyncpg://u:p@127.0.0.1:1/x"]
+)
+async def test_no_error_quotes_the_values_of_a_statement(url: str):
+    """They are people's words and names, and what is raised comes far."""
+    assert Database(url).engine.sync_engine.hide_parameters

@@ -13,7 +13,7 @@ from billing.posting.biller import post
 from billing.quotas.limit_rows import set_budget
 from billing.reconciliation.books import compare_audit, compare_books, compare_derived
 from billing.reconciliation.compared import State
-from billing.tables import TenantUser, UsageQuarantine
+from billing.tables import TenantUser, UsageQuarantine, UsageRow
 from billing.tenants import audit_view
 from billing.tenants.audit_log import list_rows, record
 from billing.tenants.audit_verify import verify_log
@@ -22,7 +22,7 @@ from billing.tenants.erasing import erase_tenant, erase_user, opaque_id
 from billing.tenants.keys import authenticate_key, create_key
 from billing.tenants.tenancy import close_tenant, create_project, create_tenant
 from billing.tenants.users import close_user, create_user, known_users, list_users, user_named, user_names
-from billing.usage import UsageOwner, encode
+from billing.usage import UsageOwner, decode, encode
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused
@@ -160,6 +160,30 @@ async def test_another_tenants_user_of_the_same_name_keeps_everything(
     await erase_texts(database, redis, settings, scene.tenant, None)
     await erase_tenant(database, scene.tenant)
     assert await rows_of(database, other.tenant) == before
+
+
+async def test_who_was_beside_them_keeps_labels_and_held_events(
+    database: Database, redis: Redis, scene: Scene
+):
+    """Of the same tenant; and nobody else's tenant finds a name by an id."""
+    bob = await user_named(database, scene.tenant, "bob")
+    assert bob is not None
+
+    async def kept() -> list[object]:
+        async with database.session() as session:
+            rows = (await session.exec(select(UsageRow).where(col(UsageRow.user_id) == bob.id))).all()
+            owners = [
+                decode(each.event).owner for each in (await session.exec(select(UsageQuarantine))).all()
+            ]
+        return [*(row.request_metadata for row in rows), *(each for each in owners if each.user == bob.id)]
+
+    before = await kept()
+    assert len(before) == 3
+    await close_user(database, redis, scene.tenant, NAME)
+    await erase_user(database, scene.tenant, NAME)
+    assert await kept() == before
+    other = (await create_tenant(database, "globex")).tenant_id
+    assert await user_names(database, other, [bob.id]) == {bob.id: bob.id}
 
 
 async def test_two_who_are_erased_stay_two(database: Database, redis: Redis, scene: Scene):

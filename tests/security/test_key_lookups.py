@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from billing.api import authenticate_key
+from billing.api import authenticate_key, create_tenant, principal_of_key
+from billing.tables import TenantUser
 from billing.tenants import keys
 from core.database import Database
 from tests.server.http_site import HttpSite
@@ -57,3 +58,12 @@ async def test_nobodys_digest_lets_nobody_in(site: HttpSite, monkeypatch: pytest
     """A secret that had the digest that unknown prefixes are compared with is still nobody's."""
     monkeypatch.setattr(keys, "_digest", lambda _secret: keys.NOBODYS)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     assert await authenticate_key(site.edge.db, f"pk_{'0' * 12}_{'0' * 48}") is None
+
+
+async def test_a_key_is_looked_up_in_its_tenant_and_so_is_its_user(site: HttpSite):
+    """By another tenant's name it is nobody's; and whoever is closed there shuts out nobody here."""
+    other = (await create_tenant(site.edge.db, "globex")).tenant_id
+    async with site.edge.db.transaction() as session:
+        session.add(TenantUser(tenant_id=other, id="ann", name="ann", created_ms=1, closed_ms=1))
+    assert await principal_of_key(site.edge.db, other, site.key_id) is None
+    assert await principal_of_key(site.edge.db, site.tenant, site.key_id, "ann") is not None

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from billing.alerts import webhooks
 from billing.alerts.webhooks import NotDelivered, Webhook, is_public, send_webhook, webhook_client
 from tests.billing.receivers import Receiver, http_receiver
 
@@ -82,3 +83,10 @@ async def test_the_connection_goes_to_the_address_that_was_looked_at(names: dict
         (request,) = receiver.requests
         assert request.headers["host"] == f"hook.example:{receiver.port}"
         assert names["hook.example"] == [["169.254.169.254"]]
+
+
+def test_nothing_stands_between_a_webhook_and_its_address(monkeypatch: pytest.MonkeyPatch):
+    """A proxy of the environment would look the name up again, and a redirect leads anywhere."""
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    client = webhooks.webhook_client()
+    assert (client.trust_env, client.follow_redirects) == (False, False)
