@@ -175,7 +175,7 @@ async def _opened(settings: Settings) -> AsyncGenerator[Console]:
 
 async def serve(settings: Settings, stop: asyncio.Event) -> None:
     """Serve until `stop`."""
-    settings.require_secret()
+    settings.require_edge()
     host, port = settings.console_host, settings.console_endpoint_port
     if is_loopback(host) and not is_loopback(settings.host):
         log.warning("the console listens on this machine only", host=host, setting="PARLEY_CONSOLE_HOST")

@@ -75,7 +75,7 @@ class Up:
     async def run(self, stop: asyncio.Event) -> None:
         """Start everything, say so, and stay until `stop`."""
         await asyncio.to_thread(ensure_home, self._settings)
-        self._settings.require_secret()
+        self._settings.require_edge()
         with self._locked():
             settings = self._settings
             listen(settings.host, settings.port, "PARLEY_PORT").close()

@@ -6,12 +6,20 @@ PARLEY_PUBLIC_ORIGINS are always ours. PARLEY_ALLOWED_HOSTS lists more; without 
 the bind is loopback, which only this machine's browsers and proxies reach.
 """
 
+import re
 from collections.abc import Iterable
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from core.errors import StartupError
+
 LOOPBACK = "localhost"
 ALL = "*"
+PORT = re.compile(r":\d{1,5}", re.ASCII)
+HOST = re.compile(
+    r"(\*\.)?[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?|[0-9A-Fa-f:.]+|\*", re.ASCII
+)
+ORIGIN = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?/?", re.ASCII)
 
 
 class Hosts:
@@ -19,7 +27,7 @@ class Hosts:
     where the process listens. `origins`: PARLEY_PUBLIC_ORIGINS."""
 
     def __init__(self, listed: str, bind: str, origins: str) -> None:
-        names = [name_of(each.strip()) for each in listed.split(",") if each.strip()]
+        names = [name_of(each) for each in _listed(listed)]
         self._any = ALL in names or (not names and not is_loopback(bind))
         own = [urlsplit(origin.strip()).hostname or "" for origin in origins.split(",")]
         self._names = {LOOPBACK, bind.lower(), *own, *names} - {""}
@@ -39,10 +47,22 @@ class Hosts:
         )
 
 
+def require_hosts(listed: str, origins: str) -> None:
+    """Raises StartupError where PARLEY_ALLOWED_HOSTS or PARLEY_PUBLIC_ORIGINS lists what can be none."""
+    for variable, text, form, example in (
+        ("PARLEY_ALLOWED_HOSTS", listed, HOST, "chat.example.org,*.example.net"),
+        ("PARLEY_PUBLIC_ORIGINS", origins, ORIGIN, "https://chat.example.org,http://localhost:3000"),
+    ):
+        wrong = next((each for each in _listed(text) if not form.fullmatch(each)), None)
+        if wrong is not None:
+            raise StartupError(f"{variable}: {wrong[:100]!r} is none; list them as in {example}")
+
+
 def name_of(host: str) -> str:
     """A Host without its port."""
     if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
+        address, _, port = host[1:].partition("]")
+        return address.lower() if port == "" or PORT.fullmatch(port) else host
     name = host.partition(":")[0] if host.count(":") == 1 else host
     return name.removesuffix(".").lower()
 
@@ -50,6 +70,10 @@ def name_of(host: str) -> str:
 def is_loopback(bind: str) -> bool:
     """Whether only this machine reaches a process that listens there."""
     return bind == LOOPBACK or (_is_address(bind) and ip_address(bind).is_loopback)
+
+
+def _listed(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
 
 
 def _is_address(name: str) -> bool:

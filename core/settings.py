@@ -13,7 +13,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from core.addresses import Networks, networks
 from core.errors import StartupError
-from core.hosts import Hosts
+from core.hosts import Hosts, require_hosts
 from core.secret_files import SecretFiles, secret_names
 from core.signed import SECRET_BYTES_MIN, Keyring, checked_secret
 
@@ -240,9 +240,11 @@ class Settings(BaseSettings):
             )
         return self.keyring.keys(ADMISSION_PURPOSE)
 
-    def require_secret(self) -> None:
-        """StartupError now, and not at the first sign-in, where the secret is missing or too short."""
-        _ = self.keyring
+    def require_edge(self) -> None:
+        """StartupError now, and not at the first call, where a process that people reach cannot work: the
+        secret is missing or too short, or a list of hosts, origins or proxies holds what is none."""
+        _ = self.keyring, self.proxies
+        require_hosts(self.allowed_hosts, self.public_origins)
 
     def _secret(self) -> bytes:
         if self.secret:

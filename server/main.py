@@ -58,7 +58,7 @@ def command() -> None:
 
 async def serve(settings: Settings, stop: asyncio.Event) -> None:
     """Serve until `stop`, then tell every client to go on elsewhere, and end."""
-    settings.require_secret()
+    settings.require_edge()
     _ = settings.proxies  # what cannot be read is told now
     http.open_as_many_as_may_be()
     listener = http.listen(settings.host, settings.port, "PARLEY_PORT")

@@ -10,7 +10,8 @@ from starlette.routing import Route
 from structlog.testing import capture_logs
 
 from core import host_check, http
-from core.hosts import Hosts
+from core.errors import StartupError
+from core.hosts import Hosts, require_hosts
 from core.metrics import serving_metrics
 from core.settings import Settings
 from core.telemetry import Seldom, logger
@@ -28,6 +29,8 @@ LISTED = Hosts("chat.example.org:443, *.example.net", "0.0.0.0", "https://page.e
         (LOOPBACK, "app.localhost", True),
         (LOOPBACK, "127.0.0.1:8080", True),
         (LOOPBACK, "[::1]:8080", True),
+        (LOOPBACK, "[localhost]evil.example", False),
+        (LOOPBACK, "[::1]evil.example", False),
         (LOOPBACK, "192.0.2.7", True),
         (LOOPBACK, "chat.example.org", True),
         (LOOPBACK, "OTHER.example.", True),
@@ -95,3 +98,25 @@ async def test_metrics_are_for_our_names_too():
             for path in ("/metrics", "/readyz"):
                 reply = await client.get(path, headers={"host": "evil.example"})
                 assert (reply.status_code, reply.text) == (421, host_check.MISDIRECTED)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "origins", "named"),
+    [
+        ("http://x/", "", "PARLEY_ALLOWED_HOSTS"),
+        ("a b", "", "PARLEY_ALLOWED_HOSTS"),
+        ("chat.example.org", "chat.example.org", "PARLEY_PUBLIC_ORIGINS"),
+        ("", "https://chat.example.org/page", "PARLEY_PUBLIC_ORIGINS"),
+        ("", "ftp://chat.example.org", "PARLEY_PUBLIC_ORIGINS"),
+    ],
+)
+def test_a_list_of_what_is_no_host_or_origin_is_refused_at_the_start(hosts: str, origins: str, named: str):
+    """A list that silently allows nobody is one that somebody believes in."""
+    with pytest.raises(StartupError, match=named):
+        require_hosts(hosts, origins)
+
+
+def test_hosts_and_origins_of_all_kinds_are_taken():
+    """Names, ports, wildcards and addresses of both families."""
+    hosts = "chat.example.org, *.example.net, a_b:8080, 10.0.0.1, [::1]:80, fd00::1, *"
+    require_hosts(hosts, "https://chat.example.org, http://localhost:3000/, http://[::1]:8080")

@@ -49,14 +49,14 @@ def test_a_short_secret_is_refused_in_one_line(home: Path, name: str):
     """It could be guessed. The line says which and what to do."""
     settings = settings_in(home, **{name: "x" * 31})
     with pytest.raises(StartupError, match=rf"PARLEY_{name.upper()} has 31 bytes .*openssl rand -hex 32"):
-        settings.require_secret()
+        settings.require_edge()
 
 
 def test_a_short_secret_on_disk_is_refused(home: Path):
     """As one that somebody wrote there by hand."""
     (home / "secret").write_text("short")
     with pytest.raises(StartupError, match="secret has 5 bytes"):
-        settings_in(home, secret=None).require_secret()
+        settings_in(home, secret=None).require_edge()
 
 
 def test_secrets_come_by_file(home: Path, monkeypatch: pytest.MonkeyPatch):

@@ -44,7 +44,7 @@ async def test_what_is_made_is_private(home: Path):
     valkey = EmbeddedValkey(own)
     await valkey.start()
     try:
-        own.require_secret()
+        own.require_edge()
         assert {"parley.db", "secret", "redis.sock", "appendonlydir", "valkey.log"} <= names_in(home)
         assert open_to_others(home) == {}
     finally:
@@ -63,7 +63,7 @@ def test_the_secret_is_private_before_anything_else_is(home: Path):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "write_text", written)
-        own.require_secret()
+        own.require_edge()
     assert made == [0o600]
     assert stat.S_IMODE((home / "secret").stat().st_mode) == 0o600
 

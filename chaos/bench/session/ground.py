@@ -164,7 +164,7 @@ async def ground(**settings: object) -> AsyncGenerator[Ground]:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="parley-bench-"))
         own = Settings.model_validate({"home": Path(folder), "model": MODEL, **settings})
         ensure_home(own)
-        own.require_secret()  # what its processes share
+        own.require_edge()  # what its processes share
         valkey = EmbeddedValkey(own)
         await valkey.start()
         stack.push_async_callback(valkey.stop)
