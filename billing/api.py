@@ -7,7 +7,7 @@ from billing.noisy.findings import in_force, list_findings
 from billing.noisy.tables import NoisyFinding
 from billing.periods import Period, Window, window_at, zone_named
 from billing.pools.hours import READY_GAP_MS_MAX, READY_INTERVALS_MAX
-from billing.posting.admissions import Asked, seal
+from billing.posting.admissions import Asked, asked_of, seal
 from billing.prices.price_book import pinned_prices
 from billing.prices.rating import Counts, Line, Meter, counts_of, rate
 from billing.quotas.limit_book import LimitBook
@@ -149,6 +149,7 @@ __all__ = [
     "UsageOwner",
     "Whose",
     "Window",
+    "asked_of",
     "authenticate_key",
     "count_shadowed",
     "counts_of",

@@ -23,11 +23,12 @@ from billing.api import (
     UsageEvent,
     UsageOwner,
     Window,
+    asked_of,
     create_tenant,
     rate,
+    seal,
     usage_in,
 )
-from billing.posting.admissions import asked_of, seal
 from billing.usage import ENDED_FIELD, encode, ended_stream
 from chaos import postgres
 from chaos.bench.session.figures import Figure, json_option, progress, show

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from pydantic import SecretStr
 
 from billing.api import PoolTerms, create_tenant, set_terms
 from core.database import Database
@@ -19,7 +20,9 @@ POOL = "terms"
 @pytest.fixture
 def settings(redis_url: str) -> Settings:
     """A pool of its own; looked at rarely, so that only news explains a fast change."""
-    return Settings(redis_url=redis_url, pool=POOL, terms_seconds=600, reserve_interactive_tokens=4096)
+    return Settings(
+        redis_url=SecretStr(redis_url), pool=POOL, terms_seconds=600, reserve_interactive_tokens=4096
+    )
 
 
 @pytest.fixture
