@@ -97,7 +97,7 @@ def test_a_secret_is_shown_once(parley: Command) -> None:
         (("tenants", "create", "new", "--price-book", "none"), "no price book"),
         (("keys", "create", "--tenant", "none"), "no tenant"),
         (("keys", "create", "--tenant", "acme", "--project", "none"), "no project"),
-        (("keys", "revoke", "--tenant", "acme", "none"), "has no key"),
+        (("keys", "revoke", "--tenant", "acme", "none"), "there is no key"),
         (("keys", "rotate", "--tenant", "acme", "none"), "no such key"),
     ],
 )
