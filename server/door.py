@@ -153,6 +153,11 @@ class Door:
     # Draining
 
     @property
+    def work(self) -> set[asyncio.Task[Any]]:
+        """What goes on that no connection holds."""
+        return set(self._work)
+
+    @property
     def busy(self) -> bool:
         """Whether anyone is here, or work of theirs is not done."""
         return bool(self._sockets or self._work)

@@ -164,6 +164,11 @@ class Hub:
         elif before != followed.state:
             self._tell(followed)
 
+    @property
+    def work(self) -> set[asyncio.Task[None]]:
+        """What the pools are being told just now."""
+        return set(self._telling)
+
     def __len__(self) -> int:
         return len(self._followed)
 

@@ -44,6 +44,8 @@ from server.wire import WIRE, ParleyWebSocketProtocol, Wire
 
 log = logger(__name__)
 
+WORK_SECONDS_MAX = 0.5  # for what is not done when all connections have gone or were cut
+
 
 @click.command()
 def command() -> None:
@@ -109,9 +111,19 @@ async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Ev
         closed.set()
         await serving
         await end_tasks([stopping, *tasks])
+        await _end_work(door, hub)
         for task in tasks:
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
+
+
+async def _end_work(door: Door, hub: Hub) -> None:
+    """What went on after Redis and the database are closed would open them again, and leave them open."""
+    if door.work:
+        await asyncio.wait(door.work, timeout=WORK_SECONDS_MAX)
+    if hub.work:  # the last that a connection does is to tell of its end
+        await asyncio.wait(hub.work, timeout=WORK_SECONDS_MAX)
+    await end_tasks(door.work | hub.work)
 
 
 def front(edge: Edge, door: Door, health: Health) -> ASGIApp:
