@@ -95,7 +95,7 @@ async def test_a_revoked_key_leaves_what_is_read_and_typed(open_page: OpenPage, 
     peer.revoked = True
     await socket.close(4501, "the key was revoked")
     notice = page.locator("#notice")
-    await expect(notice).to_contain_text("You were signed out: your key has expired or was revoked")
+    await expect(notice).to_contain_text("You were signed out here, or your key has expired or was revoked")
     await expect(page.locator(".prose")).to_have_text("They need sun")
     await expect(page.get_by_label("Message", exact=True)).to_have_value("And what of")
     assert await watched.axe() == []
