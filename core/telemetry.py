@@ -76,6 +76,10 @@ def configure_logs(settings: Settings, service: str) -> None:
     root.setLevel(settings.log_level.upper())
     for chatty in ("alembic", "httpx", "httpcore", "asyncio", "aiosqlite"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):  # its own set-up prints tracebacks
+        library = logging.getLogger(name)
+        library.handlers.clear()
+        library.propagate = True
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # it warns of what strangers send
     structlog.contextvars.bind_contextvars(service=service)
 

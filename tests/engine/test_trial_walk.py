@@ -22,6 +22,7 @@ BAD_PATTERNS = {
     TOO_LARGE: "pattern: too large: not tried within 2 s of CPU",
 }
 # What is ambiguous or costly in a schema is named by its place.
+LONG = {f"p{at}": {"type": "string", "maxLength": 10_000 - at} for at in range(3)}
 BAD_SCHEMAS: dict[str, tuple[dict[str, Any], str]] = {
     "ambiguous": (
         {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(x+)*$"}}},
@@ -31,7 +32,7 @@ BAD_SCHEMAS: dict[str, tuple[dict[str, Any], str]] = {
         {"$defs": {"a": {"anyOf": [{"type": "string", "pattern": "(.{0,9}){20}"}]}}, "$ref": "#/$defs/a"},
         "schema, at #/$defs/a/anyOf/0: pattern: ambiguous",
     ),
-    "too large": ({"type": "string", "maxLength": 10_000}, "schema: too large"),
+    "too large": ({"type": "object", "properties": LONG}, "schema: too large"),
 }
 
 
