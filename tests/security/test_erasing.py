@@ -32,6 +32,7 @@ from server.access import Owner
 from server.conversations import Answer, Conversations, Turn
 from server.erasing import erase_texts
 from tests.billing.events import an_event
+from tests.helpers.tables import tables_with
 
 NAME, WORDS, LABEL = "Ada-Lovelace-1815", "the-words-of-ada", "the-label-of-ada"
 OTHERS = "what-bob-said"
@@ -84,18 +85,6 @@ async def _use(database: Database, tenant: str, project: str, user: str, words: 
         event = an_event(request, tenant, owner=of, accepted_ms=now, ended_ms=now)
         wrong = msgspec.structs.replace(event, request=uuid7(now), cost_nano=1)
         await post(database, "default", [encode(event), *([encode(wrong)] if own else [])])
-
-
-async def tables_with(database: Database, word: str) -> set[str]:
-    """The tables in which a word stands anywhere."""
-    async with database.engine.connect() as connection:
-        names = await connection.run_sync(lambda sync: inspect(sync).get_table_names())
-        return {
-            name
-            for name in names
-            for row in await connection.execute(text(f"SELECT * FROM {name}"))
-            if word in repr(tuple(row))
-        }
 
 
 async def rows_of(database: Database, tenant: str) -> dict[str, list[str]]:

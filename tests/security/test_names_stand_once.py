@@ -6,7 +6,6 @@ from typing import Any
 import httpx
 import pytest
 from redis.asyncio import Redis
-from sqlalchemy import inspect, text
 
 from billing.api import create_key, set_budget, set_policy, user_id
 from billing.posting.biller import post
@@ -21,6 +20,7 @@ from core.database import Database
 from core.ids import uuid7
 from core.settings import Settings
 from server.erasing import erase_texts
+from tests.helpers.tables import tables_with
 from tests.server.http_site import HttpSite, bearer
 from tests.server.site import Site, running_site
 
@@ -32,18 +32,6 @@ async def gateway(sqlite: Database, redis: Redis, settings: Settings) -> AsyncGe
     """A whole gateway."""
     async with running_site(settings, sqlite, redis) as site:
         yield site
-
-
-async def tables_with(database: Database, word: str) -> set[str]:
-    """The tables in which a word stands anywhere."""
-    async with database.engine.connect() as connection:
-        names = await connection.run_sync(lambda sync: inspect(sync).get_table_names())
-        return {
-            name
-            for name in names
-            for row in await connection.execute(text(f"SELECT * FROM {name}"))
-            if word in repr(tuple(row))
-        }
 
 
 async def redis_with(redis: Redis, word: str) -> set[bytes]:
