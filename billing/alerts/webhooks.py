@@ -10,6 +10,7 @@ import hmac
 import ipaddress
 import socket
 from dataclasses import dataclass
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from urllib.parse import urlsplit
 
 import httpx
@@ -137,10 +138,11 @@ async def _address_of(url: httpx.URL, private: bool) -> Address:
 
 
 def webhook_client() -> httpx.AsyncClient:
-    """A client for `send_webhook`: no proxies, no redirects, no connection that outlives its message (it was
-    made for the name in one URL, and another may lead to the same address)."""
+    """A client for `send_webhook`: no proxies, no redirects, and neither a connection nor a cookie that
+    outlives its message (both would go to whoever else has the same address, as a CDN's customers have)."""
     return httpx.AsyncClient(
         trust_env=False,
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
         follow_redirects=False,
         timeout=SECONDS_MAX,
         limits=httpx.Limits(max_keepalive_connections=0),

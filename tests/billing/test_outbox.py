@@ -20,6 +20,7 @@ from billing.alerts import webhooks
 from billing.alerts.alert_targets import TARGETS_MAX, add_target, remove_target, retry, send_test
 from billing.alerts.messages import mail_text
 from billing.alerts.outbox import (
+    AT_ONCE,
     FIRST_RETRY_MS,
     GIVE_UP_MS,
     NO_MAIL_SERVER,
@@ -140,6 +141,25 @@ async def test_senders_at_once_send_each_message_once(
 
     await asyncio.gather(*(drain(sender) for sender in senders))
     assert sorted(receiver.ids) == sorted(message.id for message in messages)
+
+
+async def test_one_tenants_messages_hold_up_no_others(
+    database: Database, tenant: str, private: Settings, receiver: Receiver
+) -> None:
+    """However many it has, and however long its receivers take: each tenant's oldest is in the next batch."""
+    url = f"http://127.0.0.1:{receiver.port}"
+    target = await add_target(database, tenant, "webhook", f"{url}/many", private=True)
+    many = [await send_test(database, tenant, target.id) for _ in range(2 * AT_ONCE)]
+    other = (await create_tenant(database, "globex")).tenant_id
+    single = await a_message(database, other, receiver.port)
+    sender = Sender(database, private)
+    sent: list[int] = []
+    while found := await sender.send_due():
+        sent.append(found)
+        if len(sent) == 1:
+            assert set(receiver.ids) == {single.id, *(message.id for message in many[: AT_ONCE - 1])}
+    assert sent == [AT_ONCE, AT_ONCE, 1]
+    assert len(set(receiver.ids)) == 2 * AT_ONCE + 1
 
 
 async def test_a_sender_killed_between_sending_and_marking_is_made_good_by_another(

@@ -90,3 +90,13 @@ def test_nothing_stands_between_a_webhook_and_its_address(monkeypatch: pytest.Mo
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
     client = webhooks.webhook_client()
     assert (client.trust_env, client.follow_redirects) == (False, False)
+
+
+async def test_what_one_receiver_sets_is_not_told_to_another():
+    """Two names may lead to one address, as those of a CDN do: a cookie of one is no header of the other."""
+    async with http_receiver(Receiver(headers="set-cookie: planted=1; path=/\r\n")) as receiver:
+        async with webhook_client() as client:
+            for path in ("one", "two"):
+                webhook = Webhook(f"http://127.0.0.1:{receiver.port}/{path}", "secret", private=True)
+                await send_webhook(client, webhook, "id", b"{}", 1)
+        assert ["cookie" in request.headers for request in receiver.requests] == [False, False]
