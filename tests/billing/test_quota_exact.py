@@ -7,8 +7,9 @@ import pytest
 from redis.asyncio import Redis
 
 from billing.prices.rating import Counts, rate
-from billing.quotas.limits import LIMIT_NANO_MAX
+from billing.quotas.limits import LIMIT_NANO_MAX, WALLET, WALLET_CIRCLE_NANO, WALLET_WINDOW
 from billing.usage import PinnedPrices
+from core.errors import Refusal
 from core.settings import Settings
 from tests.billing.limited import NANO, Tenant, a_budget
 
@@ -69,3 +70,25 @@ async def test_monstrous_prices_refuse_rather_than_pass(tenant: Tenant) -> None:
     assert (await tenant.refused("a", input=2**32, prices=monster)).code == "budget_exceeded"
     with pytest.raises(ValueError, match="range"):
         await tenant.quota.settle(tenant.event("a", cost_nano=-1))
+
+
+@pytest.mark.parametrize("left", [-LIMIT_NANO_MAX, -20, 0, 103, 104, 1_000, LIMIT_NANO_MAX - 1])
+@pytest.mark.parametrize(
+    "spent", [20, WALLET_CIRCLE_NANO - 10, WALLET_CIRCLE_NANO, 3 * WALLET_CIRCLE_NANO + 5]
+)
+async def test_a_wallet_is_what_was_granted_less_what_was_spent(
+    tenant: Tenant, spent: int, left: int
+) -> None:
+    """Wherever on the scripts' circle the two are, and whichever of them is ahead: who owes is let in no
+    more than who has nothing."""
+    tenant.limit(a_budget(max(0, spent + left), period=WALLET, window=WALLET_WINDOW))
+    left = max(0, spent + left) - spent
+    await tenant.seed(spent=spent)
+    answer = await tenant.ask("a", input=100, chunk=1)  # which costs 104 at most
+    if left < 104:
+        assert isinstance(answer, Refusal)
+        assert (answer.code, answer.remaining) == ("insufficient_quota", max(0, left))
+    else:
+        assert not isinstance(answer, Refusal)
+        assert answer.standing.budget is not None
+        assert answer.standing.budget.remaining == left - 104

@@ -44,23 +44,26 @@ local function read_money(key)
   return money
 end
 
--- A wallet's is the one that is nearest to what is posted.
-local function limit_at(money, now)
-  local limit = now < money.till and money.over or money.limit
-  if money.round then
-    local ahead = limit - money.posted
-    if ahead < -CIRCLE / 2 then
-      limit = limit + CIRCLE
-    elseif ahead >= CIRCLE / 2 then
-      limit = limit - CIRCLE
-    end
+-- How far the limit is ahead of what is posted: a wallet's is the one that is nearest to it. Only the difference is
+-- moved round the circle: a limit moved by itself may be past 2^53, and no longer exact.
+local function ahead_of_posted(money, now)
+  local ahead = (now < money.till and money.over or money.limit) - money.posted
+  if money.round and ahead < -CIRCLE / 2 then
+    return ahead + CIRCLE
+  elseif money.round and ahead >= CIRCLE / 2 then
+    return ahead - CIRCLE
   end
-  return limit
+  return ahead
+end
+
+-- The limit, to be told.
+local function limit_at(money, now)
+  return money.posted + ahead_of_posted(money, now)
 end
 
 -- What is left under the limit; it may be below zero where that was lowered.
 local function left(money, now)
-  return limit_at(money, now) - money.posted - money.unbooked - money.held
+  return ahead_of_posted(money, now) - money.unbooked - money.held
 end
 
 -- Add to what is held, open and unbooked, none of which ever falls below nothing.
