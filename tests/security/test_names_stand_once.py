@@ -7,10 +7,11 @@ import httpx
 import pytest
 from redis.asyncio import Redis
 
-from billing.api import create_key, set_budget, set_policy, user_id
+from billing.api import create_key, create_tenant, set_budget, set_policy, user_id
 from billing.posting.biller import post
 from billing.reconciliation.books import compare_audit, compare_books, compare_derived
 from billing.reconciliation.compared import State
+from billing.tables import TenantUser
 from billing.tenants.audit_verify import verify_log
 from billing.tenants.erasing import erase_user
 from billing.tenants.users import close_user
@@ -115,3 +116,18 @@ async def test_a_gateway_that_missed_the_news_lets_nobody_be_who_was_erased(site
     edge.users.changed()
     assert await edge.users.id_of(site.tenant, NAME) != old
     assert await edge.users.name_of(site.tenant, old) == f"(erased {old[-8:]})"
+
+
+async def test_a_gateway_takes_nobody_for_another_tenants_user_of_that_name(site: HttpSite, redis: Redis):
+    """Neither by name, nor by an id that was a name once, nor where one of the two is closed."""
+    edge, other = site.edge, (await create_tenant(site.edge.db, "other")).tenant_id
+    ids = [await edge.users.id_of(tenant, NAME) for tenant in (site.tenant, other, site.tenant)]
+    assert ids[0] == ids[2] != ids[1]
+    old = "u_of_old"
+    async with edge.db.transaction() as session:
+        for tenant, name in ((site.tenant, "ann"), (other, "bob")):
+            session.add(TenantUser(tenant_id=tenant, id=old, name=name, created_ms=1))
+    names = [await edge.users.name_of(tenant, old) for tenant in (site.tenant, other, site.tenant)]
+    assert names == ["ann", "bob", "ann"]
+    await close_user(edge.db, redis, site.tenant, "ann")
+    assert [await edge.closed_users.has(tenant, old) for tenant in (site.tenant, other)] == [True, False]
