@@ -7,10 +7,11 @@ from typing import Any
 import httpx
 import pytest
 
-from billing.api import Principal, make_link_code, revoke_key
+from billing.api import KEY_REVOKED, SESSION_ENDED, Principal, make_link_code, revoke_key
 from billing.tenants import sessions, tenancy, users
 from core.clock import now_ms
 from server.auth import Authenticator
+from server.door import SUPERSEDED
 from tests.helpers.wait import wait_until
 from tests.server.site import Site
 
@@ -161,3 +162,24 @@ async def test_a_ticket_does_not_grow_into_its_key(gateway: Site):
         await wait_until(looked_up)
         await ann.tell("attach", id=id, o=0)
         assert (await ann.hear("error", id=id))["code"] == "forbidden"
+
+
+async def test_news_of_another_tenant_end_nobody_here(gateway: Site):
+    """Whatever they name: this tenant's key, its browser's session, its connection."""
+    code = make_link_code(gateway.settings.keyring, gateway.tenant, gateway.key_id, "ann", now_ms())
+    async with httpx.AsyncClient(base_url=gateway.url, headers={"origin": gateway.url}) as http:
+        await http.post("/v1/login", json={"code": code})
+        ticket = (await http.post("/v1/tickets")).json()["ticket"]
+    (browser,) = await sessions.list_sessions(gateway.database, gateway.tenant)
+    async with gateway.welcomed() as service, gateway.welcomed(ticket) as ann, gateway.welcomed() as last:
+        for kind, named in (
+            (KEY_REVOKED, gateway.key_id),
+            (SESSION_ENDED, browser.id),
+            (SUPERSEDED, service.welcome["connection"]),
+            (SUPERSEDED, ann.welcome["connection"]),
+        ):
+            await tenancy.tell(gateway.redis, "another", kind, named)
+        await tenancy.tell(gateway.redis, gateway.tenant, SUPERSEDED, last.welcome["connection"])
+        assert await last.closed() == 4003  # so all before were heard
+        await service.quiet()
+        await ann.quiet()
