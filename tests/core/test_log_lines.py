@@ -74,9 +74,12 @@ def test_an_error_is_its_type_and_its_place(lines: Lines):
         logging.getLogger("uvicorn.error").exception("Exception in ASGI application\n")
         logging.getLogger("some.library").error("not taken: %s", error)
         logging.getLogger("some.library").error("not taken: %s", {"key": CANARY})
-    assert len(lines.all) == 6
+        log.error("broke", exception=f"Traceback {error}", stack_info=f"Stack {error}", error=error)
+        logging.getLogger("some.library").error("not taken: %s", error, stack_info=True)
+    assert len(lines.all) == 8
     assert CANARY not in lines.written.getvalue()
-    for line in lines.all[:5]:
+    assert "Stack (" not in lines.written.getvalue()
+    for line in [*lines.all[:5], *lines.all[6:]]:
         assert "ValueError" in line, line
         assert "test_log_lines.py:" in line, line
     assert "KeyError" in lines.all[0]
