@@ -8,6 +8,7 @@ from redis.asyncio import Redis
 from sqlalchemy import inspect, text
 from sqlmodel import col, select
 
+from billing.alerts.alert_targets import add_target, list_messages, list_targets, send_test
 from billing.commands.erasing import held_of
 from billing.posting.biller import post
 from billing.quotas.limit_rows import set_budget
@@ -18,11 +19,15 @@ from billing.tenants import audit_view
 from billing.tenants.audit_log import list_rows, record
 from billing.tenants.audit_verify import verify_log
 from billing.tenants.audit_view import users_in
+from billing.tenants.cost_centers import create_cost_center
 from billing.tenants.erasing import erase_tenant, erase_user, opaque_id
 from billing.tenants.keys import authenticate_key, create_key
+from billing.tenants.sessions import open_session, principal_of_session
 from billing.tenants.tenancy import close_tenant, create_project, create_tenant
 from billing.tenants.users import close_user, create_user, known_users, list_users, user_named, user_names
 from billing.usage import UsageOwner, decode, encode
+from billing.wallets.purse import GrantKind
+from billing.wallets.wallets import NewGrant, grant
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused
@@ -213,6 +218,32 @@ async def test_a_tenant_that_is_erased_leaves_amounts_and_ids(
     async with database.session() as session:
         held = select(UsageQuarantine).where(col(UsageQuarantine.tenant_id) == scene.tenant)
         assert len((await session.exec(held)).all()) == 2
+
+
+async def test_nothing_that_proves_or_reaches_anybody_outlives_a_tenant(
+    database: Database, redis: Redis, settings: Settings, scene: Scene
+):
+    """Keys, browsers, the webhook's secret and address, what was to be sent, and names beside people's."""
+    db, tenant, word = database, scene.tenant, "left-of-acme"
+    _, secret = await create_key(db, tenant, scene.project, name=word)
+    caller = await authenticate_key(db, secret)
+    assert caller is not None
+    _, cookie = await open_session(db, caller, 600, word, word)
+    target = await add_target(db, tenant, "webhook", f"https://{word}.example.org/")
+    await send_test(db, tenant, target.id)
+    await create_cost_center(db, tenant, word, word)
+    await grant(db, tenant, NewGrant(GrantKind.PAID, 1, "g", note=word))
+    kept = {"api_key", "browser_session", "alert_target", "cost_center", "wallet_grant", "audit_log"}
+    assert await tables_with(db, word) == kept
+    await close_tenant(db, redis, tenant)
+    await erase_texts(db, redis, settings, tenant, None)
+    await erase_tenant(db, tenant)
+    assert await tables_with(db, word) == {"audit_log"}
+    assert await tables_with(db, target.secret) == set()
+    await close_tenant(db, redis, tenant, closed=False)
+    assert await authenticate_key(db, secret) is None
+    assert await principal_of_session(db, cookie) is None
+    assert (await list_targets(db, tenant), await list_messages(db, tenant)) == ([], [])
 
 
 async def test_an_export_has_everything_of_a_user_and_nothing_of_others(database: Database, scene: Scene):
