@@ -22,55 +22,74 @@ from core.tasks import end_tasks
 Argument = str | bytes | int | float
 
 REPLY_SECONDS_MAX = 5.0
+CLOSED = "the connection was closed"
 
 
 class MultiplexedConnection:
     """Opened by the first call, and again by the first one after it broke: that fails all calls that wait.
 
     A caller that is cancelled takes nobody with it. A connection on which nothing was answered for
-    `reply_seconds`, at most twice as long, is given up."""
+    `reply_seconds`, at most twice as long, is given up. Closed once, it is never opened again."""
 
     def __init__(self, pool: ConnectionPool, reply_seconds: float = REPLY_SECONDS_MAX) -> None:
         self._pool = pool
         self._reply_seconds = reply_seconds
-        self._opening = asyncio.Lock()
+        self._closed = False
+        self._opening: asyncio.Task[_Open] | None = None
         self._open: _Open | None = None
 
     async def call(self, *command: Argument) -> Any:
         """The reply. Raises ResponseError for an error reply, ConnectionError or TimeoutError (redis-py's)
         where there was none: the command may have been executed all the same."""
-        return await (await self._opened()).send(pack(command))
+        packed = pack(command)
+        return await (await self._opened()).send(packed)
 
     async def calls(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
         """The replies to several commands, written together; an error reply stands in its place."""
+        packed = [pack(command) for command in commands]  # all of them can be sent, or none is
         opened = await self._opened()
-        waiting = [opened.send(pack(command)) for command in commands]
-        replies = await asyncio.gather(*waiting, return_exceptions=True)
+        replies = await asyncio.gather(*map(opened.send, packed), return_exceptions=True)
         for reply in replies:
             if isinstance(reply, BaseException) and not isinstance(reply, ResponseError):
                 raise reply
         return replies
 
     async def aclose(self) -> None:
-        """Close; who still waits is told that the connection was lost."""
-        opened, self._open = self._open, None
-        if opened is not None:
-            await opened.aclose()
+        """Close for good; who still waits, also for the connection, is told that it was lost."""
+        self._closed = True
+        try:
+            if self._opening is not None:
+                await end_tasks([self._opening])
+        finally:
+            if self._open is not None:
+                await self._open.aclose()
 
     async def _opened(self) -> "_Open":
-        opened = self._open
-        if opened is not None and not opened.broken:
-            return opened
-        async with self._opening:
-            if self._open is None or self._open.broken:
-                connection = self._pool.make_connection()
-                try:
-                    await connection.connect()
-                except BaseException:  # also cancelled, with half of it open
-                    await connection.disconnect(nowait=True)
-                    raise
-                self._open = _Open(connection, self._reply_seconds)
+        if self._closed:
+            raise ConnectionLost(CLOSED)
+        if self._open is not None and not self._open.broken:
             return self._open
+        if self._opening is None or self._opening.done():
+            # A task of its own: whoever of those that wait for it is cancelled, the others have it.
+            self._opening = asyncio.create_task(self._connect())
+            self._opening.add_done_callback(_seen)
+        opening = self._opening
+        await asyncio.wait([opening])
+        if opening.cancelled():
+            raise ConnectionLost(CLOSED)
+        return opening.result()
+
+    async def _connect(self) -> "_Open":
+        if self._open is not None:
+            await self._open.aclose()
+        connection = self._pool.make_connection()
+        try:
+            await connection.connect()
+        except BaseException:  # also cancelled, with half of it open
+            await connection.disconnect(nowait=True)
+            raise
+        self._open = _Open(connection, self._reply_seconds)
+        return self._open
 
 
 class _Open:
@@ -91,7 +110,9 @@ class _Open:
         self._tasks = [self._loop.create_task(self._write()), self._loop.create_task(self._read())]
 
     def send(self, packed: bytes) -> asyncio.Future[Any]:
-        """Where the reply will be."""
+        """Where the reply will be. Raises ConnectionError where the connection broke before."""
+        if self.broken:
+            raise ConnectionLost(CLOSED)
         waiting: asyncio.Future[Any] = self._loop.create_future()
         self._waiting.append(waiting)
         self._unsent.append(packed)
@@ -101,9 +122,12 @@ class _Open:
         return waiting
 
     async def aclose(self) -> None:
-        self._break(ConnectionLost("the connection was closed"))
-        await end_tasks(self._tasks)
-        await self._connection.disconnect(nowait=True)
+        """Close what is still open of it; at once, but for its tasks, which end first."""
+        self._break(ConnectionLost(CLOSED))
+        try:
+            await end_tasks(self._tasks)
+        finally:
+            await self._connection.disconnect(nowait=True)
 
     async def _write(self) -> None:
         try:
@@ -114,6 +138,8 @@ class _Open:
                 await self._connection.send_packed_command(unsent, check_health=False)
         except (RedisError, OSError) as error:
             self._break(error)
+        finally:  # whatever ended it: who waits is told at once
+            self._break(ConnectionLost(CLOSED))
 
     async def _read(self) -> None:
         try:
@@ -128,6 +154,8 @@ class _Open:
                 _answer(self._waiting.popleft(), reply)
         except (RedisError, OSError) as error:
             self._break(error)
+        finally:  # whatever ended it: who waits is told at once
+            self._break(ConnectionLost(CLOSED))
 
     def _look(self, answered: int) -> None:
         if not self._waiting:
@@ -138,7 +166,9 @@ class _Open:
             self._watch = self._loop.call_later(self._reply_seconds, self._look, self._answered)
 
     def _break(self, error: Exception) -> None:
-        """Tell all that wait. What they sent may have been executed."""
+        """Tell all that wait, once. What they sent may have been executed."""
+        if self.broken:
+            return
         self.broken = True
         if self._watch is not None:
             self._watch.cancel()
@@ -149,6 +179,12 @@ class _Open:
         for each in waiting:
             kind = ReplyTimeout if isinstance(error, ReplyTimeout) else ConnectionLost
             _answer(each, kind(str(error)))
+
+
+def _seen(opening: asyncio.Task["_Open"]) -> None:
+    """Why it failed is known, also where all who waited for it were cancelled."""
+    if not opening.cancelled():
+        opening.exception()
 
 
 def _answer(waiting: asyncio.Future[Any], reply: Any) -> None:

@@ -100,9 +100,11 @@ class MultiplexedRedis(Redis):
         self.multiplexed = MultiplexedConnection(self.connection_pool)
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
-        """As redis-py has it."""
-        await self.multiplexed.aclose()
-        await super().aclose(close_connection_pool)
+        """As redis-py has it, but that scripts do not run again."""
+        try:
+            await self.multiplexed.aclose()
+        finally:
+            await super().aclose(close_connection_pool)
 
 
 # What the whole server answers while it cannot write, is busy or has no master (the error's first word).
