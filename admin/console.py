@@ -31,6 +31,7 @@ from billing.api import MEANING, Compared, Reconciliation
 from core import http, service
 from core.addresses import address_of
 from core.database import Database, require_schema
+from core.errors import Refused
 from core.hosts import is_loopback
 from core.http import listen
 from core.metrics import CONSOLE_PLACE, serving_metrics_beside
@@ -40,11 +41,14 @@ from core.redis import Client, connect
 from core.settings import Settings
 from core.telemetry import logger
 from server.api import (
+    ErrorCode,
     LimitedCalls,
     Rates,
     SecurityHeaders,
     guarded,
     origin_allowed,
+    refusal,
+    refused_reply,
 )
 
 WEB = Path(__file__).parent / "web"
@@ -95,7 +99,8 @@ class Console:
         reply = _json({})
         after_ms = await self._sessions.sign_in(request, request.headers.get("x-parley-code", ""), reply)
         if after_ms:
-            return _error(429, f"too many failed sign-ins from this address: wait {-(-after_ms // 1000)} s")
+            problem = f"too many failed sign-ins from this address: try again after {after_ms} ms"
+            raise Refused(refusal(ErrorCode.RATE_LIMITED, problem, after_ms=after_ms, scope="address"))
         if after_ms is not None:
             return _error(401, "this link was used or is too old; `parley console --link` makes a new one")
         return reply
@@ -146,7 +151,8 @@ class Console:
         try:
             return _json(await read())
         except (RedisError, SQLAlchemyError, OSError) as error:
-            return _error(503, f"the platform's state cannot be read: {type(error).__name__}")
+            problem = f"the platform's state cannot be read: {type(error).__name__}"
+            return refused_reply(refusal(ErrorCode.OVERLOADED, problem))
 
     async def healthz(self, _request: Request) -> Response:
         """The process answers."""

@@ -100,7 +100,7 @@ class Door:
         self.hellos.spoke(who.id)
         principal = await self.edge.auth.of_token(hello.token or bearer)
         if principal is None:
-            problem = "the token is wrong, used up, expired or revoked: get a new ticket, or use an API key"
+            problem = "this token does not work (any more): get a new ticket, or use an API key"
             refused = self.edge.rates.failed(who.address, "hello", refusal(ErrorCode.UNAUTHORIZED, problem))
             return HelloRefused(refused, HELLO_REFUSED[ErrorCode(refused.code)])
         who.principal = principal  # from here on it is found by news of its end; were there any before?

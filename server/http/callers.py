@@ -9,17 +9,28 @@ from core.errors import Refused
 from server import history_passes, tickets
 from server.auth import origin_allowed
 from server.edge import Edge
-from server.http.replies import unauthorized
+from server.http.replies import known, unauthorized
 from server.protocol.codes import ErrorCode, refusal
 
 COOKIE = "parley_session"
 SAFE_METHODS = frozenset({"GET", "HEAD"})
+# What is said is true of all that may have happened: which of it did is not told.
+KEY_PROBLEM = "this key does not work: it is wrong, has expired or was revoked, or what it is for is closed"
+CODE_PROBLEM = (
+    "this link does not work: it was used, is too old, or is for somebody who may not come in; ask for a new "
+    "one, or use a key"
+)
+SIGNED_OUT_PROBLEM = (
+    "this browser is not signed in any more: its time is over, it was signed out, or its key or account "
+    "does not work any more; sign in again"
+)
 
 
 async def caller(request: Request, edge: Edge) -> Principal:
     """Who calls. Raises Refused: unauthorized, forbidden where a cookie comes from another site's page, or
     rate_limited."""
     principal = await _caller(request, edge)
+    known(request, principal)
     edge.rates.known(principal)
     return principal
 
@@ -32,6 +43,7 @@ async def reader(request: Request, edge: Edge) -> Principal:
     principal = await edge.auth.of_history_pass(token)
     if principal is None:
         raise failed(request, edge, "history", "this pass is wrong or over: get a new one with a ticket")
+    known(request, principal)
     edge.rates.known(principal)
     return principal
 
@@ -48,7 +60,7 @@ def _not_a_key(token: str) -> str:
         return "this is a ticket, for `hello` or `auth` over the WebSocket: no route takes one"
     if token.startswith(history_passes.PREFIX):
         return "this is a history pass: it reads conversations and nothing else"
-    return "this key is wrong, expired or revoked"
+    return KEY_PROBLEM
 
 
 async def _caller(request: Request, edge: Edge) -> Principal:
@@ -65,9 +77,7 @@ async def _caller(request: Request, edge: Edge) -> Principal:
         require_own_page(request, edge)
     principal = await edge.auth.of_browser(cookie)
     if principal is None:
-        raise unauthorized(
-            "you were signed out: your key has expired or was revoked, or your account was closed"
-        )
+        raise unauthorized(SIGNED_OUT_PROBLEM)
     return principal
 
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from core.errors import Refused
 from core.settings import Settings
 from server.auth import listed_origins
-from server.http.replies import refused_reply
+from server.http.replies import on_refused
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 PREFLIGHT = {
@@ -31,7 +31,7 @@ def readable(endpoint: Endpoint, settings: Settings) -> Endpoint:
             try:
                 reply = await endpoint(request)
             except Refused as refused:
-                reply = refused_reply(refused.refusal)
+                reply = await on_refused(request, refused)
         reply.headers.add_vary_header("origin")
         if listed is not None:
             reply.headers["access-control-allow-origin"] = listed

@@ -2,6 +2,7 @@
 
 from redis.exceptions import RedisError
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -61,7 +62,5 @@ def failed(scope: Scope, error: Exception) -> None:
 
 
 def _answer(error: Exception) -> Response:
-    reply = refused_reply(refusal(ErrorCode.INTERNAL, PROBLEM))
-    if isinstance(error, RedisError | DBAPIError | OSError):  # what we ask does not answer
-        reply.status_code = 503
-    return reply
+    away = isinstance(error, RedisError | DBAPIError | PoolTimeout | OSError)  # what we ask does not answer
+    return refused_reply(refusal(ErrorCode.INTERNAL, PROBLEM), 503 if away else 500)

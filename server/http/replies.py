@@ -7,8 +7,10 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from billing.api import Principal
 from core.clock import now_ms
 from core.errors import Refusal, Refused
+from server.amounts import refusal_seen_by
 from server.http import limit_headers
 from server.protocol.codes import ErrorCode, limit_facts, refusal
 
@@ -39,11 +41,11 @@ def json_reply(content: Any, status: int = 200) -> Response:
     return Response(msgspec.json.encode(content), status, headers, "application/json")
 
 
-def refused_reply(refused: Refusal) -> Response:
-    """{"error": {...}} with the code's status and the headers of limit_headers.py."""
+def refused_reply(refused: Refusal, status: int | None = None) -> Response:
+    """{"error": {...}} with the code's status, or this one, and the headers of limit_headers.py."""
     error = {"code": refused.code, "message": refused.message, "retry": refused.retry}
     extra: dict[str, object] = {"after_ms": refused.after_ms, **limit_facts(refused)}
-    status = STATUSES.get(ErrorCode(refused.code), 400)
+    status = status or STATUSES.get(ErrorCode(refused.code), 400)
     reply = json_reply({"error": error | {k: v for k, v in extra.items() if v is not None}}, status)
     reply.headers.update(limit_headers.of_refusal(refused, status, now_ms()))
     if status == 401:
@@ -51,10 +53,16 @@ def refused_reply(refused: Refusal) -> Response:
     return reply
 
 
-async def on_refused(_request: Request, error: Exception) -> Response:
-    """Starlette's handler for Refused."""
+def known(request: Request, principal: Principal) -> None:
+    """Who calls, as far as refusals that are answered from here on are concerned."""
+    request.state.principal = principal
+
+
+async def on_refused(request: Request, error: Exception) -> Response:
+    """Starlette's handler for Refused. Users are not told what their tenant does not show."""
     assert isinstance(error, Refused)
-    return refused_reply(error.refusal)
+    principal = getattr(request.state, "principal", None)
+    return refused_reply(refusal_seen_by(principal, error.refusal))
 
 
 async def body_object(request: Request) -> dict[str, Any]:

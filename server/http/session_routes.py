@@ -11,7 +11,7 @@ from core.addresses import address_of
 from core.cookies import drop_cookie, read_cookie, set_cookie
 from core.telemetry import logger
 from server.edge import Edge
-from server.http.callers import COOKIE, caller, failed, require_own_origin
+from server.http.callers import CODE_PROBLEM, COOKIE, KEY_PROBLEM, caller, failed, require_own_origin
 from server.http.fields import only
 from server.http.replies import bad_request, body_object, json_reply
 
@@ -37,11 +37,7 @@ class SessionRoutes:
         else:
             raise bad_request("send {code} or {key}, as text")
         if principal is None:
-            shown, problem = (
-                ("key", "this key is wrong, expired or revoked")
-                if key
-                else ("code", "this link was used or is too old: use the key")
-            )
+            shown, problem = ("key", KEY_PROBLEM) if key else ("code", CODE_PROBLEM)
             raise failed(request, self._edge, shown, problem)
         return await self._signed_in(request, principal)
 

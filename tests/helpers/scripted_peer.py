@@ -211,7 +211,7 @@ class Peer:
         body = await request.json()
         self.signed_in = self.signed_in or body in ({"code": "c0de"}, {"key": "pk_good"})
         if not self.signed_in:
-            return _unauthorized("this key is wrong, expired or revoked")
+            return _unauthorized("this key does not work")
         return await self._me(request)
 
     async def _me(self, _request: Request) -> Response:

@@ -1,5 +1,6 @@
 """One user learns nothing of another's prompt from what their own request cost."""
 
+import itertools
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Any
@@ -8,19 +9,29 @@ import httpx
 import pytest
 from msgspec import UNSET
 from redis.asyncio import Redis
+from starlette.requests import Request
+from starlette.routing import Route
 
-from billing.api import Principal
+from billing.api import Principal, Scope
 from billing.tenants import tenancy
 from core.clock import now_ms
 from core.database import Database
+from core.errors import Refusal, Refused
 from core.ids import uuid7
 from core.settings import Settings
 from engine.request import input_decoder
 from server import amounts
 from server.access import cache_salt
-from server.protocol.codes import ErrorCode
+from server.http.app import routes
+from server.http.guard import guarded
+from server.http.health import Health
+from server.http.replies import known
+from server.protocol import codec
+from server.protocol.codec import Subprotocol
+from server.protocol.codes import ErrorCode, limit_facts, refusal
 from server.protocol.messages import Accepted, Cost, End, Error, Left, QueuePlace, QuotaLeft, Timing, Usage
 from tests.helpers.wait import wait_until
+from tests.server.http_site import ORIGIN, http_site
 from tests.server.site import Peer, Site, running_site
 
 SERVICE = Principal("t1", "p1", "k1", "", frozenset({"chat"}), "interactive", None, False, "k1")
@@ -64,6 +75,62 @@ def test_sums_that_amounts_can_be_reckoned_from_are_hidden_too():
         numbers = (refused.limit, refused.remaining, refused.spent, refused.held)
         assert numbers == ((None,) * 4 if hidden else (9, 1, 7, 1))
         assert amounts.seen_by(SERVICE, error) is error
+
+
+SCOPES = (None, *Scope, "caller", "connection", "address", "something new")
+NUMBERS = {"limit": 9191, "remaining": 9292, "spent": 9393, "held": 9494}
+
+
+@pytest.mark.parametrize("transport", ["websocket", "http"])
+async def test_no_refusal_tells_a_user_the_tenants_numbers(transport: str):
+    """Of all codes and scopes: those of the user's own rates alone are told, over both transports alike."""
+    for code, scope in itertools.product(ErrorCode, SCOPES):
+        refused = replace(refusal(code, "of 9191", after_ms=5, scope=scope), dimension="day", **NUMBERS)
+        seen = {who.user: await _seen(transport, who, refused) for who in (SERVICE, ANN)}
+        own = scope in (None, "user", "caller", "connection", "address") and code not in amounts.OF_MONEY
+        assert "9191" in seen[""], (code, scope)
+        told = [number for number in ("9191", "9292", "9393", "9494") if number in seen["ann"]]
+        assert bool(told) is own, (code, scope, seen["ann"])
+        assert code in seen["ann"]
+
+
+async def _seen(transport: str, who: Principal, refused: Refusal) -> str:
+    """All that the caller gets of a refusal."""
+    if transport == "websocket":
+        error = Error(refused.code, refused.message, refused.retry, **limit_facts(refused))
+        return codec.encode(amounts.seen_by(who, error), Subprotocol.JSON).decode()
+
+    async def refusing(request: Request) -> None:
+        known(request, who)
+        raise Refused(refused)
+
+    transport_of = httpx.ASGITransport(app=guarded([Route("/", refusing)]))
+    async with httpx.AsyncClient(transport=transport_of, base_url="http://gateway.test") as client:
+        reply = await client.get("/")
+    return f"{reply.headers} {reply.text}"
+
+
+async def test_routes_know_whom_they_refuse(sqlite: Database, redis: Redis, settings: Settings):
+    """Each that is for somebody says so before anything of the tenant's can be refused."""
+    async with http_site(sqlite, redis, settings) as site:
+        told: list[Any] = []
+
+        def tell(principal: Principal) -> None:
+            told.append(principal)
+            numbers = refusal(ErrorCode.RATE_LIMITED, "of 9191", scope="tenant", limit=9191)
+            raise Refused(numbers)
+
+        site.edge.rates.known = tell  # pyright: ignore[reportAttributeAccessIssue]
+        anne = {"authorization": f"Bearer {await site.another_key(user='anne')}", "origin": ORIGIN}
+        answers: list[httpx.Response] = []
+        for route in routes(site.edge, Health(site.edge)):
+            if isinstance(route, Route) and route.path.startswith("/v1/") and "log" not in route.path:
+                (method,) = (route.methods or set()) - {"HEAD", "OPTIONS"}
+                answers.append(await site.client.request(method, route.path, headers=anne))
+        assert len(told) == len(answers) >= 8
+        assert {reply.status_code for reply in answers} == {429}
+        tell_tales = [reply.url.path for reply in answers if "9191" in f"{reply.headers} {reply.text}"]
+        assert tell_tales == []
 
 
 def test_prefixes_are_cached_by_owner_where_the_tenant_wants_it():

@@ -1,5 +1,7 @@
 """The console's door: every route under a bucket, wrong links counted and logged, no metrics behind it."""
 
+from pathlib import Path
+
 import httpx
 import pytest
 from redis.asyncio import Redis
@@ -34,6 +36,7 @@ async def test_every_route_of_the_console_is_under_its_callers_address(console: 
             method = "POST" if isinstance(route, Route) and "POST" in (route.methods or ()) else "GET"
             reply = await client.request(method, route.path)
             assert (reply.status_code == 429) is (route.path not in FREE), route.path
+            assert ("retry-after" in reply.headers) is (reply.status_code == 429), route.path
             assert route.path != "/metrics", "they have a bind of their own"
 
 
@@ -51,4 +54,35 @@ async def test_wrong_links_are_counted_logged_and_slowed(settings: Settings, red
         failures = [line for line in logs if line["event"] == "sign-in failed"]
         assert [(line["address"], line["shown"]) for line in failures] == [("127.0.0.1", "operator")] * 2
         assert wrong not in str(logs)
+        reply = await client.post("/api/login", headers={"x-parley-code": wrong})
+        error = reply.json()["error"]
+        assert (error["code"], error["scope"]) == ("rate_limited", "address")
+        assert int(reply.headers["retry-after"]) * 1000 >= error["after_ms"] > 0
         assert await attempt(operators.make_operator_code(few.keyring)) == 200
+
+
+async def test_the_console_says_so_while_the_database_is_down(
+    settings: Settings, redis: Redis, sqlite: Database, tmp_path: Path
+):
+    """To who is signed in too: typed, with when to come again, and never a fault of ours."""
+    async with browser(Console(settings, redis, sqlite)) as client:
+        code = operators.make_operator_code(settings.keyring)
+        await client.post("/api/login", headers={"x-parley-code": code})
+        cookies = client.cookies
+    gone = Database(f"sqlite+aiosqlite:///{tmp_path / 'none' / 'parley.db'}")
+    console = Console(settings, redis, gone)
+    asked = 0
+    async with browser(console) as client:
+        client.cookies = cookies
+        for route in console.routes():
+            if not isinstance(route, Route) or not route.path.startswith("/api/"):
+                continue
+            method = "POST" if "POST" in (route.methods or ()) else "GET"
+            code = operators.make_operator_code(settings.keyring)
+            reply = await client.request(method, route.path, headers={"x-parley-code": code})
+            assert (reply.status_code, reply.json()["error"]["retry"]) == (503, True), route.path
+            assert int(reply.headers["retry-after"]) >= 1, route.path
+            assert "set-cookie" not in reply.headers, route.path
+            asked += 1
+    await gone.close()
+    assert asked >= 6
