@@ -19,6 +19,7 @@ from billing.commands.running import (
     iso_time,
     json_option,
     run_on_database,
+    run_with_redis,
     show,
     show_table,
     tenant_named,
@@ -31,10 +32,12 @@ from billing.tenants.cost_centers import list_cost_centers
 from billing.tenants.keys import list_keys
 from billing.tenants.tenancy import list_projects, list_tenants
 from billing.tenants.users import all_user_names
+from billing.wallets.enforced import enforce
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
 from core.printed import progress, say, sheet
+from core.redis import Client
 
 DAYS_MAX = 400
 
@@ -158,9 +161,10 @@ def correct_command(
     }
     wanted = {meter: quantity for meter, quantity in given.items() if quantity is not None}
 
-    async def book(db: Database) -> list[dict[str, Any]]:
+    async def book(db: Database, redis: Client) -> list[dict[str, Any]]:
         owner = (await tenant_named(db, tenant)).tenant_id
         lines = await correct(db, owner, Correction(request_id, wanted, cause))
+        await enforce(db, redis, owner, request_id)
         return [
             {
                 "line": line.seq,
@@ -172,7 +176,7 @@ def correct_command(
             for line in lines
         ]
 
-    show_table(run_on_database(book), as_json, "the books say so already")
+    show_table(run_with_redis(book), as_json, "the books say so already")
 
 
 @usage_command.command("rebuild")

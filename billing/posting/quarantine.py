@@ -15,6 +15,7 @@ from billing.quotas.quota import Quota
 from billing.tables import UsageQuarantine, UsageRow
 from billing.tenants.audit_log import record
 from billing.usage import UsageEvent, decode, encode
+from billing.wallets.enforced import enforce
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused, bad_request
@@ -54,6 +55,7 @@ async def accept(db: Database, event_sha256: str, reason: str, quota: Quota | No
             )
         if quota is not None:
             await quota.settle(priced, batch.line_seqs[event.tenant, event.request])
+            await enforce(db, quota.redis, event.tenant, event.request)
         done = "billed"
     else:
         quantities = {
@@ -67,7 +69,7 @@ async def accept(db: Database, event_sha256: str, reason: str, quota: Quota | No
             db, event.tenant, Correction(event.request, await _known(db, event, quantities), cause)
         )
         if quota is not None:
-            await quota.reseed(event.tenant)
+            await enforce(db, quota.redis, event.tenant, event.request)
         done = f"corrected by {len(lines)} lines" if lines else "the books said so already"
     await _resolve(db, held, "quarantine.accept", f"accepted ({done}): {reason}")
     return done

@@ -35,6 +35,11 @@ class _Kept:
     good: bool = True
     limits: dict[Facts, Limits] = field(default_factory=dict[Facts, Limits])
 
+    def holds(self, now_ms: int) -> bool:
+        """Whether these rows need not be read anew yet: when a grant ends the wallet falls."""
+        ends = self.rows.wallet_until_ms
+        return self.good and 0 <= now_ms - self.read_ms < KEPT_MS and (ends is None or now_ms < ends)
+
 
 class LimitBook:
     """One process's knowledge of limits. `changed` drops it; at most KEPT_MS pass without a look."""
@@ -61,7 +66,7 @@ class LimitBook:
     async def rows(self, tenant: str, now_ms: int) -> TenantRows:
         """A tenant's open rows, at most KEPT_MS old while SQL answers."""
         kept = self._kept.get(tenant)
-        if kept is not None and kept.good and 0 <= now_ms - kept.read_ms < KEPT_MS:
+        if kept is not None and kept.holds(now_ms):
             return kept.rows
         try:
             rows = await self._read(tenant, now_ms)
@@ -123,4 +128,5 @@ async def read_rows(db: Database, tenant_id: str, now_ms: int) -> TenantRows:
             (await session.exec(budgets)).all(),
             wallet.limit_nano if wallet is not None else None,
             now_ms,
+            wallet.next_expiry_ms if wallet is not None else None,
         )

@@ -183,7 +183,7 @@ UNLIMITED = Limits()
 @dataclass(frozen=True)
 class TenantRows:
     """The open rows of one tenant: its own policies, its plan's, its budgets; its zone, and how much its
-    wallet allows in all (None: not prepaid); when they were read."""
+    wallet allows in all (None: not prepaid), until when (None: for ever); when they were read."""
 
     tenant: str
     zone: ZoneInfo
@@ -191,6 +191,7 @@ class TenantRows:
     budgets: Sequence[Budget]
     wallet: int | None = None
     read_ms: int = 0
+    wallet_until_ms: int | None = None
 
 
 def limits_of(rows: TenantRows, facts: Facts, now_ms: int) -> Limits:

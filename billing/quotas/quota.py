@@ -88,7 +88,7 @@ class Quota:
     """The tenant slot. Stateless: any process may hold one. `db`: where budgets are read from the books."""
 
     def __init__(self, redis: Client, settings: Settings, db: Database | None = None) -> None:
-        self._redis = redis
+        self.redis = redis
         self._settings = settings
         self._db = db
         self._money = MoneyCounts(redis)
@@ -134,7 +134,7 @@ class Quota:
         amounts = (a.input_tokens, a.chunk_tokens, UNLIMITED_TOKENS, a.deadline_ms, CONCURRENCY_GRACE_MS)
         limits = packed(a.limits, a.prices)
         reply = await _ADMIT(
-            self._redis, keys, [a.now_ms, attempt, *who, *binding, *amounts, limits, a.key or a.owner_key]
+            self.redis, keys, [a.now_ms, attempt, *who, *binding, *amounts, limits, a.key or a.owner_key]
         )
         match reply:
             case [b"conflict"]:
@@ -161,7 +161,7 @@ class Quota:
         """Now and then, so that the sweep knows the tenant even after Redis lost its memory."""
         now = time.monotonic()
         if now - self._said_open.get(tenant, -OPEN_TENANTS_SECONDS) >= OPEN_TENANTS_SECONDS:
-            client: Any = self._redis
+            client: Any = self.redis
             await client.zadd(OPEN_TENANTS, {tenant: now_ms()})
             self._said_open[tenant] = now
 
@@ -170,7 +170,7 @@ class Quota:
 
         Fewer may be granted where money runs short; only where none is left is more refused."""
         arguments = [min(to_tokens, TOKENS_MAX), now_ms, WAIT_STEP_MS, WAIT_MS_MAX]
-        reply = await _EXTEND(self._redis, [rq_key(tenant, id)], arguments)
+        reply = await _EXTEND(self.redis, [rq_key(tenant, id)], arguments)
         match reply:
             case [b"granted", n]:
                 return Extension(n)
@@ -201,7 +201,7 @@ class Quota:
         """`settle` for many in one round trip; what it would raise stands in the place of an answer."""
         calls = [_settlement(event, line_seq, now_ms) for event, line_seq in ended]
         replies = iter(
-            await _SETTLE.many(self._redis, [call for call in calls if not isinstance(call, ValueError)])
+            await _SETTLE.many(self.redis, [call for call in calls if not isinstance(call, ValueError)])
         )
         return [
             call if isinstance(call, ValueError) else await self._settled(event.tenant, next(replies))
@@ -221,16 +221,16 @@ class Quota:
     async def release(self, tenant: str, id: str, now_ms: int = 0) -> bool:
         """Undo an admission that the queue refused; True where there was an open one."""
         keys = [rq_key(tenant, id), _open(tenant), live_key(tenant)]
-        return bool(await _RELEASE(self._redis, keys, [id, SETTLED_KEEP_MS, now_ms]))
+        return bool(await _RELEASE(self.redis, keys, [id, SETTLED_KEEP_MS, now_ms]))
 
     async def rebind(self, tenant: str, id: str, pool: str, hop: int) -> str | None:
         """The request's `hop`th move brought it to `pool`: bind it there, unless a later one has bound it
         already. The pool that it is bound to; None where the directory does not know it."""
-        return (await _REBIND(self._redis, [rq_key(tenant, id)], [pool, hop])).decode() or None
+        return (await _REBIND(self.redis, [rq_key(tenant, id)], [pool, hop])).decode() or None
 
     async def directory(self, tenant: str, id: str) -> Directory | None:
         """What is known of a request, None for an id that this tenant never had admitted or long ago."""
-        client: Any = self._redis
+        client: Any = self.redis
         record: Mapping[bytes, bytes] = await client.hgetall(rq_key(tenant, id))
         if not record or record[b"state"] == b"released":
             return None
@@ -241,13 +241,13 @@ class Quota:
 
         The mark cancels only a request that is the canceller's."""
         keys = [rq_key(tenant, id), _mark(tenant, id)]
-        reply: list[bytes] = await _CANCEL(self._redis, keys, [CANCEL_MARK_MS, canceller.member])
+        reply: list[bytes] = await _CANCEL(self.redis, keys, [CANCEL_MARK_MS, canceller.member])
         fields = dict(zip(reply[::2], reply[1::2], strict=True))
         return _directory(tenant, id, fields) if fields else None
 
     async def use(self, tenant: str, limits: Limits, now_ms: int = 0) -> Sequence[LimitUse]:
         """How much of each of these limits is used. Changes nothing."""
-        return await use_of(self._redis, _tag(tenant), limits, now_ms or int(time.time() * 1000))
+        return await use_of(self.redis, _tag(tenant), limits, now_ms or int(time.time() * 1000))
 
     async def reseed(self, tenant: str) -> None:
         """What is posted of every budget becomes what the books say now; holds stay. After a correction.
@@ -262,21 +262,21 @@ class Quota:
 
     async def posted(self, tenant: str) -> PostedSums | None:
         """What the tenant's settled requests came to; None: Redis has seen none since it was empty."""
-        client: Any = self._redis
+        client: Any = self.redis
         names = ("cost_nano", "input", "output", "requests")
         found: list[bytes | None] = await client.hmget(posted_key(tenant), *names)
         return PostedSums(*(int(value or 0) for value in found)) if found[-1] is not None else None
 
     async def open_tenants(self) -> set[str]:
         """The tenants that may have open requests: those that had one admitted in the last day or so."""
-        client: Any = self._redis
+        client: Any = self.redis
         await client.zremrangebyscore(OPEN_TENANTS, "-inf", now_ms() - OPEN_TENANTS_MS)
         return {member.decode() for member in await client.zrange(OPEN_TENANTS, 0, -1)}
 
     async def holds(self, tenant: str, admitted_before_ms: int | None = None) -> Sequence[Hold]:
         """The tenant's open requests, or those that were admitted before a time; oldest first, some thousands
         at most."""
-        client: Any = self._redis
+        client: Any = self.redis
         most = "+inf" if admitted_before_ms is None else f"({admitted_before_ms}"
         ids = await client.zrange(live_key(tenant), "-inf", most, byscore=True, offset=0, num=STALE_MAX)
         pipeline = client.pipeline(transaction=False)
@@ -296,7 +296,7 @@ class Quota:
 
     async def open_requests(self, tenant: str) -> int:
         """How many requests of the tenant are admitted and not settled."""
-        client: Any = self._redis
+        client: Any = self.redis
         return int(await client.zcard(_open(tenant)))
 
 

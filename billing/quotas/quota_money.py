@@ -2,7 +2,7 @@
 corrections; limits that were edited reach the answers that run."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +50,11 @@ class MoneyCounts:
         if not task.cancelled():
             task.exception()  # those who waited have it
 
-    async def reseed(self, db: Database, tenant: str) -> None:
-        """What is posted of everything that is counted becomes what the books say now."""
-        limits = await self.counted(tenant)
+    async def reseed(
+        self, db: Database, tenant: str, which: Callable[[MoneyLimit], bool] = lambda _: True
+    ) -> None:
+        """What is posted of everything that is counted, or of these, becomes what the books say now."""
+        limits = [limit for limit in await self.counted(tenant) if which(limit)]
         for first in range(0, len(limits), AT_ONCE):
             await self._write(db, tenant, limits[first : first + AT_ONCE], anew=True)
 

@@ -16,7 +16,7 @@ from core.telemetry import logger
 
 log = logger(__name__)
 
-LOOK_SECONDS = 2.0
+LOOK_SECONDS = 0.5
 
 
 async def tell_gateways(db: Database, redis: Client, tenant_id: str) -> None:
