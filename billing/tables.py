@@ -160,7 +160,8 @@ class PriceBook(Record, table=True):
 
 
 class PriceVersion(Record, table=True):
-    """One version of a book, in force from `valid_from_ms` until the next one is. Frozen once used."""
+    """One version of a book, in force from `valid_from_ms` until the next one is. Never changed; one that was
+    withdrawn, well before it began, is as if it were not."""
 
     __table_args__ = (
         CheckConstraint("version >= 1", name="ck_price_version_version"),
@@ -172,6 +173,7 @@ class PriceVersion(Record, table=True):
     tenant_id: str = PLATFORM
     valid_from_ms: int = Field(sa_type=BigInteger)
     created_ms: int = Field(sa_type=BigInteger)
+    withdrawn_ms: int | None = Field(default=None, sa_type=BigInteger)
 
 
 class Price(Record, table=True):

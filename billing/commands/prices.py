@@ -1,7 +1,8 @@
 """`parley prices`: what tokens cost, from when on, and what another price would have meant."""
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -10,6 +11,7 @@ import click
 
 from billing.commands.months import month_window
 from billing.commands.price_periods import close_period_command, commit_command, commitments_command
+from billing.commands.price_withdrawals import withdraw_command
 from billing.commands.running import (
     iso_time,
     json_option,
@@ -20,7 +22,7 @@ from billing.commands.running import (
 )
 from billing.money import UNITS, round_half_even, to_display, to_text
 from billing.periods import Window
-from billing.prices.price_book import NewVersion, add_version, last_version, list_books, pinned_prices
+from billing.prices.price_book import NewVersion, add_version, list_books, pinned_prices
 from billing.prices.price_files import FlatPrices, PriceFile, gpus_of, parse, tiers_of
 from billing.prices.price_tiers import HOUR_SECONDS, TierKey
 from billing.prices.price_versions import Contents, contents_of
@@ -34,6 +36,8 @@ from core.errors import StartupError
 from core.printed import progress, say
 
 FILE_BYTES_MAX = 1 << 20
+EPOCH = datetime.fromtimestamp(0, UTC)
+MILLISECOND = timedelta(milliseconds=1)
 SUMS = ("requests", "unpriced", "was_nano", "would_nano", "was_true_up_nano", "would_true_up_nano")
 
 
@@ -78,7 +82,7 @@ def prices_command() -> None:
     """
 
 
-for _command in (close_period_command, commit_command, commitments_command):
+for _command in (close_period_command, commit_command, commitments_command, withdraw_command):
     prices_command.add_command(_command)
 
 _file = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
@@ -86,17 +90,24 @@ _file = click.argument("file", type=click.Path(exists=True, dir_okay=False, path
 
 @prices_command.command("import")
 @_file
+@click.option("--replace", "replaces", type=int, help="A version that has not begun, withdrawn for this one.")
+@click.option("--reason", help="Why it is replaced; kept in the audit log.")
+@click.option("--yes", is_flag=True, help="It is meant to begin in more than 13 months.")
 @json_option
-def import_command(file: Path, as_json: bool) -> None:
+def import_command(file: Path, replaces: int | None, reason: str | None, yes: bool, as_json: bool) -> None:
     """Add the version in FILE to its book. Importing the same file again changes nothing.
 
-    What was admitted before the version begins keeps its prices. `tenant = "acme"` in the file makes the book
-    that tenant's own; `parent = "default"` takes what it does not name from another book.
+    What was admitted before the version begins keeps its prices; versions may be planned in any order.
+    `tenant = "acme"` in the file makes the book that tenant's own; `parent = "default"` takes what it does
+    not name from another book.
     """
+    if (replaces is None) != (reason is None):
+        raise StartupError("--replace and --reason belong together: say which version, and why")
     parsed, contents = _read(file)
 
     async def add(db: Database) -> tuple[PriceVersion, bool]:
-        return await add_version(db, await _new_version(db, parsed, contents))
+        new = await _new_version(db, parsed, contents)
+        return await add_version(db, replace(new, far_ahead=yes, replaces=replaces, reason=reason or ""))
 
     version, made = run_on_database(add)
     show(
@@ -175,7 +186,7 @@ async def _new_version(db: Database, file: PriceFile, contents: Contents) -> New
         currency=file.currency,
         tenant_id=tenant_id,
         parent=file.parent,
-        valid_from_ms=int(file.valid_from.timestamp() * 1000) if file.valid_from else None,
+        valid_from_ms=(file.valid_from - EPOCH) // MILLISECOND if file.valid_from else None,
         tiers=tiers,
         gpus=gpus,
     )
@@ -202,14 +213,14 @@ async def _books(db: Database, only: str | None) -> list[dict[str, Any]]:
         raise StartupError(f"there is no price book {only!r}: see `parley prices show`")
     async with db.session() as session:
         for book, versions in found:
-            last = await last_version(session, book.id)
+            states = _states(versions, now_ms())
             for version in versions:
                 flat, tiers, gpus = await contents_of(session, version)
                 of = {
                     "book": book.id,
                     "version": version.version,
                     "valid_from": iso_time(version.valid_from_ms),
-                    "last": version == last,
+                    "state": states[version.version],
                 }
                 for model, prices in sorted(flat.items()):
                     more = {"currency": book.currency, **_amounts(prices), "tiers": _tiers(model, tiers)}
@@ -220,6 +231,15 @@ async def _books(db: Database, only: str | None) -> list[dict[str, Any]]:
                     more = {"currency": book.currency, **nothing, "tiers": f"{hour} an hour"}
                     sheets.append({**of, "model": f"GPU {gpu_type}", **more})
     return sheets
+
+
+def _states(versions: Sequence[PriceVersion], now: int) -> dict[int, str]:
+    """What became of each version of a book."""
+    begun = [each for each in versions if each.withdrawn_ms is None and each.valid_from_ms <= now]
+    in_force = max(begun, key=lambda each: (each.valid_from_ms, each.version), default=None)
+    states = {each.version: "planned" if each.valid_from_ms > now else "over" for each in versions}
+    states |= {each.version: "withdrawn" for each in versions if each.withdrawn_ms is not None}
+    return states if in_force is None else states | {in_force.version: "in force"}
 
 
 def _amounts(prices: FlatPrices) -> dict[str, str]:

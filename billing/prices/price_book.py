@@ -1,22 +1,24 @@
 """Price books: which prices a request is admitted under, and how a book gets a new version.
 
 A version is never changed: what was billed under it stays explained. A change of prices is a new version,
-in force from its time on.
+in force from its time on. Versions are planned in any order, as long as none begins in the past.
 """
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 from sqlalchemy.exc import IntegrityError
-from sqlmodel import col, func, select
+from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from billing.periods import LAST_MS
 from billing.prices.price_files import FlatPrices
 from billing.prices.price_tables import GpuPrice
 from billing.prices.price_tiers import TierKey
-from billing.prices.price_versions import contents_of, tier_row
+from billing.prices.price_versions import contents_of, number_at, tier_row
+from billing.prices.price_withdrawals import locked_book, may_be_withdrawn, withdraw
 from billing.prices.tiers import TierPrices
 from billing.tables import PLATFORM, Price, PriceBook, PriceVersion, Tenant
 from billing.tenants.audit_log import record
@@ -27,12 +29,13 @@ from core.errors import Refusal, Refused, bad_request
 
 ANY_MODEL = "*"
 PARENTS_MAX = 3
+AHEAD_MS_MAX = 397 * 24 * 3_600_000  # 13 months, whichever they are
 
 
 @dataclass(frozen=True)
 class NewVersion:
-    """A version of a book to be. `valid_from_ms` None: from now on. `gpus`: nano-USD for
-    1,000,000 GPU-seconds."""
+    """A version of a book to be. `valid_from_ms` None: from now on; `far_ahead`: it may begin in years.
+    `gpus`: nano-USD for 1,000,000 GPU-seconds. `replaces`: a version that is withdrawn for it, and why."""
 
     book: str
     prices: Mapping[str, FlatPrices]
@@ -43,6 +46,9 @@ class NewVersion:
     valid_from_ms: int | None = None
     tiers: Mapping[TierKey, TierPrices] = field(default_factory=dict[TierKey, TierPrices])
     gpus: Mapping[str, int] = field(default_factory=dict[str, int])
+    far_ahead: bool = False
+    replaces: int | None = None
+    reason: str = ""
 
 
 async def pinned_prices(db: Database, tenant_id: str, model: str, at_ms: int | None = None) -> PinnedPrices:
@@ -64,7 +70,7 @@ async def gpu_price(session: AsyncSession, tenant_id: str, gpu_type: str, at_ms:
         statement = (
             select(GpuPrice)
             .where(col(GpuPrice.book_id) == book.id, col(GpuPrice.tenant_id) == book.tenant_id)
-            .where(col(GpuPrice.version) == _version_at(book, at_ms))
+            .where(col(GpuPrice.version) == number_at(book.id, book.tenant_id, at_ms))
             .where(col(GpuPrice.gpu_type).in_((gpu_type, ANY_MODEL)))
             .order_by(col(GpuPrice.gpu_type) == ANY_MODEL)
             .limit(1)
@@ -105,27 +111,19 @@ async def _price(session: AsyncSession, book: PriceBook, model: str, at_ms: int)
     statement = (
         select(Price)
         .where(col(Price.book_id) == book.id, col(Price.tenant_id) == book.tenant_id)
-        .where(col(Price.version) == _version_at(book, at_ms), col(Price.model).in_((model, ANY_MODEL)))
+        .where(col(Price.version) == number_at(book.id, book.tenant_id, at_ms))
+        .where(col(Price.model).in_((model, ANY_MODEL)))
         .order_by(col(Price.model) == ANY_MODEL)
         .limit(1)
     )
     return (await session.exec(statement)).first()
 
 
-def _version_at(book: PriceBook, at_ms: int) -> Any:
-    """The number of the version that is in force."""
-    return (
-        select(func.max(PriceVersion.version))
-        .where(col(PriceVersion.book_id) == book.id, col(PriceVersion.tenant_id) == book.tenant_id)
-        .where(col(PriceVersion.valid_from_ms) <= at_ms)
-        .scalar_subquery()
-    )
-
-
 async def add_version(db: Database, new: NewVersion) -> tuple[PriceVersion, bool]:
-    """Add a version to a book, and the book where it is new. False: the last version says the same already.
+    """Add a version to a book, and the book where it is new. False: it is there already.
 
-    Raises Refused where it would change the past, the book's owner, currency or parents."""
+    Raises Refused where it would change the past, what begins at the same time, the book's owner, currency or
+    parents."""
     try:
         async with db.transaction() as session:
             return await _add_version(session, new)
@@ -138,21 +136,17 @@ async def add_version(db: Database, new: NewVersion) -> tuple[PriceVersion, bool
 async def _add_version(session: AsyncSession, new: NewVersion) -> tuple[PriceVersion, bool]:
     now = now_ms()
     book = await _book_for(session, new, now)
-    last = await last_version(session, book.id)
+    versions = await versions_of(session, book.id)
+    same = await _same(session, new, versions, now)
+    if new.replaces is not None:
+        replaced = await may_be_withdrawn(session, book.id, new.replaces, now, again=same is not None)
+        if replaced is not None and replaced != same:
+            await withdraw(session, replaced, new.reason, now)
+    if same is not None:
+        return same, False
     valid_from = now if new.valid_from_ms is None else new.valid_from_ms
-    said = last is not None and new.valid_from_ms in (None, last.valid_from_ms)
-    contents = (dict(new.prices), dict(new.tiers), dict(new.gpus))
-    if last is not None and said and await contents_of(session, last) == contents:
-        return last, False
-    if valid_from < now:
-        raise bad_request(
-            "valid_from has passed: what was admitted keeps its prices, so a version begins now or later"
-        )
-    if last is not None and valid_from <= last.valid_from_ms:
-        raise bad_request(
-            f"version {last.version} of {book.id!r} begins later: a version cannot come before another"
-        )
-    number = last.version + 1 if last else 1
+    _check_begin(new, [each for each in versions if each.version != new.replaces], valid_from, now)
+    number = max((each.version for each in versions), default=0) + 1
     version = PriceVersion(
         book_id=book.id,
         version=number,
@@ -166,6 +160,37 @@ async def _add_version(session: AsyncSession, new: NewVersion) -> tuple[PriceVer
     says = {"valid_from_ms": valid_from, "models": sorted(new.prices), "gpus": sorted(new.gpus)}
     await record(session, book.tenant_id, "price.import", f"{book.id}/{number}", None, says)
     return version, True
+
+
+async def _same(
+    session: AsyncSession, new: NewVersion, versions: Sequence[PriceVersion], now: int
+) -> PriceVersion | None:
+    """The version that says the same from the same time on; without a time, the one in force now."""
+    kept = [each for each in versions if each.withdrawn_ms is None]
+    if new.valid_from_ms is None:
+        begun = [each for each in kept if each.valid_from_ms <= now]
+        found = max(begun, key=lambda each: (each.valid_from_ms, each.version), default=None)
+    else:
+        found = next((each for each in kept if each.valid_from_ms == new.valid_from_ms), None)
+    contents = (dict(new.prices), dict(new.tiers), dict(new.gpus))
+    return found if found is not None and await contents_of(session, found) == contents else None
+
+
+def _check_begin(new: NewVersion, versions: Sequence[PriceVersion], valid_from: int, now: int) -> None:
+    """`versions`: all others of the book. Raises Refused."""
+    if valid_from < now:
+        raise bad_request(
+            "valid_from has passed: what was admitted keeps its prices, so a version begins now or later"
+        )
+    if valid_from >= LAST_MS:
+        raise bad_request("valid_from is after the year 9998")
+    if valid_from - now > AHEAD_MS_MAX and not new.far_ahead:
+        raise bad_request("valid_from is more than 13 months ahead: say --yes if it is meant")
+    for each in versions:
+        if each.withdrawn_ms is None and each.valid_from_ms == valid_from:
+            raise bad_request(
+                f"version {each.version} of {new.book!r} begins at that time: --replace it, or withdraw it"
+            )
 
 
 async def _add_contents(session: AsyncSession, version: PriceVersion, new: NewVersion) -> None:
@@ -183,7 +208,7 @@ async def _add_contents(session: AsyncSession, version: PriceVersion, new: NewVe
 
 async def _book_for(session: AsyncSession, new: NewVersion, now: int) -> PriceBook:
     """The book, made where there is none."""
-    book = await session.get(PriceBook, new.book)
+    book = await locked_book(session, new.book)
     if book is None:
         await _check_parents(session, new)
         book = PriceBook(
@@ -217,10 +242,10 @@ async def _check_parents(session: AsyncSession, new: NewVersion) -> None:
         parent = book.parent_id
 
 
-async def last_version(session: AsyncSession, book_id: str) -> PriceVersion | None:
-    """A book's newest version, in force or not yet."""
+async def versions_of(session: AsyncSession, book_id: str) -> Sequence[PriceVersion]:
+    """All versions that a book ever had, in the order in which they were written."""
     statement = select(PriceVersion).where(col(PriceVersion.book_id) == book_id)
-    return (await session.exec(statement.order_by(col(PriceVersion.version).desc()).limit(1))).first()
+    return (await session.exec(statement.order_by(col(PriceVersion.version)))).all()
 
 
 async def list_books(db: Database) -> list[tuple[PriceBook, list[PriceVersion]]]:

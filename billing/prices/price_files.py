@@ -73,7 +73,7 @@ class PriceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     book: Name
     models: Annotated[dict[Name, ModelPrices], Meta(min_length=1, max_length=MODELS_MAX)]
     name: Annotated[str, Meta(max_length=200)] = ""
-    currency: Annotated[str, Meta(pattern="^[a-z]{3}$")] = "usd"
+    currency: Annotated[str, Meta(pattern=r"^[a-z]{3}\Z")] = "usd"
     valid_from: Annotated[datetime, Meta(tz=True)] | None = None
     tenant: Name | None = None
     parent: Name | None = None

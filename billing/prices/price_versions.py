@@ -1,6 +1,7 @@
 """What a price version says, as it was stored: flat prices, tiers, prices of GPUs."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 from sqlmodel import col, select
@@ -15,6 +16,20 @@ from billing.prices.true_up import VersionPrices
 from billing.tables import Price, PriceVersion
 
 Contents = tuple[dict[str, FlatPrices], dict[TierKey, TierPrices], dict[str, int]]
+
+
+def number_at(book_id: str, tenant_id: str, at_ms: int, but: int | None = None) -> Any:
+    """A subquery: the number of the version that is in force at a time, the last to begin of those that are
+    not withdrawn. `but`: were it not for this one."""
+    return (
+        select(PriceVersion.version)
+        .where(col(PriceVersion.book_id) == book_id, col(PriceVersion.tenant_id) == tenant_id)
+        .where(col(PriceVersion.valid_from_ms) <= at_ms, col(PriceVersion.withdrawn_ms).is_(None))
+        .where(col(PriceVersion.version) != (but or 0))
+        .order_by(col(PriceVersion.valid_from_ms).desc(), col(PriceVersion.version).desc())
+        .limit(1)
+        .scalar_subquery()
+    )
 
 
 async def contents_of(session: AsyncSession, version: PriceVersion) -> Contents:

@@ -9,6 +9,7 @@ import sqlite3
 import tomllib
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,8 @@ STEPS = (
     ("plans assign beta gold", "tenant.assign_plan"),
     ("plans end gold", "plan.end"),
     ("prices import {prices}", "price.import"),
+    ("prices import {planned}", "price.import"),
+    ("prices withdraw silver 2 --reason typo", "price.withdraw"),
     ("prices close-period --tenant acme --month 1970-01", "period.close"),
     ("prices commit --tenant acme --amount 100", "commitment.create"),
     ("pools assign a --tenant acme", "pool.assign"),
@@ -255,10 +258,12 @@ def office(home: Path, redis_url: str, sqlite_template: Path) -> Office:
     shutil.copy(sqlite_template, home / "parley.db")
     made = Office(home, redis_url)
     assert made.run("tenants create acme").exit_code == 0
-    made.facts["prices"] = str(home / "prices.toml")
-    Path(made.facts["prices"]).write_text(
-        'book = "silver"\n[models."*"]\ninput = "0.20"\ncached_input = "0.05"\noutput = "0.80"\n'
-    )
+    next_year = datetime.now(UTC) + timedelta(days=365)
+    for name, begin in (("prices", ""), ("planned", f"valid_from = {next_year.isoformat()}\n")):
+        made.facts[name] = str(home / f"{name}.toml")
+        Path(made.facts[name]).write_text(
+            f'book = "silver"\n{begin}[models."*"]\ninput = "0.20"\ncached_input = "0.05"\noutput = "0.80"\n'
+        )
     made.on_database(lambda database: prepare(database, made.facts))
     return made
 

@@ -112,14 +112,13 @@ async def use_book(database: Database, tenant: str, book: str) -> None:
 
 
 async def test_the_past_cannot_be_changed(database: Database) -> None:
-    """Not by a version that begins in it, nor by one before the last, nor by another currency."""
+    """Not by a version that begins in it, nor when another does, nor by another currency."""
     future = now_ms() + 60_000
     last, made = await add_version(database, NewVersion("gold", {"*": flat(1)}, valid_from_ms=future))
     assert (last.version, made) == (1, True)
     refused = [
         NewVersion("gold", {"*": flat(2)}, valid_from_ms=now_ms() - 60_000),
         NewVersion("gold", {"*": flat(2)}, valid_from_ms=future),
-        NewVersion("gold", {"*": flat(2)}),
         NewVersion("gold", {"*": flat(2)}, currency="eur", valid_from_ms=future + 1),
         NewVersion("gold", {"*": flat(2)}, tenant_id="t1", valid_from_ms=future + 1),
         NewVersion("new", {"*": flat(2)}, parent="none"),
@@ -146,7 +145,7 @@ async def test_imports_at_once_are_one_after_the_other_or_refused(database: Data
     assert all(isinstance(result, Refused) for result in done if isinstance(result, BaseException))
     ((_, versions),) = [entry for entry in await list_books(database) if entry[0].id == "gold"]
     assert [version.version for version in versions] == list(range(1, len(made) + 1))
-    assert sorted(version.valid_from_ms for version in versions) == [each.valid_from_ms for each in versions]
+    assert {each.valid_from_ms for each in versions} == {version.valid_from_ms for version, _ in made}
 
 
 TIERS = {
