@@ -45,7 +45,7 @@ from billing.reconciliation.board import Reconciliation
 from billing.reconciliation.compared import MEANING, Check, Compared, State
 from billing.tables import PLATFORM, ApiKey, PoolTerms, Project, Tenant
 from billing.tenants.audit_log import note, record
-from billing.tenants.erasing import requests_of
+from billing.tenants.erasing import held_events_of, requests_of
 from billing.tenants.keys import (
     DEFAULT_SCOPES,
     KEY_REVOKED,
@@ -161,6 +161,7 @@ __all__ = [
     "end_session",
     "find_project",
     "find_tenant",
+    "held_events_of",
     "in_force",
     "key_for_link",
     "list_budgets",

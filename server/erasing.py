@@ -5,14 +5,15 @@ Called by commands of billing (core/actions.py), which do not know this package.
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, delete, update
 from sqlmodel import col, select
 
-from billing.api import requests_of
+from billing.api import held_events_of, requests_of
 from core.clock import now_ms
 from core.database import Database
+from core.errors import bad_request
 from core.pools import known_pools
 from core.redis import Client
 from core.settings import Settings
@@ -29,18 +30,20 @@ async def erase_texts(
     db: Database, redis: Client, settings: Settings, tenant: str, user: str | None
 ) -> tuple[int, int]:
     """Delete what a user (an id) said and was answered, or all of a tenant (None), in SQL and in Redis: how
-    many conversations, and how many messages in those of others. What still runs is not reached."""
+    many conversations, and how many messages in those of others. What still runs is not reached.
+
+    Raises Refused where some stay. What is gone is gone, and the rest goes when it is done again."""
     recorders = Recorders(redis, settings, Conversations(db), "")
     for pool in await known_pools(redis, settings):
         _ = recorders[pool]
     conversations, messages = await _erase_conversations(db, recorders, tenant, user), 0
     oldest_ms = now_ms() - recorders.known_ms
-    async for page in requests_of(db, tenant, user):
+    async for page in _asked(db, tenant, user):
         for request in page:
             if request.accepted_ms > oldest_ms:
-                await recorders.forget(tenant, request.request_id)
+                await recorders.forget(tenant, request.id)
         if user is not None:
-            messages += await _erase_messages(db, tenant, [each.request_id for each in page])
+            messages += await _erase_messages(db, tenant, [each.id for each in page])
     return conversations, messages
 
 
@@ -60,11 +63,26 @@ async def texts_of(db: Database, tenant: str, user: str) -> AsyncGenerator[dict[
         }
         yield facts | {"messages": await _messages(db, tenant, of_it)}
     theirs = {row.id for row in found}
-    async for page in requests_of(db, tenant, user):
-        requests = [each.request_id for each in page if each.conversation_id not in theirs]
+    async for page in _asked(db, tenant, user):
+        requests = [each.id for each in page if each.conversation not in theirs]
         messages = await _messages(db, tenant, col(Message.request_id).in_(requests)) if requests else []
         if messages:
             yield {"kind": "messages", "messages": messages}
+
+
+class _Asked(NamedTuple):
+    """A request that somebody made, billed or not."""
+
+    id: str
+    conversation: str
+    accepted_ms: int
+
+
+async def _asked(db: Database, tenant: str, user: str | None) -> AsyncGenerator[list[_Asked]]:
+    async for page in requests_of(db, tenant, user):
+        yield [_Asked(each.request_id, each.conversation_id, each.accepted_ms) for each in page]
+    async for event in held_events_of(db, tenant, user):
+        yield [_Asked(event.request, event.owner.conversation, event.accepted_ms)]
 
 
 async def _messages(db: Database, tenant: str, which: ColumnElement[bool]) -> list[dict[str, Any]]:
@@ -83,23 +101,27 @@ def _owned(tenant: str, user: str | None) -> list[ColumnElement[bool]]:
 
 
 async def _erase_conversations(db: Database, recorders: Recorders, tenant: str, user: str | None) -> int:
-    owned = _owned(tenant, user)
-    async with db.transaction() as session:
-        hidden = update(Conversation).where(*owned, col(Conversation.deleted_ms).is_(None))
-        await session.exec(hidden.values(deleted_ms=now_ms()))
     gone, tries = 0, 0
-    while tries < TRIES_MAX:
-        async with db.session() as session:
-            some = select(Conversation.tenant_id, Conversation.id).where(*owned).limit(CONVERSATIONS_AT_ONCE)
-            ids = [(owner, id) for owner, id in (await session.exec(some)).all()]
-        if not ids:
-            break
+    while ids := await _hidden(db, tenant, user):
         done = await purge(db, recorders, ids)
         gone += done
         if not done:  # a gateway has just these
             tries += 1
+            if tries == TRIES_MAX:
+                raise bad_request(f"a gateway is using {len(ids)} of the conversations: try again")
             await asyncio.sleep(AGAIN_SECONDS)
     return gone
+
+
+async def _hidden(db: Database, tenant: str, user: str | None) -> list[tuple[str, str]]:
+    """Some that are still there, hidden from now on: a gateway that has not heard yet that their owner is
+    closed may have made another one."""
+    owned = _owned(tenant, user)
+    async with db.transaction() as session:
+        hidden = update(Conversation).where(*owned, col(Conversation.deleted_ms).is_(None))
+        await session.exec(hidden.values(deleted_ms=now_ms()))
+        some = select(Conversation.tenant_id, Conversation.id).where(*owned).limit(CONVERSATIONS_AT_ONCE)
+        return [(owner, id) for owner, id in (await session.exec(some)).all()]
 
 
 async def _erase_messages(db: Database, tenant: str, requests: Sequence[str]) -> int:

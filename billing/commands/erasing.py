@@ -7,6 +7,7 @@ import click
 from sqlmodel import col, select
 
 from billing.commands.running import json_option, run_with_redis, show, tenant_named
+from billing.prices.price_tables import Charge
 from billing.quotas.limit_tables import Budget, QuotaPolicy
 from billing.quotas.owned import Whose, open_of
 from billing.quotas.quota import Quota
@@ -17,6 +18,7 @@ from billing.tenants.audit_log import note
 from billing.tenants.audit_tables import AuditLog
 from billing.tenants.session_tables import BrowserSession
 from billing.tenants.tenancy import tell
+from billing.wallets.tables import BudgetAlert
 from core.actions import action
 from core.database import Database
 from core.errors import StartupError
@@ -36,8 +38,9 @@ _yes = click.option("--yes", is_flag=True, help="Do it: nothing brings back what
 def export_user_command(tenant: str, user: str) -> None:
     """Print everything that is held of USER: JSON, one object a line, each with its `kind`.
 
-    Their keys without secrets, limits, requests with labels and cost, conversations with all messages, and
-    what administrators did about them. Deleted conversations are in it until they are purged.
+    Their keys without secrets, limits, alerts, requests with labels and cost, those that were held back too,
+    conversations with all messages, and what administrators did about them. Deleted conversations are in it
+    until they are purged.
     """
 
     async def export(db: Database, _redis: Client) -> None:
@@ -110,6 +113,8 @@ async def held_of(db: Database, user: TenantUser) -> AsyncGenerator[dict[str, An
         ("key", ApiKey, col(ApiKey.user_id) == user.id),
         ("limit", QuotaPolicy, (col(QuotaPolicy.scope) == "user") & (col(QuotaPolicy.scope_id) == user.id)),
         ("budget", Budget, (col(Budget.scope) == "user") & (col(Budget.scope_id) == user.id)),
+        ("alert", BudgetAlert, (col(BudgetAlert.scope) == "user") & (col(BudgetAlert.scope_id) == user.id)),
+        ("charge", Charge, col(Charge.user_id) == user.id),
         ("session", BrowserSession, col(BrowserSession.user_id) == user.id),
         ("audit", AuditLog, (col(AuditLog.target) == user.id) | (col(AuditLog.author) == user.id)),
     ):
@@ -120,6 +125,9 @@ async def held_of(db: Database, user: TenantUser) -> AsyncGenerator[dict[str, An
     async for page in erasing.requests_of(db, user.tenant_id, user.id):
         for request in page:
             yield {"kind": "request", **request.model_dump(exclude={"tenant_id"})}
+    async for event in erasing.held_events_of(db, user.tenant_id, user.id):
+        labels = event.owner.metadata.decode("utf-8", "replace")
+        yield {"kind": "held", "request": event.request, "accepted_ms": event.accepted_ms, "labels": labels}
     async for words in action("texts_of")(db, user.tenant_id, user.id):
         yield words
 

@@ -14,6 +14,7 @@ from billing.tenants.audit_tables import AuditLog
 
 ERASED = "(erased)"
 USER = "user"
+TAG = re.compile(r"\(erased( [0-9a-f]{8})?\)", re.ASCII)  # how who was erased is shown
 NOBODYS = re.compile(r"u_[0-9a-f]{32}$", re.ASCII)  # what says nothing of whom it is
 
 Show = Callable[[str], str]
@@ -50,6 +51,8 @@ def _each(row: AuditLog, show: Show) -> dict[str, str]:
 def _shown(facts: dict[str, Any] | None, of_user: bool, show: Show) -> dict[str, Any] | None:
     if facts is None:
         return None
+    if "name" in facts and TAG.fullmatch(show(str(facts.get("user_id") or ""))):
+        facts = facts | {"name": ERASED}  # of a key, which people call by whose it is
     places = {"user_id", USER} | ({"id", "name"} if of_user else set())
     if facts.get("scope") == USER:
         places.add("scope_id")

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, delete, update
+from sqlalchemy import ColumnElement, delete, func, update
 from sqlmodel import SQLModel, col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -20,7 +20,7 @@ from billing.tables import ApiKey, Project, Tenant, TenantUser, UsageQuarantine,
 from billing.tenants.audit_log import record
 from billing.tenants.session_tables import BrowserSession
 from billing.tenants.users import opaque_id
-from billing.usage import decode, encode
+from billing.usage import UsageEvent, decode, encode
 from billing.wallets.tables import AlertTarget, BudgetAlert, BudgetSpent, Outbox, WalletGrant
 from core.clock import now_ms
 from core.database import Database
@@ -55,6 +55,19 @@ async def requests_of(
         after = page[-1].request_id
 
 
+async def held_events_of(
+    db: Database, tenant_id: str, user_id: str | None = None
+) -> AsyncGenerator[UsageEvent]:
+    """The events that were held back, of a tenant or of one user of it: what was never billed stands in no
+    row of usage. Those that nobody can read are nobody's."""
+    async with db.session() as session:
+        async for page in _held(session, tenant_id):
+            for each in page:
+                event = _readable(each)
+                if event is not None and user_id in (None, event.owner.user):
+                    yield event
+
+
 async def erase_user(db: Database, tenant_id: str, user_id: str) -> str:
     """Take the name of a closed user away, and what else the books hold of their words; the id that stays.
 
@@ -83,10 +96,20 @@ async def erase_tenant(db: Database, tenant_id: str) -> int:
         )
         users = (await session.exec(named)).all()
         for user in users:
-            await _erase(session, user)
+            if not OPAQUE.fullmatch(user.id):
+                await _erase(session, user)
+        await _erase_users(session, tenant_id)
         await _erase_names(session, tenant)
         await record(session, tenant_id, "tenant.erase", tenant_id, None, {"users": len(users)})
     return len(users)
+
+
+async def _erase_users(session: AsyncSession, tenant: str) -> None:
+    """All at once, however many there are: what else the books hold of them goes with the whole tenant's."""
+    now = now_ms()
+    closed_ms = func.coalesce(col(TenantUser.closed_ms), now)
+    named = col(TenantUser.name).is_not(None)
+    await _set(session, TenantUser, tenant, named, name=None, closed_ms=closed_ms, erased_ms=now)
 
 
 async def _erase(session: AsyncSession, user: TenantUser) -> str:
@@ -95,6 +118,7 @@ async def _erase(session: AsyncSession, user: TenantUser) -> str:
     id = user.id if OPAQUE.fullmatch(user.id) else opaque_id(now)
     await _set(session, UsageRow, tenant, col(UsageRow.user_id) == user.id, request_metadata={})
     await _set(session, ApiKey, tenant, _open_keys(user.id), revoked_ms=now)
+    await _set(session, ApiKey, tenant, col(ApiKey.user_id) == user.id, name="")
     sessions = (col(BrowserSession.tenant_id) == tenant, col(BrowserSession.user_id) == user.id)
     await session.exec(delete(BrowserSession).where(*sessions))
     if id != user.id:
@@ -132,19 +156,39 @@ async def _rename(session: AsyncSession, tenant: str, old: str, new: str) -> Non
 
 async def _erase_events(session: AsyncSession, tenant: str, old: str | None, new: str) -> None:
     """Events that were held back keep their amounts and not their words. `old` None: those of all users."""
-    held = select(UsageQuarantine).where(col(UsageQuarantine.tenant_id) == tenant)
-    for each in (await session.exec(held)).all():
-        try:
-            event = decode(each.event)
-        except (msgspec.MsgspecError, RecursionError):
-            each.event = b""  # nobody can read it; whatever it said is gone
-        else:
-            if old not in (None, event.owner.user):
-                continue
-            user = new if old is not None else event.owner.user
-            owner = msgspec.structs.replace(event.owner, user=user, metadata=NOTHING_SAID)
-            each.event = encode(msgspec.structs.replace(event, owner=owner))
-        session.add(each)
+    async for page in _held(session, tenant):
+        for each in page:
+            event = _readable(each)
+            if event is None:
+                each.event = b""  # nobody can read it; whatever it said is gone
+            elif old in (None, event.owner.user):
+                user = new if old is not None else event.owner.user
+                owner = msgspec.structs.replace(event.owner, user=user, metadata=NOTHING_SAID)
+                each.event = encode(msgspec.structs.replace(event, owner=owner))
+            session.add(each)
+        await session.flush()
+
+
+async def _held(session: AsyncSession, tenant: str) -> AsyncGenerator[Sequence[UsageQuarantine]]:
+    """A tenant's held events in pages: a worker that was taken over may have made any number of them."""
+    after = ""
+    while True:
+        statement = select(UsageQuarantine).where(
+            col(UsageQuarantine.tenant_id) == tenant, col(UsageQuarantine.event_sha256) > after
+        )
+        statement = statement.order_by(col(UsageQuarantine.event_sha256)).limit(REQUESTS_AT_ONCE)
+        page = (await session.exec(statement)).all()
+        if not page:
+            return
+        yield page
+        after = page[-1].event_sha256
+
+
+def _readable(held: UsageQuarantine) -> UsageEvent | None:
+    try:
+        return decode(held.event)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
 
 
 async def _erase_names(session: AsyncSession, tenant: Tenant) -> None:

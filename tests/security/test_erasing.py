@@ -1,11 +1,12 @@
 """Erasing a person: their words and their name are nowhere, and the books and the audit log stay whole."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import pytest
 from redis.asyncio import Redis
-from sqlalchemy import inspect, text
+from sqlalchemy import event, inspect, text
 from sqlmodel import col, select
 
 from billing.alerts.alert_targets import add_target, list_messages, list_targets, send_test
@@ -33,6 +34,7 @@ from core.database import Database
 from core.errors import Refused
 from core.ids import uuid7
 from core.settings import Settings
+from server import erasing
 from server.access import Owner
 from server.conversations import Answer, Conversations, Turn
 from server.erasing import erase_texts
@@ -87,9 +89,9 @@ async def _use(database: Database, tenant: str, project: str, user: str, words: 
         await Conversations(database).record(tenant, request, Answer(words, "stop", "", {}, {}, 1, 1, 3, now))
         labels = msgspec.json.encode({"label": LABEL if words == WORDS else "x"})
         of = UsageOwner(project=project, key="k1", user=user, conversation=conversation, metadata=labels)
-        event = an_event(request, tenant, owner=of, accepted_ms=now, ended_ms=now)
-        wrong = msgspec.structs.replace(event, request=uuid7(now), cost_nano=1)
-        await post(database, "default", [encode(event), *([encode(wrong)] if own else [])])
+        ended = an_event(request, tenant, owner=of, accepted_ms=now, ended_ms=now)
+        wrong = msgspec.structs.replace(ended, request=uuid7(now), cost_nano=1)
+        await post(database, "default", [encode(ended), *([encode(wrong)] if own else [])])
 
 
 async def rows_of(database: Database, tenant: str) -> dict[str, list[str]]:
@@ -258,6 +260,8 @@ async def test_an_export_has_everything_of_a_user_and_nothing_of_others(database
         "budget": 1,
         "audit": 1,
         "request": 3,
+        "alert": 3,
+        "held": 1,
         "conversation": 1,
         "messages": 1,
     }
@@ -273,3 +277,108 @@ def test_an_opaque_id_says_nothing():
     """And no two are the same."""
     assert opaque_id(1) != opaque_id(1)
     assert opaque_id(now_ms()).startswith("u_")
+
+
+async def test_what_was_held_back_hides_no_words(
+    database: Database, redis: Redis, settings: Settings, scene: Scene
+):
+    """A request that was never billed stands in no row of usage: its messages, in a conversation that a
+    service key keeps, are told and erased all the same."""
+    request, now = uuid7(now_ms()), now_ms()
+    turn = Turn("00000000-0000-7000-8000-000000000000", request, WORDS + "-held", "tiny", now)
+    await Conversations(database).open_turn(scene.tenant, Owner(scene.project, "k1", ""), turn)
+    of = UsageOwner(project=scene.project, key="k1", user=NAME, metadata=b'{"label":"held-label"}')
+    ended = an_event(request, scene.tenant, owner=of, accepted_ms=now, ended_ms=now)
+    await post(database, "default", [encode(msgspec.structs.replace(ended, cost_nano=1))])
+    user = await user_named(database, scene.tenant, NAME)
+    assert user is not None
+    told = repr([line async for line in held_of(database, user)])
+    assert "held-label" in told
+    assert WORDS + "-held" in told
+    await close_user(database, redis, scene.tenant, NAME)
+    await erase_texts(database, redis, settings, scene.tenant, NAME)
+    await erase_user(database, scene.tenant, NAME)
+    assert await tables_with(database, WORDS) == set()
+    assert await tables_with(database, "held-label") == set()
+
+
+async def test_the_name_of_a_key_goes_with_who_had_it(database: Database, redis: Redis, scene: Scene):
+    """People call keys by whose they are; the audit log keeps it chained, and does not show it."""
+    await create_key(database, scene.tenant, scene.project, user=NAME, name="lovelaces-laptop")
+    await create_key(database, scene.tenant, scene.project, user="bob", name="bobs-laptop")
+    await close_user(database, redis, scene.tenant, NAME)
+    await erase_user(database, scene.tenant, NAME)
+    assert await tables_with(database, "lovelaces-laptop") == {"audit_log"}
+    assert "api_key" in await tables_with(database, "bobs-laptop")
+    rows = await list_rows(database, scene.tenant)
+    names = await known_users(database, scene.tenant, {each for row in rows for each in users_in(row)})
+    told = repr([audit_view.shown(row, names) for row in rows])
+    assert "lovelaces-laptop" not in told
+    assert "bobs-laptop" in told
+
+
+async def test_texts_that_stay_end_the_erasing(
+    database: Database,
+    redis: Redis,
+    settings: Settings,
+    scene: Scene,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Where another process has a conversation all the time, nobody is told that it is gone."""
+
+    async def nothing(*_: object) -> int:
+        return 0
+
+    monkeypatch.setattr(erasing, "purge", nothing)
+    monkeypatch.setattr(erasing, "AGAIN_SECONDS", 0.0)
+    await close_user(database, redis, scene.tenant, NAME)
+    with pytest.raises(Refused, match="1 of the conversations"):
+        await erase_texts(database, redis, settings, scene.tenant, NAME)
+
+
+async def test_who_writes_while_they_are_erased_leaves_nothing(
+    database: Database,
+    redis: Redis,
+    settings: Settings,
+    scene: Scene,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """A gateway that has not heard yet that they are closed may store one more turn."""
+    real, late = erasing.purge, [uuid7(now_ms()), uuid7(now_ms())]
+
+    async def purge_while_one_writes(*facts: Any) -> int:
+        if late:
+            turn = Turn(late.pop(), uuid7(now_ms()), WORDS + "-late", "tiny", now_ms())
+            await Conversations(database).open_turn(scene.tenant, Owner(scene.project, "", NAME), turn)
+        return await real(*facts)
+
+    monkeypatch.setattr(erasing, "purge", purge_while_one_writes)
+    monkeypatch.setattr(erasing, "AGAIN_SECONDS", 0.0)
+    await close_user(database, redis, scene.tenant, NAME)
+    assert await erase_texts(database, redis, settings, scene.tenant, NAME) == (3, 4)
+    assert await tables_with(database, WORDS) == set()
+
+
+async def test_erasing_a_tenant_takes_no_longer_by_each_user(database: Database, redis: Redis, scene: Scene):
+    """A tenant makes as many users as it likes: were each a look through all its usage, in one transaction,
+    it could never be erased, and on SQLite nobody else would write meanwhile."""
+
+    async def statements(tenant: str) -> int:
+        seen: list[str] = []
+
+        def note(_c: Any, _cursor: Any, statement: str, *_: Any) -> None:
+            seen.append(statement)
+
+        await close_tenant(database, redis, tenant)
+        event.listen(database.engine.sync_engine, "before_cursor_execute", note)
+        await erase_tenant(database, tenant)
+        event.remove(database.engine.sync_engine, "before_cursor_execute", note)
+        return len(seen)
+
+    few, many = [(await create_tenant(database, name)).tenant_id for name in ("few", "many")]
+    for tenant, count in ((few, 1), (many, 20)):
+        for number in range(count):
+            await create_user(database, tenant, f"user-{number}")
+    assert await statements(few) == await statements(many)
+    assert await tables_with(database, "user-1") == set()
+    assert {user.closed_ms is None for user in await list_users(database, many)} == {False}
