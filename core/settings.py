@@ -240,6 +240,13 @@ class Settings(BaseSettings):
             )
         return self.keyring.keys(ADMISSION_PURPOSE)
 
+    @property
+    def shared_keyring(self) -> Keyring:
+        """The keyring, for a command whose seals gateways must know. StartupError where it would be new."""
+        if self.database_url and not self.secret and not (self.home / "secret").exists():
+            raise StartupError("this command needs PARLEY_SECRET, the same as the gateways'")
+        return self.keyring
+
     def require_edge(self) -> None:
         """StartupError now, and not at the first call, where a process that people reach cannot work: the
         secret is missing or too short, or a list of hosts, origins or proxies holds what is none."""

@@ -3,8 +3,9 @@
 No script touches both pools, so a move is a row of calls that whoever comes can make again: `move` takes the
 request out of its place in its pool (from then on nobody there can append to it), `copy` and `adopt` make it
 in the other, the tenant's directory follows, and `moved` leaves a redirect for 15 minutes. The one who began
-may die anywhere between: the reaper of the old pool finishes. `hop`, which counts a request's moves, tells a
-late call of an earlier move from this one's.
+may die anywhere between: the reaper of the old pool finishes, where the order's seal is good, since a worker
+could have written the rest. `hop`, which counts a request's moves, tells a late call of an earlier move from
+this one's.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,10 +15,13 @@ from typing import Any
 import msgspec
 
 from billing.api import Quota
+from core.clock import now_ms
 from core.pools import known_pools
 from core.redis import Client
 from core.settings import Settings
+from core.signed import Keyring
 from engine import keys, scripts
+from engine.orders import HOP_MAX, Orders, order_of
 from engine.queue import PoolQueue
 from engine.queue_types import Moved
 from engine.request import Control, Status, input_decoder
@@ -51,6 +55,10 @@ class MoveRefused(Exception):  # noqa: N818  (an answer, not a fault)
         self.reason = reason
 
 
+class NotOrdered(Exception):  # noqa: N818  (an answer, not a fault)
+    """A move that nobody who may has ordered, or too long ago, or to where there is no pool. It stays."""
+
+
 class Departure(msgspec.Struct, frozen=True):
     """A request on its way, as it left its pool: nothing of it changes any more but a cancel."""
 
@@ -64,13 +72,16 @@ class Departure(msgspec.Struct, frozen=True):
 
 
 class Mover:
-    """Moves requests between the pools of one Redis. Holds nothing but the client."""
+    """Moves requests between the pools of one Redis. Whoever has one has the signing secret."""
 
-    def __init__(self, redis: Client, settings: Settings, clock: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self, redis: Client, settings: Settings, keyring: Keyring, clock: Callable[[], int] | None = None
+    ) -> None:
         self._client = redis
         self._redis: Any = redis  # redis-py types replies as unions of its sync and async forms
         self._settings = settings
         self._clock = clock
+        self._orders = Orders(keyring, settings.installation)
         self._quota = Quota(redis, settings)
 
     async def move(self, pool: str, tenant: str, id: str, dest: str) -> Moved:
@@ -82,11 +93,26 @@ class Mover:
         if where != dest:
             reason = MoveReason.ALREADY_MOVED if status is Status.MOVED else MoveReason.MOVING_ELSEWHERE
             raise _refused(reason, f"it is in pool {where} or on its way there")
-        await self.finish(pool, tenant, id)
+        try:
+            await self._finish(pool, tenant, id)  # by this order, whoever began it
+        except (ValueError, KeyError) as error:
+            raise _refused(MoveReason.UNKNOWN, "its record is damaged") from error
         return Moved(dest)
 
     async def finish(self, pool: str, tenant: str, id: str) -> bool:
-        """Bring a move that has begun to its end. False: there is none, or somebody else has."""
+        """Bring a move that another one has begun to its end. False: there is none, or somebody else has.
+        Raises NotOrdered, and then nothing has been done."""
+        names = ("status", "dest", "hop", "ordered", "seal")
+        status, *found = await self._redis.hmget(keys.record(pool, tenant, id), *names)
+        if status != Status.MOVING.value.encode():
+            return False
+        order = order_of(*found)
+        good = self._orders.good(tenant, id, pool, order, self._now_ms())
+        if not good or order.dest not in await known_pools(self._client, self._settings):
+            raise NotOrdered
+        return await self._finish(pool, tenant, id)
+
+    async def _finish(self, pool: str, tenant: str, id: str) -> bool:
         found = await self._departure(pool, tenant, id)
         if found is None:
             return False
@@ -107,7 +133,9 @@ class Mover:
         """Take it out of its pool. Its status then, and the pool that it goes or went to."""
         for _ in range(ROUND_TRIPS_MAX):
             hop = await self._check(pool, tenant, id, dest) + 1
-            reply = await self._run(scripts.MOVE, pool, tenant, id, dest, hop, RETRY_MS)
+            order = self._orders.give(tenant, id, pool, dest, hop, self._now_ms())
+            given = (dest, hop, RETRY_MS, order.at_ms, order.seal)
+            reply = await self._run(scripts.MOVE, pool, tenant, id, *given)
             if reply is None:
                 raise _refused(MoveReason.UNKNOWN, f"pool {pool} knows no such request")
             status, where = Status(reply[0].decode()), reply[1].decode()
@@ -125,8 +153,10 @@ class Mover:
         record = keys.record(pool, tenant, id)
         fingerprint, hops = await self._redis.hmget(record, "fingerprint", "hop")
         packed = await self._redis.get(keys.input_(pool, tenant, id))
+        if not 0 <= (moves := int(hops or 0)) < HOP_MAX - 1:
+            raise _refused(MoveReason.UNKNOWN, "its record is damaged")
         if fingerprint is None or packed is None:
-            return int(hops or 0)  # unknown, ended or on its way: `move` says which
+            return moves  # unknown, ended or on its way: `move` says which
         theirs = [each for each in await self._queue(dest).workers() if each.alive]
         able = [each for each in theirs if each.fingerprint == fingerprint.decode()]
         if not able:
@@ -134,7 +164,7 @@ class Mover:
         size = max(int(each.info.get("kv_tokens", 0)) for each in able)
         if 0 < size < _need(packed):
             raise _refused(MoveReason.TOO_LARGE, f"no worker of pool {dest} holds more than {size} tokens")
-        return int(hops or 0)
+        return moves
 
     async def _departure(self, pool: str, tenant: str, id: str) -> Departure | None:
         fields: dict[bytes, bytes] = await self._redis.hgetall(keys.record(pool, tenant, id))
@@ -184,6 +214,9 @@ class Mover:
     async def _leave(self, pool: str, found: Departure, known: Control, tenant: str, id: str) -> int:
         keep = (MOVED_KEEP_SECONDS, MOVED_LOG_KEEP_SECONDS)
         return await self._run(scripts.MOVED, pool, tenant, id, found.hop, int(known), *keep)
+
+    def _now_ms(self) -> int:
+        return self._clock() if self._clock else now_ms()
 
     def _queue(self, pool: str) -> PoolQueue:
         return PoolQueue(self._client, pool, self._settings, self._clock)

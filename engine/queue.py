@@ -184,11 +184,11 @@ class PoolQueue:
         """Keep a gateway's lease. False: it had lapsed, so register its readers again."""
         return bool(await self._run(scripts.GATEWAY, gateway, self.settings.gateway_lease_ms))
 
-    async def reap(self) -> Reaped:
+    async def reap(self, moves: bool = True) -> Reaped:
         """Requeue what dead workers held, drop dead gateways' readers. The caller ends `expired` and finishes
-        `moves`."""
+        `moves`, where it can."""
         s = self.settings
-        limits = (s.deaths_max, s.no_worker_seconds_max * 1000, s.park_seconds_max * 1000)
+        limits = (s.deaths_max, s.no_worker_seconds_max * 1000, s.park_seconds_max * 1000, int(moves))
         return replies.reaped(await self._run(scripts.REAP, REAP_BUDGET, *limits))
 
     async def may_sweep(self, seconds: float) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from engine.orders import Order
 from engine.request import Control, Entry, PriorityClass, Status
 
 ReleaseWhy = Literal["lost", "drain", "preempt", "pool", "park", "grant", "error"]
@@ -54,9 +55,10 @@ class Enqueued(msgspec.Struct, frozen=True):
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """The request lives in this pool now: ask there."""
+    """The request lives in this pool now: ask there. `order`: by which it went; None: by who says so."""
 
     pool: str
+    order: Order | None = None
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -175,7 +177,7 @@ class View(msgspec.Struct, frozen=True):
     """What a reader needs to know. `first`: oldest offset kept, head + 1 where the log is gone.
 
     `following`: this gateway is registered and gets hints; False: it polls. `dest`: the pool a moved
-    request went to.
+    request went to, by `order`. `body_hash`: of what its sender asked for.
     """
 
     status: Status
@@ -190,6 +192,8 @@ class View(msgspec.Struct, frozen=True):
     dest: str
     priority: PriorityClass
     following: bool
+    body_hash: str
+    order: Order
 
 
 class Renewed(msgspec.Struct, frozen=True):

@@ -1,5 +1,5 @@
-"""The reaper: requeues what dead workers held, ends what nobody can run and finishes moves to other pools
-that somebody left half done. Any number may run, anywhere."""
+"""The reaper: requeues what dead workers held, ends what nobody can run and, where it has the signing secret,
+finishes moves to other pools that somebody left half done. Any number may run, anywhere."""
 
 import asyncio
 import time
@@ -8,14 +8,16 @@ from redis.exceptions import RedisError, ResponseError
 
 from billing.api import Quota
 from core.faults import named
+from core.signed import Keyring
 from core.telemetry import Seldom, logger
 from engine import instruments
 from engine.ending import end_unclaimed
-from engine.mover import Mover
+from engine.mover import Mover, NotOrdered
 from engine.queue import PoolQueue
 from engine.queue_types import Expired
 from engine.sweep import SWEEP_SECONDS, sweep
 
+UNORDERED_MAX = 1_000  # that are named in the log; what else a worker makes up is not
 SWEPT_FOR = 0.9  # of the time between two sweeps nobody else begins one
 
 log = logger(__name__)
@@ -23,12 +25,16 @@ away = Seldom(log)
 
 
 class Reaper:
-    """Reaps one pool at a fixed interval until its task is cancelled."""
+    """Reaps one pool at a fixed interval until its task is cancelled. `keyring`: who has none, a supervisor,
+    leaves moves to gateways."""
 
-    def __init__(self, queue: PoolQueue, quota: Quota, interval_ms: int) -> None:
+    def __init__(
+        self, queue: PoolQueue, quota: Quota, interval_ms: int, keyring: Keyring | None = None
+    ) -> None:
         self._queue = queue
         self._quota = quota
-        self._mover = Mover(queue.redis, queue.settings)
+        self._mover = Mover(queue.redis, queue.settings, keyring) if keyring else None
+        self._unordered = set[tuple[str, str]]()
         self._interval_seconds = interval_ms / 1000
         self._sweep_due = time.monotonic() + SWEEP_SECONDS
 
@@ -53,14 +59,15 @@ class Reaper:
     async def once(self) -> None:
         """One round."""
         try:
-            reaped = await self._queue.reap()
+            reaped = await self._queue.reap(moves=self._mover is not None)
             for expired in reaped.expired:
                 await self._end(expired)
         except (RedisError, OSError, ValueError) as error:
             away.warning("reap failed", error=named(error))
             return
-        for tenant, id in reaped.moves:
-            await self._finish_move(tenant, id)
+        if self._mover is not None:
+            for tenant, id in reaped.moves:
+                await self._finish_move(self._mover, tenant, id)
         instruments.requeued_requests.add(reaped.requeued)
         if reaped.requeued or reaped.dead_readers:
             log.info("reaped", requeued=reaped.requeued, dead_readers=reaped.dead_readers)
@@ -77,12 +84,26 @@ class Reaper:
             instruments.orphan_ends.add(1, {"reason": reason})
             log.info("request ended", tenant=tenant, id=id, reason=reason, code=code)
 
-    async def _finish_move(self, tenant: str, id: str) -> None:
+    async def _finish_move(self, mover: Mover, tenant: str, id: str) -> None:
         """The new pool may be on a node that does not answer: the others must not wait for it."""
         try:
-            finished = await self._mover.finish(self._queue.pool, tenant, id)
+            finished = await mover.finish(self._queue.pool, tenant, id)
+        except NotOrdered:
+            self._say_unordered(tenant, id)
+            return
         except (RedisError, OSError, ValueError, KeyError) as error:
             log.warning("move not finished", tenant=tenant, id=id, error=named(error))
             return
         if finished:
             log.info("move finished", tenant=tenant, id=id)
+
+    def _say_unordered(self, tenant: str, id: str) -> None:
+        """Once a request. It stays among what is moving, and whoever wants it moved orders that again."""
+        if (tenant, id) not in self._unordered and len(self._unordered) < UNORDERED_MAX:
+            self._unordered.add((tenant, id))
+            log.error(
+                "a move that nobody has ordered is not finished: `parley requests migrate` orders it anew",
+                pool=self._queue.pool,
+                tenant=tenant,
+                id=id,
+            )

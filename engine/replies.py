@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from core.errors import Refusal
+from engine.orders import order_of
 from engine.queue_types import (
     AppendCode,
     Appended,
@@ -104,17 +105,19 @@ def appended(answer: list[Any]) -> Appended:
 
 
 def status(reply: bytes | list[bytes] | None) -> Status | Moved | None:
-    """A status, {moved, pool}, or None for an unknown id."""
+    """A status, {moved, pool, hop, ordered, seal}, or None for an unknown id."""
     if isinstance(reply, list):
-        return Moved(reply[1].decode())
+        return Moved(reply[1].decode(), order_of(*reply[1:]))
     return None if reply is None else Status(reply.decode())
 
 
 def view(reply: list[Any] | None) -> View | None:
-    """{status, epoch, head, n, control, worker, deadline, dest, class, first, following}."""
+    """{status, epoch, head, n, control, worker, deadline, dest, class, first, following, body hash, hop,
+    ordered, seal}."""
     if reply is None:
         return None
-    state, epoch, head, n, control, worker_, deadline, dest, class_, first, following = reply
+    state, epoch, head, n, control, worker_, deadline, dest, class_, first, following, *more = reply
+    body_hash, *order = more
     return View(
         status=Status(state.decode()),
         epoch=epoch,
@@ -128,6 +131,8 @@ def view(reply: list[Any] | None) -> View | None:
         dest=dest.decode(),
         priority=PriorityClass(class_.decode()),
         following=bool(following),
+        body_hash=(body_hash or b"").decode(),
+        order=order_of(dest, *order),
     )
 
 

@@ -45,4 +45,5 @@ class Pools:
     def _reaper(self, pool: str) -> Reaper:
         """Supervisors reap too, and faster; but while none lives, what was accepted still ends in time."""
         edge = self._edge
-        return Reaper(edge.queues[pool], edge.quota, edge.settings.reap_interval_ms * REAP_SLOWER)
+        interval_ms = edge.settings.reap_interval_ms * REAP_SLOWER
+        return Reaper(edge.queues[pool], edge.quota, interval_ms, edge.settings.keyring)

@@ -93,12 +93,16 @@ def migrate(
 
 
 async def _some(pool: Pool, ids: Iterable[str], dest: str, tenant: str | None) -> list[Outcome]:
-    mover, outcomes = Mover(pool.queue.redis, pool.settings), list[Outcome]()
+    mover, outcomes = _mover(pool), list[Outcome]()
     for id in ids:
         found, detail = await find_request(pool, id, tenant)
         await on_record(found, detail.row.tenant, "request.migrate", id, to=dest)
         outcomes.append(await _move(mover, found.name, detail.row.tenant, id, dest))
     return outcomes
+
+
+def _mover(pool: Pool) -> Mover:
+    return Mover(pool.queue.redis, pool.settings, pool.settings.shared_keyring)
 
 
 async def _move(mover: Mover, source: str, tenant: str, id: str, dest: str) -> Outcome:
@@ -112,7 +116,7 @@ async def _move(mover: Mover, source: str, tenant: str, id: str, dest: str) -> O
 async def _empty(pool: Pool, dest: str, tenant: str | None, as_json: bool) -> None:
     """Until a look at the pool finds nothing more to move."""
     await on_record(pool, tenant or PLATFORM, "request.migrate_all", pool.name, to=dest)
-    mover, tally = Mover(pool.queue.redis, pool.settings), Tally(as_json)
+    mover, tally = _mover(pool), Tally(as_json)
     began, give_up_at = await pool.queue.now_ms(), time.monotonic() + NEWCOMERS_SECONDS_MAX
     while rows := await _rest(pool, tenant, tally):
         if time.monotonic() > give_up_at and all(row.accepted_ms > began for row in rows):

@@ -20,7 +20,7 @@ local need = prompt + math.max(tonumber(n), tonumber(granted))
 local kept = bit.band(number_of(control), CANCEL)
 call('HSET', req, 'status', place, 'ck', '', 'rck', '', 'worker', '', 'warm', '', 'held', 0, 'control', int(kept),
   'lane', size > 0 and need > size / 4 and 'large' or 'normal', 'inc', incarnation())
-call('HDEL', req, 'dest', 'place', 'due')
+call('HDEL', req, 'dest', 'place', 'due', 'ordered', 'seal')
 call('SET', key('in', t, id), ARGV[6])
 if #ARGV[7] > 0 then
   call('SET', key('tok', t, id), ARGV[7])

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- control(now, t, id, flag): sets the flag and wakes the worker. Replies the status, nil for an unknown id; where it lives in
--- another pool {'moved', pool}.
+-- another pool {'moved', pool, hop, ordered, seal}.
 local t, id, flag = ARGV[2], ARGV[3], tonumber(ARGV[4])
 local status = call('HGET', key('req', t, id), 'status')
 if not status or status == 'ended' then

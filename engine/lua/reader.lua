@@ -59,4 +59,7 @@ values[7], values[8] = tonumber(values[7]), values[8] or ''
 local oldest = call('XRANGE', key('log', t, id), '-', '+', 'COUNT', 1)[1]
 values[10] = oldest and tonumber(string.match(oldest[1], '^%d+')) or values[3] + 1
 values[11] = following
+for _, value in ipairs(call('HMGET', req, 'body_hash', 'hop', 'ordered', 'seal')) do
+  values[#values + 1] = value
+end
 return values

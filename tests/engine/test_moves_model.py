@@ -76,7 +76,7 @@ class MovesMachine(QueueMachine):
     def __init__(self, redis_url: str) -> None:
         super().__init__(redis_url)
         self.there = Pool(self.redis, self.pool.settings, THERE, self.pool.clock)
-        self.mover = MortalMover(self.redis, self.pool.settings, self.pool.clock)
+        self.mover = MortalMover(self.redis, self.pool.settings, self.pool.settings.keyring, self.pool.clock)
         self.away: list[Away] = []
         self.hops = Counter[str]()
         self.ended_there = 0
@@ -133,7 +133,7 @@ class MovesMachine(QueueMachine):
     def cancel_on_the_way(self, data: st.DataObject) -> None:
         if each := self.gone(data, lambda each: each.m.status is not Status.ENDED):
             reply = self.run(self.queue.control(each.m.tenant, each.m.id, Control.CANCEL))
-            if reply == Moved(THERE):
+            if isinstance(reply, Moved) and reply.pool == THERE:
                 self.run(self.there.queue.control(each.m.tenant, each.m.id, Control.CANCEL))
             else:
                 assert reply is Status.MOVING or not each.arrived

@@ -110,7 +110,7 @@ async def test_a_moved_request_is_not_swept(town: Town, settings: Settings):
     asked = await town.admit(5 * MINUTE_MS)
     await town.crew.queue.enqueue(asked)
     await town.other.queue.register("w", asked.fingerprint, {"kv_tokens": 100_000})
-    moved = await Mover(town.redis, settings).move("default", TENANT, asked.id, "other")
+    moved = await Mover(town.redis, settings, settings.keyring).move("default", TENANT, asked.id, "other")
     assert moved == Moved("other")
     for crew in (town.crew, town.other):
         assert await sweep(crew.queue, town.quota) == 0

@@ -60,7 +60,7 @@ async def two_pools(site: Site, step_seconds: float = 0.01) -> AsyncGenerator[Po
     async with AsyncExitStack() as stack:
         for each, engine in zip((site.crew, crew), engines, strict=True):
             await stack.enter_async_context(each.worker(engine))
-        yield Pools(site, crew, Mover(site.redis, site.settings), engines)
+        yield Pools(site, crew, Mover(site.redis, site.settings, site.settings.keyring), engines)
 
 
 async def test_an_answer_goes_on_in_another_pool_under_its_reader(gateway: Site):
@@ -149,7 +149,7 @@ async def test_a_move_that_hangs_is_a_pause(gateway: Site, monkeypatch: pytest.M
         while min(len(reading.text) for reading in readings) < 20:
             await wire.hear()
         with monkeypatch.context() as patch:
-            patch.setattr(Mover, "finish", _dies)
+            patch.setattr(Mover, "_finish", _dies)
             for reading in readings:
                 with pytest.raises(ConnectionError):
                     await pools.move(reading.id)

@@ -42,10 +42,10 @@ local function doom(member)
   call('ZADD', P .. 'deadlines', 'LT', int(NOW), member)
 end
 
--- {'moved', pool} of a request that lives in another pool now; nil of every other.
+-- {'moved', pool, hop, ordered, seal} of a request that lives in another pool now; nil of every other.
 local function redirect(t, id)
-  local status, dest = unpack(call('HMGET', key('req', t, id), 'status', 'dest'))
-  return status == 'moved' and { status, dest } or nil
+  local found = call('HMGET', key('req', t, id), 'status', 'dest', 'hop', 'ordered', 'seal')
+  return found[1] == 'moved' and found or nil
 end
 
 -- Sets a control flag, which is the truth, and wakes the worker that has the request. Replies all flags.
