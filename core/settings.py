@@ -140,6 +140,10 @@ class Settings(BaseSettings):
     noisy_neighbours: Literal["off", "propose", "throttle"] = "propose"
     noisy_check_seconds: float = 30.0
 
+    # Money (docs/operations.md)
+    correction_unasked_cents_max: int = Field(default=100, ge=0)
+    correction_cents_max: int = Field(default=10_000, ge=0)
+
     # Alerts (docs/operations.md)
     smtp_host: str | None = None
     smtp_port: int = 587

@@ -12,6 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from billing.books.bounds import Bounds, check_tokens
 from billing.books.ledger import LineKind, Posting, TxnKind, entries_of, post
 from billing.books.ledger_rows import LineRow
 from billing.books.ledger_tables import LedgerHead, UsageLine
@@ -25,6 +26,7 @@ from billing.wallets.purse_rows import load_whole_purse, uses_of
 from core.clock import now_ms
 from core.database import Database
 from core.errors import bad_request
+from core.names import checked_name
 
 QUANTITY_MAX = 1 << 53
 TOKEN_METERS = (Meter.INPUT, Meter.CACHED_INPUT, Meter.OUTPUT, Meter.REASONING)
@@ -32,35 +34,70 @@ TOKEN_METERS = (Meter.INPUT, Meter.CACHED_INPUT, Meter.OUTPUT, Meter.REASONING)
 
 @dataclass(frozen=True)
 class Correction:
-    """What a request used in truth, by meter; meters that are not named stay. `cause` is the caller's own
-    name for this correction: the same cause is booked once."""
+    """What a request used in truth, by meter; meters that are not named stay. None: it is refunded whole,
+    with what the request itself cost. `cause` is the caller's own name for this correction: the same cause
+    is booked once."""
 
     request: str
-    quantities: Mapping[Meter, int]
+    quantities: Mapping[Meter, int] | None
     cause: str
 
 
-async def correct(db: Database, tenant_id: str, correction: Correction) -> list[LineRow]:
-    """Book the difference; the new lines, none where the books say so already.
+async def planned(db: Database, tenant_id: str, correction: Correction) -> list[LineRow]:
+    """The lines that `correct` would book now. Raises Refused as it does."""
+    _check(correction)
+    async with db.snapshot() as session:
+        head = await session.get(LedgerHead, tenant_id) or LedgerHead(tenant_id=tenant_id)
+        return (await _plan(session, head, correction, now_ms())).new
+
+
+async def correct(
+    db: Database, tenant_id: str, correction: Correction, bounds: Bounds | None = None
+) -> list[LineRow]:
+    """Book the difference; the new lines, none where the books say so already. `bounds`: on the money that
+    it moves.
 
     Raises Refused where the request was never billed, or a quantity cannot be."""
     _check(correction)
     try:
-        return await _correct(db, tenant_id, correction)
+        return await _correct(db, tenant_id, correction, bounds)
     except IntegrityError as error:
         raise bad_request(f"the cause {correction.cause!r} was another correction of this request") from error
 
 
-async def _correct(db: Database, tenant_id: str, correction: Correction) -> list[LineRow]:
+@dataclass(frozen=True)
+class _Plan:
+    request: UsageRow
+    lines: Sequence[UsageLine]
+    new: list[LineRow]
+
+
+async def _plan(session: AsyncSession, head: LedgerHead, correction: Correction, now: int) -> _Plan:
+    request = await session.get(UsageRow, (head.tenant_id, correction.request))
+    lines = await _lines_of(session, head.tenant_id, correction.request)
+    if request is None or not lines:
+        raise bad_request(f"there is no billed request {correction.request!r} of this tenant")
+    quantities = correction.quantities
+    if quantities is None:
+        quantities = {Meter(line.meter): 0 for line in lines}
+    new = differences(head, lines, quantities, _prices(lines), now)
+    before = sum(line.quantity for line in lines if line.meter in TOKEN_METERS)
+    wanted = before + sum(line.quantity for line in new if line.meter in TOKEN_METERS)
+    await check_tokens(session, request.fingerprint, wanted, before)
+    return _Plan(request, lines, new)
+
+
+async def _correct(
+    db: Database, tenant_id: str, correction: Correction, bounds: Bounds | None
+) -> list[LineRow]:
     async with db.transaction() as session:
         head = (await lock_heads(session, [tenant_id]))[tenant_id]
-        request = await session.get(UsageRow, (tenant_id, correction.request))
-        lines = await _lines_of(session, tenant_id, correction.request)
-        if request is None or not lines:
-            raise bad_request(f"there is no billed request {correction.request!r} of this tenant")
         now = now_ms()
-        new = differences(head, lines, correction.quantities, _prices(lines), now)
+        plan = await _plan(session, head, correction, now)
+        request, lines, new = plan.request, plan.lines, plan.new
         if new:
+            if bounds is not None:
+                bounds.check(sum(line.amount_nano for line in new))
             purse = await load_whole_purse(session, tenant_id, now)
             used = await uses_of(session, tenant_id, request.request_id)
             prepaid = purse if purse is not None and lines[0].seq > purse.opened_line_seq else None
@@ -69,11 +106,10 @@ async def _correct(db: Database, tenant_id: str, correction: Correction) -> list
             posting = _post(head, name, request, new, Paid(prepaid, cost_nano, used), now)
             session.expunge(request)
             await write(session, [posting], [request])
+            action = "request.refund" if correction.quantities is None else "request.correct"
             facts = {"request": correction.request, "cause": correction.cause}
             changed = [msgspec.structs.asdict(line) for line in new]
-            await record(
-                session, tenant_id, "request.correct", request.request_id, None, {**facts, "lines": changed}
-            )
+            await record(session, tenant_id, action, request.request_id, None, {**facts, "lines": changed})
         return new
 
 
@@ -120,6 +156,8 @@ def differences(
     Raises Refused for a meter without a price: what it would have cost is not in the books."""
     new: list[LineRow] = []
     for meter, wanted in quantities.items():
+        if meter not in prices and not wanted:
+            continue
         if meter not in prices:
             raise bad_request(f"this request has no {meter.value} line whose price could be used")
         own = [line for line in lines if line.meter == meter]
@@ -168,6 +206,9 @@ def _prices(lines: Sequence[UsageLine]) -> dict[Meter, int]:
 
 
 def _check(correction: Correction) -> None:
+    checked_name("cause", correction.cause)
+    if correction.quantities is None:
+        return
     if not correction.quantities:
         raise bad_request("a correction names at least one meter")
     for meter, quantity in correction.quantities.items():
@@ -175,5 +216,5 @@ def _check(correction: Correction) -> None:
             raise bad_request(f"{meter.value} cannot be corrected: only tokens can")
         if not 0 <= quantity < QUANTITY_MAX:
             raise bad_request(
-                f"{meter.value}: a quantity is from 0 to {QUANTITY_MAX - 1}, in all, not a difference"
+                f"{meter.value}: expected from 0 to {QUANTITY_MAX - 1} tokens, in all, not a difference"
             )

@@ -2,7 +2,10 @@
 
 import re
 from datetime import UTC, datetime
+from typing import Any
 from zoneinfo import ZoneInfo
+
+import click
 
 from billing.money import from_text
 from billing.tenants.keys import list_keys, no_key
@@ -10,8 +13,27 @@ from billing.tenants.tenancy import find_project
 from billing.tenants.users import user_id, user_named
 from core.database import Database
 from core.errors import StartupError
+from core.plain import plain
 
+DIGITS = re.compile(r"\d{1,16}", re.ASCII)
 AMOUNT = re.compile(r"(?P<number>[^\s]+)\s*(?:USD|usd)", re.ASCII)
+
+
+class _Tokens(click.ParamType[int]):
+    """A number of tokens: digits, nothing else that Python would take for a number."""
+
+    name = "tokens"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number."""
+        if isinstance(value, int):
+            return value
+        if DIGITS.fullmatch(value) is None:
+            self.fail(f"{plain(str(value))!r} is no number of tokens: write it like 300", param, ctx)
+        return int(value)
+
+
+WHOLE_TOKENS = _Tokens()
 
 
 def nano_of(text: str) -> int:

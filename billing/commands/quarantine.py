@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
+from billing.books.bounds import Bounds
 from billing.commands.running import iso_time, json_option, run_on_database, show, show_table
 from billing.posting import quarantine
 from billing.quotas.quota import Quota
@@ -43,7 +44,8 @@ def list_command(resolved: bool, as_json: bool) -> None:
 @json_option
 def accept_command(event: str, reason: str, as_json: bool) -> None:
     """Let EVENT count: bill its request, or book the difference to what was billed."""
-    done = _decided(lambda db, quota: quarantine.accept(db, event, reason, quota))
+    bounds = Bounds.of(Settings())
+    done = _decided(lambda db, quota: quarantine.accept(db, event, reason, quota, bounds))
     show({"event": event, "done": done}, as_json)
 
 

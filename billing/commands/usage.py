@@ -10,16 +10,16 @@ from zoneinfo import ZoneInfo
 import click
 
 from billing.books import rollups
-from billing.books.adjustments import Correction, correct
+from billing.books.adjustments import Correction
 from billing.books.focus import COLUMNS, account_of, charges, focus_row
 from billing.books.reports import GroupBy, Usage, usage_as_of, usage_in
-from billing.commands.arguments import instant_of
+from billing.commands.arguments import WHOLE_TOKENS, instant_of
+from billing.commands.correcting import Ask, book_correction
 from billing.commands.months import month_name, month_window
 from billing.commands.running import (
     iso_time,
     json_option,
     run_on_database,
-    run_with_redis,
     show,
     show_table,
     tenant_named,
@@ -32,12 +32,10 @@ from billing.tenants.cost_centers import list_cost_centers
 from billing.tenants.keys import list_keys
 from billing.tenants.tenancy import list_projects, list_tenants
 from billing.tenants.users import all_user_names
-from billing.wallets.enforced import enforce
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
 from core.printed import progress, say, sheet
-from core.redis import Client
 
 DAYS_MAX = 400
 
@@ -133,13 +131,23 @@ def export_command(tenant: str, month: str | None, issuer: str, out: Path | None
         say(f"{written:,} rows in {out}", err=True)
 
 
+_of_tenant = click.option("--tenant", required=True, help="The tenant's name or id.")
+_cause = click.option(
+    "--cause", required=True, help="Your name for this correction; the same one is booked once."
+)
+_dry_run = click.option("--dry-run", is_flag=True, help="Show what would be booked, and book nothing.")
+_yes = click.option("--yes", is_flag=True, help="It is meant to move more than $1.00 (or what is set).")
+
+
 @usage_command.command("correct")
-@click.option("--tenant", required=True, help="The tenant's name or id.")
+@_of_tenant
 @click.argument("request_id", metavar="REQUEST")
-@click.option("--input", "input_tokens", type=int, help="Input tokens in truth, in all.")
-@click.option("--cached-input", "cached_input_tokens", type=int)
-@click.option("--output", "output_tokens", type=int)
-@click.option("--cause", required=True, help="Your name for this correction; the same one is booked once.")
+@click.option("--input", "input_tokens", type=WHOLE_TOKENS, help="Input tokens in truth, in all.")
+@click.option("--cached-input", "cached_input_tokens", type=WHOLE_TOKENS)
+@click.option("--output", "output_tokens", type=WHOLE_TOKENS)
+@_cause
+@_dry_run
+@_yes
 @json_option
 def correct_command(
     tenant: str,
@@ -148,11 +156,14 @@ def correct_command(
     cached_input_tokens: int | None,
     output_tokens: int | None,
     cause: str,
+    dry_run: bool,
+    yes: bool,
     as_json: bool,
 ) -> None:
     """Bring what was billed for REQUEST to what it used in truth.
 
-    Adds lines with the difference, at the price it was billed by; what is there stays.
+    Adds lines with the difference, at the price it was billed by; what is there stays. A request has no more
+    tokens than its model holds.
     """
     given = {
         Meter.INPUT: input_tokens,
@@ -160,23 +171,19 @@ def correct_command(
         Meter.OUTPUT: output_tokens,
     }
     wanted = {meter: quantity for meter, quantity in given.items() if quantity is not None}
+    book_correction(tenant, Correction(request_id, wanted, cause), Ask(dry_run, yes, as_json))
 
-    async def book(db: Database, redis: Client) -> list[dict[str, Any]]:
-        owner = (await tenant_named(db, tenant)).tenant_id
-        lines = await correct(db, owner, Correction(request_id, wanted, cause))
-        await enforce(db, redis, owner, request_id)
-        return [
-            {
-                "line": line.seq,
-                "adjusts": line.adjusts_seq,
-                "meter": line.meter,
-                "quantity": line.quantity,
-                "amount": to_text(line.amount_nano),
-            }
-            for line in lines
-        ]
 
-    show_table(run_with_redis(book), as_json, "the books say so already")
+@usage_command.command("refund")
+@_of_tenant
+@click.argument("request_id", metavar="REQUEST")
+@_cause
+@_dry_run
+@_yes
+@json_option
+def refund_command(tenant: str, request_id: str, cause: str, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Give back all that was billed for REQUEST, its own price too, to what paid it."""
+    book_correction(tenant, Correction(request_id, None, cause), Ask(dry_run, yes, as_json))
 
 
 @usage_command.command("rebuild")

@@ -6,7 +6,7 @@ import msgspec
 from sqlmodel import col, select
 
 from billing.books.adjustments import Correction, correct
-from billing.books.ledger_tables import UsageLine
+from billing.books.bounds import Bounds, check_tokens
 from billing.posting.assessing import INTEGER_MAX, Quarantined
 from billing.posting.biller import post
 from billing.prices.price_book import pinned_prices
@@ -36,18 +36,25 @@ async def held_events(db: Database, resolved: bool = False) -> Sequence[UsageQua
         return (await session.exec(statement.limit(LISTED_MAX))).all()
 
 
-async def accept(db: Database, event_sha256: str, reason: str, quota: Quota | None = None) -> str:
+async def accept(
+    db: Database, event_sha256: str, reason: str, quota: Quota | None = None, bounds: Bounds | None = None
+) -> str:
     """Let a held event count, by its own prices; what was done. Again: nothing more is booked.
 
     A request that was not billed is billed now; for one that was, the difference is booked as a correction.
     One that came without prices gets those of its time, else today's. Raises Refused where the event cannot
-    be read, priced or counted. `quota`: where the tenant's slot is told of it."""
+    be read, priced or counted, or has more tokens than its model holds. `quota`: where the tenant's slot is
+    told of it; `bounds`: on the money that it moves."""
     held = await _held(db, event_sha256)
     event = _readable(held)
     async with db.session() as session:
         billed = await session.get(UsageRow, (event.tenant, event.request))
+        if billed is None:
+            await check_tokens(session, event.fingerprint, _tokens(event))
     if billed is None:
         priced = await _priced(db, event)
+        if bounds is not None:
+            bounds.check(priced.cost_nano)
         batch, posted = await post(db, held.pool, [encode(priced)])
         if not posted:
             raise bad_request(
@@ -65,14 +72,16 @@ async def accept(db: Database, event_sha256: str, reason: str, quota: Quota | No
             Meter.REASONING: event.output_reasoning,
         }
         cause = f"event {event_sha256[:16]}"
-        lines = await correct(
-            db, event.tenant, Correction(event.request, await _known(db, event, quantities), cause)
-        )
+        lines = await correct(db, event.tenant, Correction(event.request, quantities, cause), bounds)
         if quota is not None:
             await enforce(db, quota.redis, event.tenant, event.request)
         done = f"corrected by {len(lines)} lines" if lines else "the books said so already"
     await _resolve(db, held, "quarantine.accept", f"accepted ({done}): {reason}")
     return done
+
+
+def _tokens(event: UsageEvent) -> int:
+    return event.input_uncached + event.input_cached + event.output_text + event.output_reasoning
 
 
 async def dismiss(db: Database, event_sha256: str, reason: str, quota: Quota | None = None) -> None:
@@ -100,16 +109,6 @@ async def _priced(db: Database, event: UsageEvent) -> UsageEvent:
     if cost_nano >= INTEGER_MAX:
         raise bad_request("the event costs more than the books can hold: dismiss it")
     return msgspec.structs.replace(event, prices=prices, cost_nano=cost_nano)
-
-
-async def _known(db: Database, event: UsageEvent, quantities: dict[Meter, int]) -> dict[Meter, int]:
-    """Without the meters at zero that the request has no line of: there is nothing to correct."""
-    statement = select(UsageLine.meter).where(
-        col(UsageLine.tenant_id) == event.tenant, col(UsageLine.request_id) == event.request
-    )
-    async with db.session() as session:
-        meters = set((await session.exec(statement)).all())
-    return {meter: quantity for meter, quantity in quantities.items() if quantity or meter.value in meters}
 
 
 async def _held(db: Database, event_sha256: str) -> UsageQuarantine:

@@ -135,6 +135,7 @@ STEPS = (
     ("alerts retry --tenant beta {message}", "alert.retry"),
     ("alerts targets remove --tenant beta {target}", "alert_target.remove"),
     ("usage correct --tenant acme billed --cause c1 --output 9", "request.correct"),
+    ("usage refund --tenant acme billed --cause c2", "request.refund"),
     ("usage export --tenant acme --month 1970-01", "usage.export"),
     ("quarantine accept {accepted} --reason why", "quarantine.accept"),
     ("quarantine dismiss {dismissed} --reason why", "quarantine.dismiss"),

@@ -1,0 +1,110 @@
+"""The tenant acme, with books and counts in Redis, and commands that are typed on them."""
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner, Result
+from redis.asyncio import Redis
+
+from billing.books.ledger_tables import UsageLine
+from billing.commands.budgets import budgets_command
+from billing.commands.quarantine import quarantine_command
+from billing.commands.usage import usage_command
+from billing.commands.wallets import wallets_command
+from billing.quotas.quota_types import Admitted
+from billing.reconciliation.board import Reconciliation
+from billing.reconciliation.compared import Check, State
+from billing.tenants.tenancy import create_tenant, find_tenant
+from core.database import Database
+from core.errors import Refusal
+from core.redis import MultiplexedRedis
+from tests.billing.test_books import read
+from tests.billing.test_quota_books import Books
+from tests.helpers.home import settings_in
+
+COMMANDS = {
+    "budgets": budgets_command,
+    "quarantine": quarantine_command,
+    "usage": usage_command,
+    "wallets": wallets_command,
+}
+
+
+class Acme:
+    """An installation with one tenant."""
+
+    def __init__(self, home: Path, redis_url: str, template: Path) -> None:
+        self._home = home
+        self._redis_url = redis_url
+        shutil.copy(template, home / "parley.db")
+
+        async def prepare() -> None:
+            db, redis = Database(f"sqlite+aiosqlite:///{home / 'parley.db'}"), Redis.from_url(redis_url)
+            await redis.flushall()
+            await create_tenant(db, "acme")
+            await redis.aclose()
+            await db.close()
+
+        asyncio.run(prepare())
+
+    def types(self, name: str, *arguments: str, **settings: str) -> Result:
+        """A command of the tenant, under settings."""
+        environment = {"PARLEY_HOME": str(self._home), "PARLEY_REDIS_URL": self._redis_url}
+        given = {f"PARLEY_{each.upper()}": value for each, value in settings.items()}
+        return CliRunner().invoke(COMMANDS[name], arguments, env={**environment, **given})
+
+    def parley(self, name: str, *arguments: str, **settings: str) -> Result:
+        """Types one that must work."""
+        result = self.types(name, *arguments, **settings)
+        assert result.exit_code == 0, (result.output, result.exception)
+        return result
+
+    def does(self, action: Callable[[Books], Awaitable[Any]]) -> Any:
+        """Something with the books and the slot, as the platform does it."""
+
+        async def run() -> Any:
+            settings = settings_in(self._home, redis_url=self._redis_url)
+            db, redis = Database(settings.database_endpoint), MultiplexedRedis.from_url(self._redis_url)
+            try:
+                tenant = await find_tenant(db, "acme")
+                assert tenant is not None
+                return await action(Books(db, redis, settings, tenant.tenant_id))
+            finally:
+                await redis.aclose()
+                await db.close()
+
+        return asyncio.run(run())
+
+    def asks(self, request: str) -> Admitted | Refusal:
+        """A request's answer."""
+        return self.does(lambda books: books.ask(request))
+
+    def spends(self, request: str) -> None:
+        """A request that is admitted, answered, posted and counted: it costs COST."""
+
+        async def spend(books: Books) -> None:
+            assert isinstance(await books.ask(request), Admitted)
+            await books.spend(request)
+
+        self.does(spend)
+
+    def agrees(self) -> None:
+        """R4: Redis has posted what SQL has, of the tenant and of each budget."""
+
+        async def look(books: Books) -> None:
+            settings = settings_in(self._home, redis_url=self._redis_url)
+            found = await Reconciliation(books.db, books.redis, settings).run({Check.R4}, books.tenant)
+            assert [each.facts() for each in found if each.state is not State.EQUAL] == []
+
+        self.does(look)
+
+    def cost(self) -> int:
+        """What all that is in the books costs, in nano-USD."""
+
+        async def look(books: Books) -> int:
+            return sum(line.amount_nano for line in await read(books.db, UsageLine, books.tenant))
+
+        return self.does(look)
