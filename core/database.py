@@ -107,6 +107,12 @@ def insert_of(dialect: str, table: Any) -> Any:
     return (sqlite if dialect == "sqlite" else postgresql).insert(table)
 
 
+def id_first(id: Any, name: Any, asked: Sequence[str]) -> list[Any]:
+    """An ORDER BY for what was asked for by id or by name, in forms with the one that was typed first: a row
+    whose name is another's id is not taken for that one."""
+    return [id.in_(asked).desc(), name.in_(asked[:1]).desc()]
+
+
 async def upsert(session: AsyncSession, rows: Sequence[Mapping[str, Any]], of: type[SQLModel]) -> None:
     """Insert rows of one table, or set the values of those whose primary key is there. All name the same
     columns; the caller orders them, so that writers never wait for one another in a circle."""

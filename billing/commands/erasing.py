@@ -72,10 +72,7 @@ def erase_user_command(tenant: str, user: str, yes: bool, as_json: bool) -> None
         await _require_quiet(redis, settings, Whose(owner, user=found.id))
         if found.closed_ms is None:
             raise StartupError(f"close the user first: parley users close --tenant {tenant} {user} --cancel")
-        gone = await action("erase_texts")(db, redis, settings, owner, found.id)
-        id = await erasing.erase_user(db, owner, found.id)
-        await Quota(redis, settings, db).reseed(owner)
-        await tell(redis, owner)
+        id, gone = await erase_known(db, redis, settings, owner, found.id)
         return {"user": id, **_erased(*gone), **_backups(settings)}
 
     show(run_with_redis(erase), as_json)
@@ -104,6 +101,20 @@ def erase_tenant_command(tenant: str, yes: bool, as_json: bool) -> None:
         return {"tenant": found.tenant_id, "users": count, **_erased(*gone), **_backups(settings)}
 
     show(run_with_redis(erase), as_json)
+
+
+async def erase_known(
+    db: Database, redis: Client, settings: Settings, tenant: str, user: str
+) -> tuple[str, tuple[int, int]]:
+    """Erase a closed user: the id that stays, and what `erase_texts` took away. Redis forgets the id they had
+    first: once it stands in no table, nobody could ask for it again."""
+    gone = await action("erase_texts")(db, redis, settings, tenant, user)
+    quota = Quota(redis, settings, db)
+    await quota.forget_user(tenant, user)
+    id = await erasing.erase_user(db, tenant, user)
+    await quota.reseed(tenant)
+    await tell(redis, tenant)
+    return id, gone
 
 
 async def held_of(db: Database, user: TenantUser) -> AsyncGenerator[dict[str, Any]]:

@@ -256,6 +256,10 @@ class Quota:
         assert self._db is not None, "the books are needed"
         await self._money.reseed(self._db, tenant)
 
+    async def forget_user(self, tenant: str, user: str) -> None:
+        """Forget what a user who is closed had spent: the books know it."""
+        await self._money.forget_user(tenant, user)
+
     async def budget_sums(self, tenant: str) -> Sequence[MoneySum]:
         """Every count of money of the tenant that Redis has."""
         return await self._money.sums(tenant)

@@ -58,6 +58,14 @@ class MoneyCounts:
         for first in range(0, len(limits), AT_ONCE):
             await self._write(db, tenant, limits[first : first + AT_ONCE], anew=True)
 
+    async def forget_user(self, tenant: str, user: str) -> None:
+        """Delete a user's counts."""
+        client: Any = self._redis
+        for name in await client.zrange(f"{{t:{tenant}}}moneys", 0, -1):
+            if parts_of(name.decode())[1:3] == [Scope.USER, user]:
+                await client.delete(f"{{t:{tenant}}}{name.decode()}")
+                await client.zrem(f"{{t:{tenant}}}moneys", name)
+
     async def _write(self, db: Database, tenant: str, limits: Sequence[MoneyLimit], anew: bool) -> None:
         """Again while lines are booked between the look at the books and the writing."""
         for _ in range(SEED_TRIES):

@@ -9,7 +9,7 @@ from sqlmodel import col, select
 from billing.books.ledger_tables import CostCenter, ProjectCostCenter
 from billing.tenants.audit_log import record
 from core.clock import now_ms
-from core.database import Database
+from core.database import Database, id_first
 from core.errors import bad_request
 from core.ids import uuid7
 from core.names import checked_name
@@ -42,13 +42,13 @@ async def list_cost_centers(db: Database, tenant_id: str) -> Sequence[CostCenter
 
 
 async def find_cost_center(db: Database, tenant_id: str, code_or_id: str) -> CostCenter | None:
-    """A tenant's cost center by its code or its id."""
+    """A tenant's cost center by its id or its code."""
+    id, code = col(CostCenter.id), col(CostCenter.code)
     statement = select(CostCenter).where(
-        col(CostCenter.tenant_id) == tenant_id,
-        (col(CostCenter.code) == code_or_id) | (col(CostCenter.id) == code_or_id),
+        col(CostCenter.tenant_id) == tenant_id, (code == code_or_id) | (id == code_or_id)
     )
     async with db.session() as session:
-        return (await session.exec(statement)).first()
+        return (await session.exec(statement.order_by(*id_first(id, code, [code_or_id])))).first()
 
 
 async def move_project(

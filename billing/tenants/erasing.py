@@ -29,6 +29,7 @@ from core.errors import bad_request
 OPAQUE = re.compile(r"u_[0-9a-f]{32}", re.ASCII)
 REQUESTS_AT_ONCE = 500
 NOTHING_SAID = b"{}"
+NOBODYS = " "  # no name ends so (core/names.py): one that was given beforehand cannot stand in the way
 
 # Where a user's id stands beside `tenant_user`; in those with a scope, where it is `user`.
 _BY_USER: tuple[type[SQLModel], ...] = (UsageRow, RollupHour, Charge, ApiKey)
@@ -199,12 +200,12 @@ async def _erase_names(session: AsyncSession, tenant: Tenant) -> None:
     await _set(session, AlertTarget, id, None, address="", secret="")
     await _set(session, AlertTarget, id, col(AlertTarget.ended_ms).is_(None), ended_ms=now_ms())
     await _set(session, WalletGrant, id, None, note="")
-    await _set(session, Project, id, None, name=col(Project.id))
-    await _set(session, CostCenter, id, None, name="", code=col(CostCenter.id))
+    await _set(session, Project, id, None, name=col(Project.id) + NOBODYS)
+    await _set(session, CostCenter, id, None, name="", code=col(CostCenter.id) + NOBODYS)
     await session.exec(delete(Outbox).where(col(Outbox.tenant_id) == id))
     await session.exec(delete(BrowserSession).where(col(BrowserSession.tenant_id) == id))
     await _erase_events(session, id, None, "")
-    tenant.name = f"erased {id[-12:]}"
+    tenant.name = f"erased {id[-12:]}{NOBODYS}"
     session.add(tenant)
     await session.flush()
 

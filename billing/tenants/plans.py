@@ -16,7 +16,7 @@ from billing.tenants.audit_log import record
 from billing.tenants.tenancy import DEFAULT_PRICE_BOOK, PRIORITIES, check_priority, tell
 from billing.tenants.terms import TERMS_CHANGED, check_terms
 from core.clock import now_ms
-from core.database import Database
+from core.database import Database, id_first
 from core.errors import bad_request
 from core.ids import uuid7
 from core.names import checked_name
@@ -106,10 +106,11 @@ async def list_plans(db: Database) -> Sequence[tuple[Plan, int]]:
 
 
 async def find_plan(db: Database, name_or_id: str) -> Plan | None:
-    """A plan by its name or its id."""
-    statement = select(Plan).where((col(Plan.name) == name_or_id) | (col(Plan.id) == name_or_id))
+    """A plan by its id or its name."""
+    id, name = col(Plan.id), col(Plan.name)
+    statement = select(Plan).where((name == name_or_id) | (id == name_or_id))
     async with db.session() as session:
-        return (await session.exec(statement)).first()
+        return (await session.exec(statement.order_by(*id_first(id, name, [name_or_id])))).first()
 
 
 async def end_plan(db: Database, plan_id: str) -> Plan:

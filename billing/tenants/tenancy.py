@@ -15,7 +15,7 @@ from billing.periods import zone_named
 from billing.tables import Project, Tenant, TenantUser
 from billing.tenants.audit_log import record
 from core.clock import now_ms
-from core.database import Database
+from core.database import Database, id_first
 from core.errors import bad_request
 from core.ids import uuid7
 from core.names import checked_name, forms_of
@@ -84,11 +84,11 @@ async def tenant_names(db: Database) -> dict[str, str]:
 
 
 async def find_tenant(db: Database, name_or_id: str) -> Tenant | None:
-    """A tenant by its name or its id. For operators."""
-    names = forms_of(name_or_id)
-    statement = select(Tenant).where(col(Tenant.name).in_(names) | col(Tenant.tenant_id).in_(names))
+    """A tenant by its id or its name: who is called as another's id is not taken for it. For operators."""
+    id, name, names = col(Tenant.tenant_id), col(Tenant.name), forms_of(name_or_id)
+    statement = select(Tenant).where(name.in_(names) | id.in_(names))
     async with db.session() as session:
-        return (await session.exec(statement)).first()
+        return (await session.exec(statement.order_by(*id_first(id, name, names)))).first()
 
 
 async def set_tenant(db: Database, tenant_id: str, **facts: Any) -> Tenant:
@@ -161,13 +161,11 @@ async def list_projects(db: Database, tenant_id: str) -> Sequence[Project]:
 
 
 async def find_project(db: Database, tenant_id: str, name_or_id: str) -> Project | None:
-    """A tenant's project by its name or its id."""
-    names = forms_of(name_or_id)
-    statement = select(Project).where(
-        col(Project.tenant_id) == tenant_id, col(Project.name).in_(names) | col(Project.id).in_(names)
-    )
+    """A tenant's project by its id or its name."""
+    id, name, names = col(Project.id), col(Project.name), forms_of(name_or_id)
+    statement = select(Project).where(col(Project.tenant_id) == tenant_id, name.in_(names) | id.in_(names))
     async with db.session() as session:
-        return (await session.exec(statement)).first()
+        return (await session.exec(statement.order_by(*id_first(id, name, names)))).first()
 
 
 async def close_project(

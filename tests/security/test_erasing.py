@@ -10,9 +10,13 @@ from sqlalchemy import event, inspect, text
 from sqlmodel import col, select
 
 from billing.alerts.alert_targets import add_target, list_messages, list_targets, send_test
-from billing.commands.erasing import held_of
+from billing.commands.erasing import erase_known, held_of
+from billing.periods import FIRST_MS, LAST_MS, Window
 from billing.posting.biller import post
 from billing.quotas.limit_rows import set_budget
+from billing.quotas.limits import MoneyLimit, Scope
+from billing.quotas.quota import Quota
+from billing.quotas.quota_money import MoneyCounts
 from billing.reconciliation.books import compare_audit, compare_books, compare_derived
 from billing.reconciliation.compared import State
 from billing.tables import TenantUser, UsageQuarantine, UsageRow
@@ -20,11 +24,12 @@ from billing.tenants import audit_view
 from billing.tenants.audit_log import list_rows, record
 from billing.tenants.audit_verify import verify_log
 from billing.tenants.audit_view import users_in
-from billing.tenants.cost_centers import create_cost_center
+from billing.tenants.cost_centers import create_cost_center, find_cost_center
 from billing.tenants.erasing import erase_tenant, erase_user, opaque_id
 from billing.tenants.keys import authenticate_key, create_key
+from billing.tenants.plans import create_plan, find_plan
 from billing.tenants.sessions import open_session, principal_of_session
-from billing.tenants.tenancy import close_tenant, create_project, create_tenant
+from billing.tenants.tenancy import close_tenant, create_project, create_tenant, find_project, find_tenant
 from billing.tenants.users import close_user, create_user, known_users, list_users, user_named, user_names
 from billing.usage import UsageOwner, decode, encode
 from billing.wallets.purse import GrantKind
@@ -382,3 +387,60 @@ async def test_erasing_a_tenant_takes_no_longer_by_each_user(database: Database,
     assert await statements(few) == await statements(many)
     assert await tables_with(database, "user-1") == set()
     assert {user.closed_ms is None for user in await list_users(database, many)} == {False}
+
+
+async def test_no_name_stands_in_the_way_of_erasing(database: Database, redis: Redis, scene: Scene):
+    """Tenants', projects' and cost centers' names are unique: one may be called as another is when erased."""
+    other = await create_tenant(database, f"erased {scene.tenant[-12:]}")
+    await create_project(database, scene.tenant, scene.project)
+    await create_cost_center(
+        database, scene.tenant, (await create_cost_center(database, scene.tenant, "1")).id
+    )
+    await close_tenant(database, redis, scene.tenant)
+    await erase_tenant(database, scene.tenant)
+    assert await find_tenant(database, other.name) == other
+
+
+async def test_who_is_called_as_anothers_id_is_not_taken_for_it(database: Database):
+    """What closes and erases by an id does so to whose id it is."""
+    acme = await create_tenant(database, "acme")
+    posing = await create_tenant(database, acme.tenant_id)
+    assert await find_tenant(database, acme.tenant_id) == acme
+    assert await find_tenant(database, posing.tenant_id) == posing
+    project = await create_project(database, acme.tenant_id, "web")
+    await create_project(database, acme.tenant_id, project.id)
+    assert await find_project(database, acme.tenant_id, project.id) == project
+    center = await create_cost_center(database, acme.tenant_id, "4711")
+    await create_cost_center(database, acme.tenant_id, center.id)
+    assert await find_cost_center(database, acme.tenant_id, center.id) == center
+    plan = await create_plan(database, "gold", price_book="default")
+    await create_plan(database, plan.id, price_book="default")
+    assert await find_plan(database, plan.id) == plan
+
+
+async def test_redis_forgets_who_was_known_by_name(
+    database: Database, redis: Redis, settings: Settings, scene: Scene
+):
+    """Of users from before there were ids: what is counted for ever is counted under their name."""
+    window = Window(FIRST_MS, LAST_MS)
+    quota = Quota(redis, settings, database)
+    for user in (NAME, "u_bob"):
+        money = MoneyCounts(redis)
+        for shadow in (False, True):
+            limit = MoneyLimit(Scope.USER, user, "lifetime", window, 1, shadow=shadow)
+            await money.put(scene.tenant, [(limit, 1, 1 << 40)], anew=False)
+    assert await redis_with(redis, NAME)
+    await close_user(database, redis, scene.tenant, NAME)
+    await erase_known(database, redis, settings, scene.tenant, NAME)
+    assert await redis_with(redis, NAME) == []
+    assert len(await quota.budget_sums(scene.tenant)) == 2
+    assert await redis_with(redis, "u_bob")
+
+
+async def redis_with(redis: Redis, word: str) -> list[bytes]:
+    """The keys in which a word stands, in their names or in sorted sets."""
+    found: list[bytes] = []
+    async for key in redis.scan_iter():
+        held = await redis.zrange(key, 0, -1) if await redis.type(key) == b"zset" else []
+        found += [key] if word.encode() in b" ".join([key, *held]) else []
+    return found
