@@ -86,9 +86,9 @@ def trials(pool: str, fingerprint: str) -> str:
     return f"{{p:{pool}}}trials:{fingerprint}"
 
 
-def trial(pool: str, name: str) -> str:
-    """A shape that is to be tried."""
-    return f"{{p:{pool}}}trial:{name}"
+def trial(pool: str, tenant: str, name: str) -> str:
+    """A shape that a tenant wants tried. Another who wants the same one waits for no one's turn but his."""
+    return f"{{p:{pool}}}trial:{tenant}:{name}"
 
 
 def verdict(pool: str, name: str) -> str:

@@ -53,7 +53,7 @@ class Trials:
         self._asking[tenant] += 1
         try:
             kept = round(ASK_SECONDS_MAX) + 1
-            if await self._redis.set(keys.trial(pool, name), packed.encode(), nx=True, ex=kept):
+            if await self._redis.set(keys.trial(pool, tenant, name), packed.encode(), nx=True, ex=kept):
                 length = await self._redis.rpush(listed, keys.member(tenant, name))
                 await self._redis.expire(listed, kept)
                 if length > LISTED_MAX:  # nobody takes any

@@ -1,9 +1,9 @@
 """Where gateways have shapes tried: a node with the engine's libraries takes them from the pool's list and
 answers in the pool. Run by supervisors, and by workers without one.
 
-A gateway leaves `trial:<name>` (the shape, for some seconds) and the name in `trials:<fingerprint>`; the
-answer is `verdict:<name>`, empty where nothing is wrong, and is kept for an hour. `<name>` is the hash of
-shape and fingerprint.
+A gateway leaves `trial:<tenant>:<name>` (the shape, for some seconds) and the name in
+`trials:<fingerprint>`; the answer is `verdict:<name>`, empty where nothing is wrong, and is kept for an hour.
+`<name>` is the hash of shape and fingerprint.
 """
 
 import asyncio
@@ -83,7 +83,7 @@ class TrialDesk:
     async def _line_up(self, tenant: str, name: str) -> None:
         if not self._lanes.add(tenant, name):
             with contextlib.suppress(RedisError, OSError):  # so that it can be asked for again
-                await self._redis.delete(keys.trial(self._settings.pool, name))
+                await self._redis.delete(keys.trial(self._settings.pool, tenant, name))
 
     def _begin(self, trier: Any) -> None:
         while len(self._tasks) < self._at_once and (taken := self._lanes.take()):
@@ -99,15 +99,16 @@ class TrialDesk:
     async def _try(self, trier: Any, tenant: str, name: str) -> None:
         pool = self._settings.pool
         try:
-            packed = await self._redis.get(keys.trial(pool, name))
-            verdict = keys.verdict(pool, name)
-            if packed is None or await self._redis.exists(verdict):
+            asked, verdict = keys.trial(pool, tenant, name), keys.verdict(pool, name)
+            packed = await self._redis.get(asked)
+            if packed is None:
                 return
-            problem = await trier.problem(packed.decode())
-            if problem is not None:
-                log.info("shape tried", tenant=tenant, good=not problem)
-                await self._redis.set(verdict, problem.encode(), ex=VERDICT_SECONDS)
-            await self._redis.delete(keys.trial(pool, name))
+            if not await self._redis.exists(verdict):
+                problem = await trier.problem(packed.decode())
+                if problem is not None:
+                    log.info("shape tried", tenant=tenant, good=not problem)
+                    await self._redis.set(verdict, problem.encode(), ex=VERDICT_SECONDS)
+            await self._redis.delete(asked)
         except (RedisError, OSError) as error:
             away.warning("a shape was not tried", error=type(error).__name__)
         finally:

@@ -157,6 +157,21 @@ async def test_a_flood_of_one_tenant_holds_up_no_other(redis: redis.asyncio.Redi
         assert {found.code for found in await asyncio.gather(*flood) if found} == {"bad_request"}
 
 
+async def test_who_wants_the_same_shape_waits_for_no_flood(redis: redis.asyncio.Redis, settings: Settings):
+    """One who knows what shape another uses puts it at the end of his own line."""
+    trier, gateway = Trier(), Trials(redis)
+    async with desk(settings, redis, trier):
+        shapes = [*(f"slow {number}" for number in range(ASKING_PER_TENANT_MAX - 1)), "good"]
+        flood = [
+            asyncio.create_task(gateway.refusal(POOL, FINGERPRINT, "flood", packed)) for packed in shapes
+        ]
+        await wait_until(lambda: len(trier.tried) > 0)
+        assert await Trials(redis).refusal(POOL, FINGERPRINT, "other", "good") is None
+        trier.going.set()
+        assert await asyncio.gather(*flood) == [None] * len(flood)
+    assert trier.tried.count("good") == 1
+
+
 async def test_without_a_verdict_the_sender_tries_again(
     redis: redis.asyncio.Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
