@@ -1,22 +1,17 @@
 """Erasing a person: their words and their name are nowhere, and the books and the audit log stay whole."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import pytest
 from redis.asyncio import Redis
-from sqlalchemy import event, inspect, text
+from sqlalchemy import inspect, text
 from sqlmodel import col, select
 
 from billing.alerts.alert_targets import add_target, list_messages, list_targets, send_test
-from billing.commands.erasing import erase_known, held_of
-from billing.periods import FIRST_MS, LAST_MS, Window
+from billing.commands.erasing import held_of
 from billing.posting.biller import post
 from billing.quotas.limit_rows import set_budget
-from billing.quotas.limits import MoneyLimit, Scope
-from billing.quotas.quota import Quota
-from billing.quotas.quota_money import MoneyCounts
 from billing.reconciliation.books import compare_audit, compare_books, compare_derived
 from billing.reconciliation.compared import State
 from billing.tables import TenantUser, UsageQuarantine, UsageRow
@@ -24,12 +19,11 @@ from billing.tenants import audit_view
 from billing.tenants.audit_log import list_rows, record
 from billing.tenants.audit_verify import verify_log
 from billing.tenants.audit_view import users_in
-from billing.tenants.cost_centers import create_cost_center, find_cost_center
+from billing.tenants.cost_centers import create_cost_center
 from billing.tenants.erasing import erase_tenant, erase_user, opaque_id
 from billing.tenants.keys import authenticate_key, create_key
-from billing.tenants.plans import create_plan, find_plan
 from billing.tenants.sessions import open_session, principal_of_session
-from billing.tenants.tenancy import close_tenant, create_project, create_tenant, find_project, find_tenant
+from billing.tenants.tenancy import close_tenant, create_project, create_tenant
 from billing.tenants.users import close_user, create_user, known_users, list_users, user_named, user_names
 from billing.usage import UsageOwner, decode, encode
 from billing.wallets.purse import GrantKind
@@ -39,7 +33,6 @@ from core.database import Database
 from core.errors import Refused
 from core.ids import uuid7
 from core.settings import Settings
-from server import erasing
 from server.access import Owner
 from server.conversations import Answer, Conversations, Turn
 from server.erasing import erase_texts
@@ -282,165 +275,3 @@ def test_an_opaque_id_says_nothing():
     """And no two are the same."""
     assert opaque_id(1) != opaque_id(1)
     assert opaque_id(now_ms()).startswith("u_")
-
-
-async def test_what_was_held_back_hides_no_words(
-    database: Database, redis: Redis, settings: Settings, scene: Scene
-):
-    """A request that was never billed stands in no row of usage: its messages, in a conversation that a
-    service key keeps, are told and erased all the same."""
-    request, now = uuid7(now_ms()), now_ms()
-    turn = Turn("00000000-0000-7000-8000-000000000000", request, WORDS + "-held", "tiny", now)
-    await Conversations(database).open_turn(scene.tenant, Owner(scene.project, "k1", ""), turn)
-    of = UsageOwner(project=scene.project, key="k1", user=NAME, metadata=b'{"label":"held-label"}')
-    ended = an_event(request, scene.tenant, owner=of, accepted_ms=now, ended_ms=now)
-    await post(database, "default", [encode(msgspec.structs.replace(ended, cost_nano=1))])
-    user = await user_named(database, scene.tenant, NAME)
-    assert user is not None
-    told = repr([line async for line in held_of(database, user)])
-    assert "held-label" in told
-    assert WORDS + "-held" in told
-    await close_user(database, redis, scene.tenant, NAME)
-    await erase_texts(database, redis, settings, scene.tenant, NAME)
-    await erase_user(database, scene.tenant, NAME)
-    assert await tables_with(database, WORDS) == set()
-    assert await tables_with(database, "held-label") == set()
-
-
-async def test_the_name_of_a_key_goes_with_who_had_it(database: Database, redis: Redis, scene: Scene):
-    """People call keys by whose they are; the audit log keeps it chained, and does not show it."""
-    await create_key(database, scene.tenant, scene.project, user=NAME, name="lovelaces-laptop")
-    await create_key(database, scene.tenant, scene.project, user="bob", name="bobs-laptop")
-    await close_user(database, redis, scene.tenant, NAME)
-    await erase_user(database, scene.tenant, NAME)
-    assert await tables_with(database, "lovelaces-laptop") == {"audit_log"}
-    assert "api_key" in await tables_with(database, "bobs-laptop")
-    rows = await list_rows(database, scene.tenant)
-    names = await known_users(database, scene.tenant, {each for row in rows for each in users_in(row)})
-    told = repr([audit_view.shown(row, names) for row in rows])
-    assert "lovelaces-laptop" not in told
-    assert "bobs-laptop" in told
-
-
-async def test_texts_that_stay_end_the_erasing(
-    database: Database,
-    redis: Redis,
-    settings: Settings,
-    scene: Scene,
-    monkeypatch: pytest.MonkeyPatch,
-):
-    """Where another process has a conversation all the time, nobody is told that it is gone."""
-
-    async def nothing(*_: object) -> int:
-        return 0
-
-    monkeypatch.setattr(erasing, "purge", nothing)
-    monkeypatch.setattr(erasing, "AGAIN_SECONDS", 0.0)
-    await close_user(database, redis, scene.tenant, NAME)
-    with pytest.raises(Refused, match="1 of the conversations"):
-        await erase_texts(database, redis, settings, scene.tenant, NAME)
-
-
-async def test_who_writes_while_they_are_erased_leaves_nothing(
-    database: Database,
-    redis: Redis,
-    settings: Settings,
-    scene: Scene,
-    monkeypatch: pytest.MonkeyPatch,
-):
-    """A gateway that has not heard yet that they are closed may store one more turn."""
-    real, late = erasing.purge, [uuid7(now_ms()), uuid7(now_ms())]
-
-    async def purge_while_one_writes(*facts: Any) -> int:
-        if late:
-            turn = Turn(late.pop(), uuid7(now_ms()), WORDS + "-late", "tiny", now_ms())
-            await Conversations(database).open_turn(scene.tenant, Owner(scene.project, "", NAME), turn)
-        return await real(*facts)
-
-    monkeypatch.setattr(erasing, "purge", purge_while_one_writes)
-    monkeypatch.setattr(erasing, "AGAIN_SECONDS", 0.0)
-    await close_user(database, redis, scene.tenant, NAME)
-    assert await erase_texts(database, redis, settings, scene.tenant, NAME) == (3, 4)
-    assert await tables_with(database, WORDS) == set()
-
-
-async def test_erasing_a_tenant_takes_no_longer_by_each_user(database: Database, redis: Redis, scene: Scene):
-    """A tenant makes as many users as it likes: were each a look through all its usage, in one transaction,
-    it could never be erased, and on SQLite nobody else would write meanwhile."""
-
-    async def statements(tenant: str) -> int:
-        seen: list[str] = []
-
-        def note(_c: Any, _cursor: Any, statement: str, *_: Any) -> None:
-            seen.append(statement)
-
-        await close_tenant(database, redis, tenant)
-        event.listen(database.engine.sync_engine, "before_cursor_execute", note)
-        await erase_tenant(database, tenant)
-        event.remove(database.engine.sync_engine, "before_cursor_execute", note)
-        return len(seen)
-
-    few, many = [(await create_tenant(database, name)).tenant_id for name in ("few", "many")]
-    for tenant, count in ((few, 1), (many, 20)):
-        for number in range(count):
-            await create_user(database, tenant, f"user-{number}")
-    assert await statements(few) == await statements(many)
-    assert await tables_with(database, "user-1") == set()
-    assert {user.closed_ms is None for user in await list_users(database, many)} == {False}
-
-
-async def test_no_name_stands_in_the_way_of_erasing(database: Database, redis: Redis, scene: Scene):
-    """Tenants', projects' and cost centers' names are unique: one may be called as another is when erased."""
-    other = await create_tenant(database, f"erased {scene.tenant[-12:]}")
-    await create_project(database, scene.tenant, scene.project)
-    await create_cost_center(
-        database, scene.tenant, (await create_cost_center(database, scene.tenant, "1")).id
-    )
-    await close_tenant(database, redis, scene.tenant)
-    await erase_tenant(database, scene.tenant)
-    assert await find_tenant(database, other.name) == other
-
-
-async def test_who_is_called_as_anothers_id_is_not_taken_for_it(database: Database):
-    """What closes and erases by an id does so to whose id it is."""
-    acme = await create_tenant(database, "acme")
-    posing = await create_tenant(database, acme.tenant_id)
-    assert await find_tenant(database, acme.tenant_id) == acme
-    assert await find_tenant(database, posing.tenant_id) == posing
-    project = await create_project(database, acme.tenant_id, "web")
-    await create_project(database, acme.tenant_id, project.id)
-    assert await find_project(database, acme.tenant_id, project.id) == project
-    center = await create_cost_center(database, acme.tenant_id, "4711")
-    await create_cost_center(database, acme.tenant_id, center.id)
-    assert await find_cost_center(database, acme.tenant_id, center.id) == center
-    plan = await create_plan(database, "gold", price_book="default")
-    await create_plan(database, plan.id, price_book="default")
-    assert await find_plan(database, plan.id) == plan
-
-
-async def test_redis_forgets_who_was_known_by_name(
-    database: Database, redis: Redis, settings: Settings, scene: Scene
-):
-    """Of users from before there were ids: what is counted for ever is counted under their name."""
-    window = Window(FIRST_MS, LAST_MS)
-    quota = Quota(redis, settings, database)
-    for user in (NAME, "u_bob"):
-        money = MoneyCounts(redis)
-        for shadow in (False, True):
-            limit = MoneyLimit(Scope.USER, user, "lifetime", window, 1, shadow=shadow)
-            await money.put(scene.tenant, [(limit, 1, 1 << 40)], anew=False)
-    assert await redis_with(redis, NAME)
-    await close_user(database, redis, scene.tenant, NAME)
-    await erase_known(database, redis, settings, scene.tenant, NAME)
-    assert await redis_with(redis, NAME) == []
-    assert len(await quota.budget_sums(scene.tenant)) == 2
-    assert await redis_with(redis, "u_bob")
-
-
-async def redis_with(redis: Redis, word: str) -> list[bytes]:
-    """The keys in which a word stands, in their names or in sorted sets."""
-    found: list[bytes] = []
-    async for key in redis.scan_iter():
-        held = await redis.zrange(key, 0, -1) if await redis.type(key) == b"zset" else []
-        found += [key] if word.encode() in b" ".join([key, *held]) else []
-    return found
