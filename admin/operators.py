@@ -22,6 +22,7 @@ from billing.api import (
 from core import one_time, signed
 from core.addresses import address_of
 from core.author import Author, process_user
+from core.away import database_away
 from core.buckets import Buckets, Rate
 from core.clock import now_ms
 from core.cookies import drop_cookie, read_cookie, set_cookie
@@ -66,9 +67,7 @@ async def operator_code_on_record(settings: Settings, name: str = "") -> str:
         await require_schema(db)
         await note(db, PLATFORM, "operator.link", name or process_user(), None)
     except (SQLAlchemyError, OSError) as error:
-        raise StartupError(
-            f"the database does not answer ({type(error).__name__}): a link is recorded"
-        ) from error
+        raise StartupError(f"no link, since it cannot be recorded: {database_away(error)}") from error
     finally:
         await db.close()
     return make_operator_code(settings.keyring, name)

@@ -20,6 +20,7 @@ from admin.demo import USER, Demo, UpFile, demo_key
 from admin.operators import operator_code_on_record
 from billing.api import make_link_code
 from core import exclusive, service
+from core.away import redis_away
 from core.clock import now_ms
 from core.database import Database, migrate
 from core.embedded import EmbeddedValkey, ensure_home
@@ -197,10 +198,11 @@ class Up:
                 keeping = asyncio.create_task(valkey.keep(self._say))
             client = connect(self._settings)
             try:
-                await client.ping()
+                try:
+                    await client.ping()
+                except (RedisError, OSError) as error:
+                    raise redis_away(error, self._settings) from error
                 yield client
-            except (RedisError, OSError) as error:
-                raise StartupError(f"Redis does not answer ({type(error).__name__}): {error}") from error
             finally:
                 await client.aclose()
         finally:

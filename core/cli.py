@@ -3,7 +3,7 @@
 import os
 import sys
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 from pydantic import ValidationError
@@ -16,6 +16,8 @@ from core.private_files import UMASK
 
 GROUP = "parley.commands"
 AUTHOR_CHARACTERS_MAX = 120
+# The libraries whose errors come from Redis and the database: their words are never printed.
+STORES = ("redis", "sqlalchemy")
 
 
 class Commands(click.Group):
@@ -64,18 +66,15 @@ def main() -> None:
 
 
 def in_one_line(command: click.Command) -> None:
-    """Run a command: a StartupError or a wrong setting becomes one line on stderr and exit code 1; with
-    --json also an object on stdout."""
+    """Run a command: a StartupError, a wrong setting, or a Redis or database that fails becomes one line on
+    stderr and exit code 1; with --json also an object on stdout."""
     never_fail_to_print()
     os.umask(UMASK)
     try:
         _require_text(sys.argv)
         command()
     except StartupError as error:
-        say(f"parley: {error}", err=True)
-        if "--json" in sys.argv:
-            say_json({"error": str(error)})
-        sys.exit(1)
+        _end_with(error)
     except ValidationError as error:
         if error.title != "Settings":
             raise
@@ -83,6 +82,23 @@ def in_one_line(command: click.Command) -> None:
             name = "_".join(str(part) for part in each["loc"]).upper()
             say(f"parley: PARLEY_{name}: {each['msg']}", err=True)
         sys.exit(1)
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in STORES:
+            raise
+        from core.away import away  # what a command that needs neither store does without
+        from core.settings import Settings
+
+        told = away(error, Settings())
+        if told is None:
+            raise
+        _end_with(told)
+
+
+def _end_with(error: Exception) -> NoReturn:
+    say(f"parley: {error}", err=True)
+    if "--json" in sys.argv:
+        say_json({"error": str(error)})
+    sys.exit(1)
 
 
 def _require_text(arguments: list[str]) -> None:

@@ -23,6 +23,7 @@ from sqlmodel import SQLModel
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from core import exclusive
+from core.away import database_away
 from core.errors import StartupError
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 MIGRATION_SECONDS_MAX = 120.0
 MIGRATION_LOCK = 0x5041_524C_4559  # "PARLEY", the advisory lock that a migration holds on Postgres
 SQLITE_BUSY_MS = 10_000
+UNDEFINED_TABLE = "42P01"
 
 
 class Record(SQLModel):
@@ -165,13 +167,12 @@ async def migrate(endpoint: str) -> list[str]:
 
     Raises StartupError where the database cannot be reached, opened or migrated."""
     url = _url(endpoint)
-    shown = url.render_as_string(hide_password=True)
     try:
         if url.get_backend_name() == "sqlite":
             return await _migrate_sqlite(endpoint, url)
         return await _migrate_postgres(endpoint)
     except (OSError, DBAPIError) as error:
-        raise StartupError(f"cannot migrate the database {shown}: {_reason(error)}") from error
+        raise StartupError(f"cannot migrate: {database_away(error, _shown(url))}") from error
 
 
 async def _migrate_sqlite(endpoint: str, url: URL) -> list[str]:
@@ -242,8 +243,8 @@ async def require_schema(db: Database) -> None:
         async with db.engine.connect() as connection:
             found = (await connection.execute(text("SELECT version_num FROM alembic_version"))).scalar()
     except (OSError, DBAPIError) as error:
-        if isinstance(error, OSError) or error.connection_invalidated:
-            raise StartupError(f"cannot reach the database: {_reason(error)}") from error
+        if not _lacks_the_table(error):
+            raise database_away(error, _shown(db.engine.url)) from error
         found = None
     if found is None:
         raise StartupError(
@@ -253,10 +254,17 @@ async def require_schema(db: Database) -> None:
         raise StartupError("the database schema is not up to date: run `parley db migrate`")
 
 
-def _reason(error: OSError | DBAPIError) -> str:
-    """The first line of what the driver or the system said; SQLAlchemy adds the statement and links to it."""
-    cause = error.orig if isinstance(error, DBAPIError) else error
-    return next(iter(str(cause).splitlines()), type(cause).__name__)
+def _lacks_the_table(error: OSError | DBAPIError) -> bool:
+    orig = error.orig if isinstance(error, DBAPIError) else None
+    return getattr(orig, "sqlstate", "") == UNDEFINED_TABLE or (
+        getattr(orig, "sqlite_errorname", "") == "SQLITE_ERROR" and str(orig).startswith("no such table")
+    )
+
+
+def _shown(url: URL) -> str:
+    """For people: what may be secret is left out, in its query too."""
+    places = {name: value for name, value in url.query.items() if name in ("host", "port")}
+    return url.set(query=places).render_as_string(hide_password=True)
 
 
 def _engine(endpoint: str) -> AsyncEngine:

@@ -4,6 +4,7 @@ Never its words: they quote values, a prompt, a key, a row, a URL with a passwor
 """
 
 import errno
+import os
 import re
 import smtplib
 from collections.abc import Iterator
@@ -31,6 +32,21 @@ def kind(error: BaseException) -> str:
 def named(error: BaseException) -> str:
     """`kind`, and where it was raised."""
     return f"{kind(error)} at {place(error)}"
+
+
+def origin(error: BaseException) -> str:
+    """`kind`, and that of what it began with: `ConnectionError, from ConnectionRefusedError ECONNREFUSED`."""
+    first = kind(error)
+    last = kind([error, *_causes(error)][-1])
+    return first if last == first else f"{first}, from {last}"
+
+
+def reason(error: Exception) -> str:
+    """For operators, of a file or folder that they named: the system's word for its number, or what its
+    parser says, which is about what they wrote themselves."""
+    if not isinstance(error, OSError):
+        return next(iter(str(error).splitlines()), kind(error))
+    return os.strerror(error.errno) if error.errno else kind(error)
 
 
 def place(error: BaseException) -> str:

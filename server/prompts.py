@@ -23,6 +23,7 @@ from tokenizers import Tokenizer
 
 from billing.api import Principal
 from core.errors import Refused, StartupError
+from core.faults import reason
 from core.settings import Settings
 from server.protocol.codes import ErrorCode, refusal
 from server.rates import Rates
@@ -67,7 +68,7 @@ class PromptRenderer:
             template_file = folder / "chat_template.jinja"
             template = template_file.read_text() if template_file.exists() else config.get("chat_template")
         except (OSError, ValueError) as error:
-            raise StartupError(f"cannot read the tokenizer of {folder}: {error}") from error
+            raise StartupError(f"cannot read the tokenizer of {folder}: {reason(error)}") from error
         if not isinstance(template, str):
             raise StartupError(f"{folder} has no chat template (chat_template.jinja): chat needs one")
         special = {name: _token_text(config.get(name)) for name in SPECIAL_NAMES}

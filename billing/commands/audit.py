@@ -26,6 +26,7 @@ from billing.tenants.audit_verify import PLATFORM_NAME, Kept, VerifiedLog, owner
 from billing.tenants.users import known_users
 from core.database import Database
 from core.errors import StartupError
+from core.faults import reason
 from core.printed import progress, say
 
 KEPT_BYTES_MAX = 64 << 20
@@ -115,7 +116,9 @@ def _read_kept(path: Path | None) -> list[Kept]:
             msgspec.json.decode(line, type=Kept) for line in path.read_bytes().splitlines() if line.strip()
         ]
     except (msgspec.MsgspecError, OSError) as error:
-        raise StartupError(f"{path} is not what `parley audit verify --json` prints: {error}") from error
+        raise StartupError(
+            f"{path} is not what `parley audit verify --json` prints: {reason(error)}"
+        ) from error
 
 
 def _facts(name: str, books: Verified, log: VerifiedLog, as_json: bool) -> dict[str, Any]:

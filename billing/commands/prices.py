@@ -33,6 +33,7 @@ from billing.tenants.tenancy import tenant_names
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
+from core.faults import reason
 from core.printed import progress, say
 
 FILE_BYTES_MAX = 1 << 20
@@ -173,7 +174,7 @@ def _read(file: Path) -> tuple[PriceFile, Contents]:
         parsed, prices = parse(file.read_text())
         return parsed, (prices, tiers_of(parsed), gpus_of(parsed))
     except (ValueError, OSError) as error:
-        raise StartupError(f"{file}: {error}") from error
+        raise StartupError(f"{file}: {reason(error)}") from error
 
 
 async def _new_version(db: Database, file: PriceFile, contents: Contents) -> NewVersion:

@@ -12,6 +12,7 @@ from redis.exceptions import RedisError
 from billing.tables import Tenant
 from billing.tenants import tenancy
 from billing.tenants.users import known_users
+from core.away import redis_away
 from core.database import Database, require_schema
 from core.errors import Refused, StartupError
 from core.printed import Table, say, say_json, show_blocks
@@ -51,8 +52,10 @@ def run_on_database(
 ) -> T:
     """Run `action` on the configured database; what it refuses becomes one line and exit code 1."""
 
+    settings = settings or Settings()
+
     async def with_database() -> T:
-        db = Database((settings or Settings()).database_endpoint)
+        db = Database(settings.database_endpoint)
         try:
             await require_schema(db)
             return await action(db)
@@ -64,7 +67,8 @@ def run_on_database(
     except Refused as refused:
         raise StartupError(refused.refusal.message) from refused
     except RedisError as error:
-        raise StartupError(f"the database is changed, but Redis does not answer: {error}") from error
+        why = redis_away(error, settings)
+        raise StartupError(f"what is in the database may be changed already, but {why}") from error
 
 
 def run_with_redis(action: Callable[[Database, Client], Coroutine[Any, Any, T]]) -> T:

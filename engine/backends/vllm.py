@@ -31,6 +31,7 @@ from vllm.v1.engine.output_processor import RequestOutputCollector
 from vllm.v1.metrics.loggers import StatLoggerBase
 
 from core.errors import StartupError
+from core.faults import reason
 from core.settings import Settings
 from engine.backends import vllm_plugin
 from engine.backends.base import (
@@ -102,7 +103,7 @@ class VllmEngine:
         try:
             config = self._arguments().create_engine_config()
         except (ValueError, OSError) as error:
-            raise StartupError(f"vLLM cannot run the model in {self._folder}: {error}") from error
+            raise StartupError(f"vLLM cannot run the model in {self._folder}: {reason(error)}") from error
         refuse_other_runner(config)
         if not vllm_plugin.installed():
             raise StartupError(
@@ -119,7 +120,9 @@ class VllmEngine:
                 config, stat_loggers=[self._progress_of], disable_log_stats=True
             )
         except (RuntimeError, ValueError, OSError) as error:
-            raise StartupError(f"vLLM did not start with the model in {self._folder}: {error}") from error
+            raise StartupError(
+                f"vLLM did not start with the model in {self._folder}: {reason(error)}"
+            ) from error
         self.kv_tokens = (config.cache_config.num_gpu_blocks or 0) * config.cache_config.block_size
         (seconds,) = struct.unpack("d", profile)
         return {"profile": seconds} if seconds else {}

@@ -9,6 +9,7 @@ from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
 from billing.api import note
+from core.away import database_away, redis_away
 from core.database import Database, require_schema
 from core.errors import StartupError
 from core.pools import known_pools
@@ -50,7 +51,7 @@ async def on_record(pool: "Pool", tenant: str, action: str, target: str, **facts
     except StartupError as error:
         raise StartupError(f"nothing is done, since it cannot be recorded: {error}") from error
     except (SQLAlchemyError, OSError) as error:
-        why = f"the database does not answer ({type(error).__name__})"
+        why = database_away(error)
         raise StartupError(f"nothing is done, since it cannot be recorded: {why}") from error
     finally:
         await db.close()
@@ -70,9 +71,7 @@ def in_pool(name: str | None, action: Callable[[Pool], Awaitable[T]]) -> T:
     try:
         return asyncio.run(connected())
     except (RedisError, OSError) as error:
-        raise StartupError(
-            f"Redis does not answer at {settings.redis_shown}: is Parley running? ({type(error).__name__})"
-        ) from error
+        raise redis_away(error, settings) from error
 
 
 async def find_request(pool: Pool, id: str, tenant: str | None) -> tuple[Pool, RequestDetail]:

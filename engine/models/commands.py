@@ -6,6 +6,7 @@ from dataclasses import asdict
 import click
 from redis.exceptions import RedisError
 
+from core.away import redis_away
 from core.database import Database, migrate
 from core.embedded import ensure_home
 from core.errors import StartupError
@@ -83,7 +84,7 @@ async def _route(settings: Settings, model: str, pool: str) -> str:
         await route(db, model, pool)
         return record.pool
     except (RedisError, OSError) as error:
-        raise StartupError(f"Redis does not answer at {settings.redis_shown}") from error
+        raise redis_away(error, settings) from error
     finally:
         await redis.aclose()
         await db.close()

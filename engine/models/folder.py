@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from core.errors import StartupError
+from core.faults import reason
 
 WEIGHTS = "*.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -56,7 +57,7 @@ def _object(path: Path) -> dict[str, Any]:
     try:
         parsed = json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise StartupError(f"cannot read {path}: {error}") from error
+        raise StartupError(f"cannot read {path}: {reason(error)}") from error
     if not isinstance(parsed, dict):
         raise StartupError(f"{path} is not a JSON object")
     return cast(dict[str, Any], parsed)

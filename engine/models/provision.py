@@ -26,6 +26,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.environment import child_environment
 from core.errors import StartupError
+from core.faults import reason
 from core.leash import spawn
 from core.settings import Settings
 from engine.models import folder as model_folder
@@ -76,7 +77,7 @@ async def prepare(name_or_path: str, data_folder: Path, progress: Progress, *, r
         async with _locked(models / f"{wanted.name}.lock", progress):
             return await _make(models, wanted, progress, refresh)
     except OSError as error:
-        raise StartupError(f"cannot prepare the model {name_or_path}: {error}") from error
+        raise StartupError(f"cannot prepare the model {name_or_path}: {reason(error)}") from error
 
 
 async def register(db: Database, folder: Path, settings: Settings) -> ModelRecord:

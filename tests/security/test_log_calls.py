@@ -1,6 +1,7 @@
 """No log call of the code takes the words of an error: the source is swept, so that new ones are held too."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,6 +50,42 @@ def _wordy(source: str) -> list[int]:
                 if any(_says(value, name) for value in values):
                     lines.append(node.lineno)
     return lines
+
+
+FOREIGN = re.compile(r"Redis|Response|DBAPI|SQLAlchemy|OSError|ConnectionError|HTTP|SMTP")
+TOLD = frozenset({"StartupError", "bad_request", "say", "say_json", "say_lines", "_say"})
+
+
+def _told(source: str) -> list[int]:
+    """Where an operator is told the words of an error of Redis, SQL or the system."""
+    lines: list[int] = []
+    for name, handler in _caught(ast.parse(source)):
+        if not FOREIGN.search(ast.unparse(handler.type) if handler.type else ""):
+            continue
+        for node in ast.walk(handler):
+            if not isinstance(node, ast.Call):
+                continue
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if called in TOLD and any(_says(value, name) for value in node.args):
+                lines.append(node.lineno)
+    return lines
+
+
+def test_no_message_to_operators_has_the_words_of_redis_sql_or_the_system():
+    """They hold URLs with passwords, rows and keys; `core/away.py` and `kind` say what it is."""
+    found: list[str] = []
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            found += [f"{path.relative_to(ROOT)}:{line}" for line in _told(path.read_text())]
+    assert found == []
+
+
+def test_the_sweep_of_messages_finds_what_it_looks_for():
+    body = "try:\n    pass\nexcept (RedisError, ValueError) as error:\n    raise StartupError({})\n"
+    for wordy in ("f'away: {error}'", "str(error)"):
+        assert _told(body.format(wordy)), wordy
+    for plain in ("f'away: {kind(error)}'", "f'away: {error.strerror}'"):
+        assert not _told(body.format(plain)), plain
 
 
 # A GPU's type that has no price: the error's word is the fleet's own, and what to act on.

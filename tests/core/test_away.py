@@ -1,0 +1,127 @@
+"""What is said of a Redis or a database that fails: what to do, and none of its own words."""
+
+import errno
+from pathlib import Path
+
+import click
+import pytest
+from redis import exceptions as of_redis
+from sqlalchemy import exc
+
+from chaos import postgres
+from core.away import away, database_away, redis_away
+from core.cli import in_one_line
+from core.database import Database, migrate, require_schema
+from core.errors import StartupError
+from core.settings import Settings
+from tests.helpers.home import settings_in
+
+CANARY = "hunter2canary"
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (of_redis.AuthenticationError(CANARY), "refuses at redis://there:1: the user or the password"),
+        (of_redis.NoPermissionError(CANARY), "parley redis acl"),
+        (of_redis.OutOfMemoryError(CANARY), "maxmemory"),
+        (of_redis.ResponseError(f"MISCONF {CANARY}"), "its log says why (ResponseError MISCONF)"),
+        (of_redis.ConnectionError(CANARY), "Redis does not answer at redis://there:1: is it running"),
+        (TimeoutError(CANARY), "Redis does not answer"),
+    ],
+)
+def test_redis(error: Exception, says: str, home: Path):
+    elsewhere = settings_in(home, redis_url=f"redis://me:{CANARY}@there:1?password={CANARY}")
+    said = str(redis_away(error, elsewhere))
+    assert says in said
+    assert CANARY not in said
+    assert "\n" not in said
+
+
+class _DriverError(Exception):
+    """What asyncpg or sqlite3 raise."""
+
+    def __init__(self, **codes: str) -> None:
+        super().__init__(f"DETAIL: Key (name)=({CANARY})\nHINT: {CANARY}")
+        self.__dict__.update(codes)
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (exc.DBAPIError(CANARY, {}, _DriverError(sqlstate="28P01")), "refuses: the user or the password"),
+        (exc.DBAPIError(CANARY, {}, _DriverError(sqlstate="42501")), "parley db roles"),
+        (
+            exc.DBAPIError(CANARY, {}, _DriverError(sqlstate="23505")),
+            "refuses: its log says why (DBAPIError 23505)",
+        ),
+        (exc.OperationalError(CANARY, {}, _DriverError(sqlite_errorname="SQLITE_FULL")), "its disk is full"),
+        (OSError(errno.ECONNREFUSED, CANARY), "does not answer: is it running"),
+        (exc.TimeoutError(CANARY), "does not answer"),
+    ],
+)
+def test_the_database(error: Exception, says: str):
+    said = str(database_away(error))
+    assert says in said
+    assert CANARY not in said
+    assert "\n" not in said
+
+
+def test_of_any_other_error_nothing_is_said(settings: Settings):
+    assert away(ValueError(CANARY), settings) is None
+
+
+@pytest.mark.postgres
+async def test_a_database_that_lets_nobody_in_is_not_one_without_tables(postgres_folder: Path):
+    """`parley db migrate` would not help."""
+    nowhere = postgres.url(postgres_folder, "nope")
+    for attempt in (migrate, _required):
+        with pytest.raises(StartupError, match="make the database") as raised:
+            await attempt(nowhere)
+        assert "no tables" not in str(raised.value)
+
+
+async def _required(endpoint: str) -> None:
+    db = Database(endpoint)
+    try:
+        await require_schema(db)
+    finally:
+        await db.close()
+
+
+async def test_a_damaged_file_is_not_one_without_tables(home: Path):
+    (home / "parley.db").write_bytes(CANARY.encode() * 1000)
+    with pytest.raises(StartupError, match="its file is no database"):
+        await _required(f"sqlite+aiosqlite:///{home / 'parley.db'}")
+
+
+async def test_a_secret_in_the_urls_query_is_not_shown():
+    with pytest.raises(StartupError, match="cannot migrate") as raised:
+        await migrate(f"postgresql+asyncpg://me@127.0.0.1:1/parley?password={CANARY}&ssl=disable")
+    assert CANARY not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (of_redis.ConnectionError(CANARY), "parley: Redis does not answer at unix://"),
+        (exc.DBAPIError(CANARY, {}, _DriverError(sqlstate="53300")), "parley: the database refuses"),
+    ],
+)
+def test_a_command_whose_store_fails_ends_with_one_line(
+    error: Exception, says: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    """Whichever command: Python's own traceback would quote the error's words."""
+
+    @click.command()
+    def command() -> None:
+        raise error
+
+    monkeypatch.setattr("sys.argv", ["parley"])
+    with pytest.raises(SystemExit) as ended:
+        in_one_line(command)
+    assert ended.value.code == 1
+    said = capsys.readouterr().err
+    assert says in said
+    assert said.count("\n") == 1
+    assert CANARY not in said
