@@ -1,7 +1,7 @@
-"""Which pools an installation has: every pool that a worker ever joined, or a request was moved to.
+"""Which pools an installation has: those of models, those with a supervisor, those requests were moved to.
 
-Whoever serves all of them (gateways, billers) looks here. Nothing is ever taken out: an empty pool costs
-nothing.
+Gateways, supervisors and operators' commands say so, never a worker. Whoever serves all of them (gateways,
+billers) looks here. Nothing is ever taken out but by hand: an empty pool costs nothing.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -10,8 +10,14 @@ from typing import Any, TypeVar
 from core.names import name_of
 from core.redis import Client
 from core.settings import Settings
+from core.telemetry import Seldom, logger
 
 T = TypeVar("T")
+POOLS_MAX = 256
+HOPS_MAX = 8  # that are followed from one pool to the next: who follows longer goes round in a circle
+SAID_SECONDS = 3_600.0
+
+crowded = Seldom(logger(__name__), SAID_SECONDS)
 
 
 async def announce_pool(redis: Client, settings: Settings, pool: str) -> None:
@@ -20,15 +26,28 @@ async def announce_pool(redis: Client, settings: Settings, pool: str) -> None:
     await client.sadd(_key(settings), pool)
 
 
-async def known_pools(redis: Client, settings: Settings) -> set[str]:
-    """Their names."""
+async def announced_pools(redis: Client, settings: Settings) -> set[str]:
+    """All that were ever announced, for who comes once and must leave none out."""
     client: Any = redis
     found = {_named(name) for name in await client.smembers(_key(settings))}
     return {name for name in found if name is not None}
 
 
+async def known_pools(redis: Client, settings: Settings) -> set[str]:
+    """Those to serve: the first `POOLS_MAX` of them in order: of more, there is a line in the log."""
+    named = sorted(await announced_pools(redis, settings))
+    if len(named) > POOLS_MAX:
+        crowded.warning(
+            "more pools than are served: take those that there are not out of this set (SREM)",
+            key=_key(settings),
+            pools=len(named),
+            served=POOLS_MAX,
+        )
+    return set(named[:POOLS_MAX])
+
+
 def _named(raw: bytes) -> str | None:
-    """The name of a pool; None for what is none: each worker may write here."""
+    """The name of a pool; None for what is none."""
     try:
         name = raw.decode()
     except UnicodeDecodeError:
@@ -41,16 +60,21 @@ def _key(settings: Settings) -> str:
 
 
 class ByPool(Mapping[str, T]):
-    """One thing for each pool, made when it is first asked for. Iterating sees those made so far."""
+    """One thing for each pool. Those that are to be served are kept, and iterating sees them; for any other
+    name, which may be one that a worker made up, one is made each time."""
 
     def __init__(self, make: Callable[[str], T], *pools: str) -> None:
         self._make = make
         self._made = {pool: make(pool) for pool in pools}
 
     def __getitem__(self, pool: str) -> T:
+        made = self._made.get(pool)
+        return self._make(pool) if made is None else made
+
+    def keep(self, pool: str) -> None:
+        """It is served from now on."""
         if pool not in self._made:
             self._made[pool] = self._make(pool)
-        return self._made[pool]
 
     def __contains__(self, pool: object) -> bool:
         return pool in self._made

@@ -104,7 +104,6 @@ WORKER = Process(
         *("P:orders:", "P:ended", "P:engine_hours", "P:moving", "P:grave:"),
         *TRIALS,
         *SETTLING,
-        POOLS,
     ),
     listens=(GATEWAY_HINTS, WORKER_WAKES),
     commands=(SCRIPT_COMMANDS, LISTEN_COMMANDS, "blpop"),

@@ -15,18 +15,19 @@ from typing import NoReturn
 
 import click
 import psutil
-from redis.exceptions import RedisError
+from redis.exceptions import NoPermissionError, RedisError
 from tokenizers import Tokenizer
 
 from core.cli import in_one_line
 from core.errors import StartupError
-from core.faults import facts
+from core.faults import facts, kind
 from core.metrics import serving_metrics
-from core.redis import connect
+from core.pools import announce_pool
+from core.redis import Client, connect
 from core.service import run
 from core.settings import Settings
 from core.tasks import end_tasks
-from core.telemetry import logger
+from core.telemetry import Seldom, logger
 from engine import modesty, selftest
 from engine.answer import Answer
 from engine.backends.base import Engine, EngineDeadError
@@ -49,8 +50,10 @@ from engine.worker import Worker
 from engine.workload import Workload
 
 log = logger(__name__)
+away = Seldom(log)
 
 ORDER_WAIT_SECONDS = 1.0
+ANNOUNCE_SECONDS = 10.0
 TEST_BACKEND = "PARLEY_TEST_BACKEND"
 TEST_STEP_MS = "PARLEY_TEST_STEP_MS"
 TEST_SEED = "PARLEY_TEST_SEED"
@@ -154,8 +157,10 @@ async def _work(
     redis = connect(settings)
     worker = Worker(settings, redis, engine, record, workload, name)
     beside = [asyncio.create_task(_obey(Fleet(PoolQueue(redis, record.pool, settings)), name, stop))]
-    if not supervised and can_try():
-        beside.append(asyncio.create_task(TrialDesk(settings, redis, record).run()))
+    if not supervised:
+        beside.append(asyncio.create_task(announce_alone(redis, settings)))
+        if can_try():
+            beside.append(asyncio.create_task(TrialDesk(settings, redis, record).run()))
     try:
         with serving_metrics(settings, 0, worker.missing):
             await worker.run(stop)
@@ -208,6 +213,20 @@ async def _model(settings: Settings) -> ModelRecord:
     told = os.environ.get(RECORD)
     record = record_of(told) if told else await registered(settings)
     return replace(record, pool=settings.pool)  # the row's pool is where new requests go
+
+
+async def announce_alone(redis: Client, settings: Settings) -> None:
+    """A worker without a supervisor says itself, again and again, that there is its pool, where its Redis
+    user may, as in development: a worker's own user may not."""
+    while True:
+        try:
+            await announce_pool(redis, settings, settings.pool)
+        except NoPermissionError:
+            log.warning("its Redis user does not announce pools: a gateway, a supervisor or a move has to")
+            return
+        except (RedisError, OSError) as error:
+            away.warning("pool not announced", error=kind(error))
+        await asyncio.sleep(ANNOUNCE_SECONDS)
 
 
 async def _announce(settings: Settings, record: ModelRecord) -> None:

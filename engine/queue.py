@@ -12,7 +12,6 @@ from redis.exceptions import OutOfMemoryError
 
 from core.errors import Refusal
 from core.multiplexed import Argument
-from core.pools import announce_pool
 from core.redis import Client
 from core.settings import Settings
 from engine import keys, replies, scripts
@@ -149,7 +148,6 @@ class PoolQueue:
 
     async def register(self, worker: str, fingerprint: str, info: Mapping[str, Any]) -> None:
         """A worker starts taking work. `worker` is new for each process; `info["kv_tokens"]` is its size."""
-        await announce_pool(self.redis, self.settings, self.pool)
         lease, size = self.settings.worker_lease_ms, int(info.get("kv_tokens", 0))
         await self._run(scripts.REGISTER, worker, fingerprint, size, msgspec.json.encode(info), lease)
 

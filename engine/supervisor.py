@@ -12,8 +12,9 @@ import os
 import secrets
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Coroutine, Generator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from redis.exceptions import RedisError
@@ -22,6 +23,7 @@ from billing.api import Quota
 from core import exclusive
 from core.errors import StartupError
 from core.metrics import serving_metrics
+from core.pools import announce_pool
 from core.redis import Client
 from core.scripts import keep_scripts
 from core.settings import Settings
@@ -71,10 +73,7 @@ class Supervisor:
         this pool's workers from this data folder."""
         with _alone(self._settings), serving_metrics(self._settings, 0, lambda: ""):
             await asyncio.to_thread(self._open_devices)
-            loops = [keep_scripts(self._queue.redis), self._reaper.run(), self._watch(), self._obey()]
-            if can_try():
-                loops.append(TrialDesk(self._settings, self._queue.redis).run())
-            beside = [asyncio.create_task(loop) for loop in loops]
+            beside = [asyncio.create_task(loop) for loop in self.loops()]
             try:
                 async with asyncio.TaskGroup() as group:
                     for slot in self._slots:
@@ -85,6 +84,14 @@ class Supervisor:
                     os.close(each.lock)
                 with contextlib.suppress(RedisError, OSError):
                     await self._fleet.leave(self._name)
+
+    def loops(self) -> list[Coroutine[Any, Any, None]]:
+        """What it does beside its workers, each for ever."""
+        loops: list[Coroutine[Any, Any, None]]
+        loops = [keep_scripts(self._queue.redis), self._reaper.run(), self._watch(), self._obey()]
+        if can_try():
+            loops.append(TrialDesk(self._settings, self._queue.redis).run())
+        return loops
 
     def _open_devices(self) -> None:
         try:
@@ -111,6 +118,7 @@ class Supervisor:
             await self._look_at_devices()
             instruments.show_places([slot.report().state.value for slot in self._slots], self._seen)
             try:
+                await announce_pool(self._queue.redis, self._settings, self._queue.pool)
                 views = {view.worker: view for view in await self._queue.workers()}
                 for slot in self._slots:
                     slot.look(views.get(slot.worker))

@@ -1,6 +1,5 @@
 """What the parts of one gateway process share."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from billing.api import LimitBook, Quota
@@ -25,7 +24,7 @@ from server.users import Users
 class Edge:
     """The gateway's dependencies, made once at start. `gateway` is this process's name in the pools.
 
-    `queues`, `logs` and `recorders` are by pool, those of other pools made when they are asked for.
+    `queues`, `logs` and `recorders` are by pool; `serve` keeps those of a pool that there is.
     """
 
     settings: Settings
@@ -42,10 +41,15 @@ class Edge:
     catalogue: Catalogue
     shapes: Shapes
     conversations: Conversations
-    queues: Mapping[str, PoolQueue]
-    logs: Mapping[str, LogReader]
+    queues: ByPool[PoolQueue]
+    logs: ByPool[LogReader]
     recorders: Recorders
     terms: Terms
+
+    def serve(self, pool: str) -> None:
+        """A pool of the installation."""
+        for each in (self.queues, self.logs, self.recorders):
+            each.keep(pool)
 
 
 def make_edge(settings: Settings, gateway: str, db: Database, redis: Client) -> Edge:

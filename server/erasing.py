@@ -14,7 +14,7 @@ from billing.api import held_events_of, requests_of
 from core.clock import now_ms
 from core.database import Database
 from core.errors import bad_request
-from core.pools import known_pools
+from core.pools import announced_pools
 from core.redis import Client
 from core.settings import Settings
 from server.conversations import Conversations
@@ -34,8 +34,8 @@ async def erase_texts(
 
     Raises Refused where some stay. What is gone is gone, and the rest goes when it is done again."""
     recorders = Recorders(redis, settings, Conversations(db), "")
-    for pool in await known_pools(redis, settings):
-        _ = recorders[pool]
+    for pool in await announced_pools(redis, settings):
+        recorders.keep(pool)
     conversations, messages = await _erase_conversations(db, recorders, tenant, user), 0
     oldest_ms = now_ms() - recorders.known_ms
     async for page in _asked(db, tenant, user):

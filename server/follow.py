@@ -13,6 +13,7 @@ import msgspec
 from billing.api import Principal
 from core.errors import Refusal, Refused
 from core.faults import named
+from core.pools import HOPS_MAX
 from core.telemetry import logger
 from engine.api import DamagedLogError, Entry, EntryKind, LogReader, PriorityClass, Status, View, text_hash
 from server.access import owns, read_refusal
@@ -161,12 +162,12 @@ class Readers:
             return await self.open(principal, id, epoch, o)
         # Its admission may be older than what is lost, and would count as an open request until its deadline.
         await self._edge.quota.release(principal.tenant, id)
-        problem = "the platform lost this request: send it again with a new id"
-        raise Refused(refusal(ErrorCode.LOG_LOST, problem))
+        raise Refused(lost())
 
-    async def open_log(self, name: Name, epoch: int | None, o: int) -> Opening | None:
+    async def open_log(self, name: Name, epoch: int | None, o: int, hops: int = 0) -> Opening | None:
         """A log that is still there, wherever its request has moved; None where it is gone."""
-        await self._hub.follow(name.pool)
+        if hops > HOPS_MAX or not await self._hub.follow(name.pool):
+            return None
         source = LiveSource(self._hub, self._edge.logs, name)
         try:
             queue = self._edge.queues[name.pool]
@@ -176,7 +177,7 @@ class Readers:
             raise
         if view is not None and view.status is Status.MOVED:
             source.close()
-            return await self.open_log(name._replace(pool=view.dest), epoch, o)
+            return await self.open_log(name._replace(pool=view.dest), epoch, o, hops + 1)
         if view is None or view.first != 1:
             source.close()
             return None
@@ -226,6 +227,11 @@ def pieces_of(text: str) -> list[str]:
         pieces.append(cut)
         rest = rest[len(cut.encode()) :]
     return pieces or [""]
+
+
+def lost() -> Refusal:
+    """For a request whose log is gone before its answer was kept."""
+    return refusal(ErrorCode.LOG_LOST, "the platform lost this request: send it again with a new id")
 
 
 def not_resumable() -> Refusal:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from redis.exceptions import RedisError
 
 from core.faults import named
-from core.pools import announce_pool, known_pools
+from core.pools import HOPS_MAX, announce_pool, known_pools
 from core.tasks import Group
 from core.telemetry import Seldom, logger
 from engine.api import Entry, EntryKind, Hint, Hints, ReaderState, Status
@@ -22,7 +22,7 @@ RENEW_SECONDS = 1.0
 POLLS_AT_ONCE_MAX = 32
 
 log = logger(__name__)
-unreadable = Seldom(log)
+unreadable = strange = Seldom(log)
 
 
 class Listener(Protocol):
@@ -106,16 +106,34 @@ class Hub:
 
     async def start(self) -> None:
         """Listen to every pool that there is."""
-        for pool in sorted({*self._edge.queues, *await known_pools(self._edge.redis, self._edge.settings)}):
+        models = await self._edge.catalogue.models()
+        for pool in sorted({*self._edge.queues, *(model.pool for model in models)}):
+            await self.announce(pool)
+        for pool in sorted(await known_pools(self._edge.redis, self._edge.settings)):
             await self.follow(pool)
 
-    async def follow(self, pool: str) -> None:
-        """Listen to a pool: before any request there registers this gateway as its reader."""
+    async def announce(self, pool: str) -> None:
+        """Say that there is a pool, one of the settings or of a model, and listen to it. Before any request
+        goes there."""
         if pool not in self._pools:
             await announce_pool(self._edge.redis, self._edge.settings, pool)
-            await self._hints.follow(pool)
-            await self._edge.queues[pool].renew_gateway(self._edge.gateway)
-            self._pools.add(pool)
+            await self._join(pool)
+
+    async def follow(self, pool: str) -> bool:
+        """Listen to a pool: before any request there registers this gateway as its reader. False: there is no
+        such pool, and whoever wrote its name into a record made it up."""
+        if pool not in self._pools:
+            if pool not in await known_pools(self._edge.redis, self._edge.settings):
+                strange.warning("a record names a pool that there is not")
+                return False
+            await self._join(pool)
+        return True
+
+    async def _join(self, pool: str) -> None:
+        await self._hints.follow(pool)
+        await self._edge.queues[pool].renew_gateway(self._edge.gateway)
+        self._edge.serve(pool)
+        self._pools.add(pool)
 
     async def run(self) -> None:
         """Take hints, poll, and keep the gateway's leases, for ever."""
@@ -232,14 +250,14 @@ class Hub:
         except (ValueError, TypeError) as error:
             unreadable.warning("a record cannot be read", pool=followed.name.pool, error=named(error))
 
-    async def _look(self, followed: Followed) -> None:
+    async def _look(self, followed: Followed, hops: int = 0) -> None:
         name = followed.name
         queue = self._edge.queues[name.pool]
         view = await queue.reader(name.tenant, name.id, self._edge.gateway, followed.state)
         if self._followed.get(name) is not followed:
             return
         if view is not None and view.status is Status.MOVED:
-            await self._read_on(followed, view.dest)
+            await self._read_on(followed, view.dest, hops + 1)
         elif view is not None:
             followed.seen(view.epoch)
             followed.ended = followed.ended or view.ended
@@ -248,10 +266,12 @@ class Hub:
             followed.epoch = None  # said once
             followed.broken()
 
-    async def _read_on(self, followed: Followed, pool: str) -> None:
+    async def _read_on(self, followed: Followed, pool: str, hops: int) -> None:
         """Its request has moved: register there, and let its readers go on at their cursors."""
-        await self.follow(pool)
         name = followed.name
+        if hops > HOPS_MAX or not await self.follow(pool):
+            followed.broken()
+            return
         if self._followed.get(name) is not followed:
             return
         del self._followed[name]
@@ -260,12 +280,15 @@ class Hub:
             followed.name = name._replace(pool=pool)
         else:
             there.take_over(followed)
-        await self._look(there)
+        await self._look(there, hops)
 
     async def _renew(self) -> None:
         for pool in sorted(self._pools):
             if not await self._edge.queues[pool].renew_gateway(self._edge.gateway):
                 log.warning("gateway lease had lapsed", pool=pool)
+                await announce_pool(
+                    self._edge.redis, self._edge.settings, pool
+                )  # Redis may have lost that too
                 mine = [f for f in self._followed.values() if f.name.pool == pool and not f.ended]
                 for followed in mine:
                     await self._look_at(followed)

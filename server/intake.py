@@ -34,23 +34,20 @@ from core.failpoints import Point, reached
 from core.ids import uuid7_ms
 from core.telemetry import logger, tracer
 from engine.api import (
-    Control,
-    EndReason,
     Enqueue,
     ModelRecord,
-    Moved,
     PriorityClass,
     RequestInput,
     Sampling,
     Status,
-    end_unclaimed,
     input_encoder,
     sealed,
 )
 from server import conversations, instruments, turns
 from server.access import CANCEL_SCOPE, CHAT_SCOPE, cache_salt, cancel_refusal, owner_of, owns
+from server.cancelling import cancel_placed
 from server.edge import Edge
-from server.follow import LiveSource, Opening, Readers, Source
+from server.follow import LiveSource, Opening, Readers, Source, lost
 from server.hub import Hub, Name
 from server.prompts import ChatMessage
 from server.protocol.codes import ErrorCode, of_queue, refusal
@@ -246,12 +243,15 @@ class Intake:
         self, principal: Principal, prepared: Prepared, admitted: Admitted
     ) -> tuple[TurnAccepted, Source]:
         turn, tenant = prepared.turn, principal.tenant
+        await self._hub.announce(prepared.record.pool)
+        if not await self._hub.follow(admitted.pool):
+            await self._edge.quota.release(tenant, turn.id)
+            raise Refused(lost())
         try:
             await self._store(principal, prepared)
         except Exception:
             await self._edge.quota.release(tenant, turn.id)
             raise
-        await self._hub.follow(admitted.pool)
         source = LiveSource(self._hub, self._edge.logs, Name(admitted.pool, tenant, turn.id))
         try:
             queue = self._edge.queues[admitted.pool]
@@ -359,12 +359,7 @@ class Intake:
         return "pending"
 
     async def _cancel_placed(self, pool: str, tenant: str, id: str) -> Status | None:
-        queue = self._edge.queues[pool]
-        while isinstance(status := await queue.control(tenant, id, Control.CANCEL), Moved):
-            queue = self._edge.queues[status.pool]
-        if status in (Status.QUEUED, Status.PARKED):
-            await end_unclaimed(queue, self._edge.quota, tenant, id, EndReason.CANCELLED)
-        return status
+        return await cancel_placed(self._edge.queues, self._edge.quota, pool, tenant, id)
 
 
 def _canceller(principal: Principal) -> Canceller:

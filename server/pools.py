@@ -30,6 +30,7 @@ class Pools:
                 for pool in sorted({*self._edge.queues, *await self._known()} - served):
                     served.add(pool)
                     log.info("serving a pool", pool=pool)
+                    self._edge.serve(pool)
                     group.create_task(self._edge.recorders[pool].run())
                     group.create_task(self._reaper(pool).run())
                     self._edge.terms.pool_added()

@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from billing.usage import ENDED_FIELD, ENDED_GROUP_RECORDER, UsageEvent, decode, ended_stream
 from core.clock import now_ms
 from core.faults import named
-from core.pools import ByPool
+from core.pools import HOPS_MAX, ByPool
 from core.redis import Client, is_unwell
 from core.settings import Settings
 from core.telemetry import logger
@@ -218,7 +218,9 @@ class Recorders(ByPool[Recorder]):
         """The recorder of the pool that has a request, and how it stands there."""
         for recorder in self.values():
             view = await recorder.view(tenant, request)
-            while view is not None and view.status is Status.MOVED:
+            for _ in range(HOPS_MAX):
+                if view is None or view.status is not Status.MOVED:
+                    break
                 recorder = self[view.dest]
                 view = await recorder.view(tenant, request)
             if view is not None:

@@ -22,7 +22,7 @@ from billing.wallets.tables import BudgetAlert
 from core.actions import action
 from core.database import Database
 from core.errors import StartupError
-from core.pools import known_pools
+from core.pools import announced_pools
 from core.printed import say_json
 from core.redis import Client
 from core.settings import Settings
@@ -154,7 +154,7 @@ async def _require_quiet(redis: Client, settings: Settings, whose: Whose) -> Non
     """What still runs, or is on its way into the books, would be booked with its labels after the erasing."""
     if left := len(await open_of(redis, whose)):
         raise StartupError(f"{left} requests of theirs are not over yet: close with --cancel, then try again")
-    if (await look_at_streams(redis, await known_pools(redis, settings))).unread:
+    if (await look_at_streams(redis, await announced_pools(redis, settings))).unread:
         raise StartupError("usage is on its way into the books: try again in a moment, while a biller runs")
 
 

@@ -12,7 +12,7 @@ from billing.api import note
 from core.away import database_away, redis_away
 from core.database import Database, require_schema
 from core.errors import StartupError
-from core.pools import known_pools
+from core.pools import announced_pools
 from core.redis import connect
 from core.settings import Settings
 from engine.inspect import Inspection, RequestDetail
@@ -76,7 +76,7 @@ def in_pool(name: str | None, action: Callable[[Pool], Awaitable[T]]) -> T:
 
 async def find_request(pool: Pool, id: str, tenant: str | None) -> tuple[Pool, RequestDetail]:
     """A request and its pool: this one, or another of the installation that knows it."""
-    others = sorted(await known_pools(pool.queue.redis, pool.settings) - {pool.name})
+    others = sorted(await announced_pools(pool.queue.redis, pool.settings) - {pool.name})
     for each in [pool, *map(pool.another, others)]:
         member = await each.inspection.find(id, tenant)
         detail = await each.inspection.request(*member) if member else None

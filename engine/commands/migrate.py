@@ -10,6 +10,7 @@ import msgspec
 
 from billing.api import PLATFORM
 from core.errors import StartupError
+from core.pools import announce_pool
 from core.printed import say, say_json
 from engine.commands.connection import Pool, find_request, in_pool, json_option, on_record, tenant_option
 from engine.inspect import RequestRow
@@ -92,8 +93,15 @@ def migrate(
         raise SystemExit(1)
 
 
+async def _announce(pool: Pool, dest: str) -> None:
+    """A pool whose workers have no supervisor to say that there is it."""
+    if any(worker.alive for worker in await pool.another(dest).queue.workers()):
+        await announce_pool(pool.queue.redis, pool.settings, dest)
+
+
 async def _some(pool: Pool, ids: Iterable[str], dest: str, tenant: str | None) -> list[Outcome]:
     mover, outcomes = _mover(pool), list[Outcome]()
+    await _announce(pool, dest)
     for id in ids:
         found, detail = await find_request(pool, id, tenant)
         await on_record(found, detail.row.tenant, "request.migrate", id, to=dest)
@@ -117,6 +125,7 @@ async def _empty(pool: Pool, dest: str, tenant: str | None, as_json: bool) -> No
     """Until a look at the pool finds nothing more to move."""
     await on_record(pool, tenant or PLATFORM, "request.migrate_all", pool.name, to=dest)
     mover, tally = _mover(pool), Tally(as_json)
+    await _announce(pool, dest)
     began, give_up_at = await pool.queue.now_ms(), time.monotonic() + NEWCOMERS_SECONDS_MAX
     while rows := await _rest(pool, tenant, tally):
         if time.monotonic() > give_up_at and all(row.accepted_ms > began for row in rows):

@@ -8,6 +8,7 @@ import redis.asyncio
 
 from billing.usage import PinnedPrices, UsageEvent, UsageOwner, encode
 from core.ids import uuid7
+from core.pools import announce_pool
 from core.redis import Client
 from core.settings import Settings
 from engine.api import (
@@ -128,7 +129,8 @@ class Pool:
         self.client: Any = self.redis
 
     async def worker(self, name: str = "w1", fingerprint: str = FINGERPRINT, kv_tokens: int = 100_000) -> str:
-        """A registered worker."""
+        """A registered worker, in a pool that its supervisor has announced."""
+        await announce_pool(self.queue.redis, self.queue.settings, self.queue.pool)
         await self.queue.register(name, fingerprint, {"kv_tokens": kv_tokens})
         return name
 

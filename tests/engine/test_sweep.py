@@ -12,6 +12,7 @@ from billing.api import UNLIMITED, Admission, Admitted, Dimension, Limits, Quota
 from billing.quotas.limits import UnitLimit
 from core.clock import now_ms
 from core.errors import Refusal
+from core.pools import announce_pool
 from core.settings import Settings
 from engine.api import Enqueue, Enqueued, Moved, Mover, Status
 from engine.reaper import Reaper
@@ -109,6 +110,7 @@ async def test_a_moved_request_is_not_swept(town: Town, settings: Settings):
     """Wherever its move stands, one of the pools knows it; both are asked."""
     asked = await town.admit(5 * MINUTE_MS)
     await town.crew.queue.enqueue(asked)
+    await announce_pool(town.redis, settings, "other")
     await town.other.queue.register("w", asked.fingerprint, {"kv_tokens": 100_000})
     moved = await Mover(town.redis, settings, settings.keyring).move("default", TENANT, asked.id, "other")
     assert moved == Moved("other")

@@ -13,6 +13,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from core.ids import uuid7
+from core.pools import announce_pool
 from core.processes import WORKER
 from core.settings import Settings
 from core.tasks import end_tasks
@@ -79,6 +80,7 @@ class Crew:
         capacity = capacity_of(self.settings, engine.kv_tokens)
         chunk = self.settings.chunk_tokens
         workload = Workload(self.pool, FINGERPRINT, capacity, open_answer, LIMITS, chunk)
+        await announce_pool(self.redis, self.settings, self.pool)  # as its supervisor does
         await engine.start()
         stop = asyncio.Event()
         async with self._client() as redis:

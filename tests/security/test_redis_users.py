@@ -45,6 +45,8 @@ FORBIDDEN_TO_A_WORKER = (
     ("HSET", "{p:other}req:acme:0", "status", "x"),
     ("GET", "{p:other}in:acme:0"),
     ("HSET", "{p:default}ready", "x", "x"),
+    ("SADD", "parley:pools", "x"),
+    ("SREM", "parley:pools", "default"),
     ("PUBLISH", "parley:control", "x"),
     ("SUBSCRIBE", "parley:control"),
     ("SPUBLISH", "{p:other}gw:g", "x"),

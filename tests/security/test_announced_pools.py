@@ -1,0 +1,156 @@
+"""Which pools there are is not a worker's to say: nobody looks at one that a worker made up."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+from structlog.testing import capture_logs
+
+from core.clock import now_ms
+from core.database import Database
+from core.ids import uuid7
+from core.pools import POOLS_MAX, ByPool, announce_pool, announced_pools, known_pools
+from core.processes import SUPERVISOR, WORKER
+from core.settings import Settings
+from core.tasks import end_tasks
+from engine.api import LogReader, PoolQueue
+from engine.main import announce_alone
+from engine.models.registry import ModelRecord, save
+from engine.supervisor import Supervisor
+from server.edge import make_edge
+from server.hub import Hub, Name
+from server.pools import Pools
+from tests.helpers.users import client_of, make_user, url_of
+from tests.helpers.wait import wait_until
+from tests.server.conftest import gateway as gateway
+from tests.server.site import Site
+
+POOL = "default"
+
+
+async def test_a_worker_that_joins_announces_no_pool(redis: Redis, redis_url: str, settings: Settings):
+    """Its user may not, and it does without."""
+    async with client_of(redis, redis_url, WORKER) as client:
+        await PoolQueue(client, POOL, settings).register("w1", "f", {"kv_tokens": 1})
+    assert await announced_pools(redis, settings) == set()
+
+
+async def test_a_supervisor_announces_its_pool(redis: Redis, redis_url: str, settings: Settings):
+    """By its own Redis user, and again where Redis has lost it."""
+    async with client_of(redis, redis_url, SUPERVISOR) as client:
+        tasks = [asyncio.create_task(loop) for loop in Supervisor(settings, client, 0).loops()]
+        try:
+            for _ in range(2):
+                await wait_until(lambda: known(redis, settings, POOL))
+                await redis.delete("parley:pools")
+        finally:
+            await end_tasks(tasks)
+
+
+async def known(redis: Redis, settings: Settings, pool: str) -> bool:
+    return pool in await known_pools(redis, settings)
+
+
+async def test_a_worker_without_a_supervisor_announces_where_it_may(
+    redis: Redis, redis_url: str, settings: Settings
+):
+    """In development all have one user; a worker's own says that it may not, and works."""
+    task = asyncio.create_task(announce_alone(redis, settings))
+    try:
+        await wait_until(lambda: known(redis, settings, POOL))
+    finally:
+        await end_tasks([task])
+    client = Redis.from_url(url_of(redis_url, await make_user(redis, WORKER)))
+    with capture_logs() as lines:
+        await announce_alone(client, settings.model_copy(update={"pool": "another"}))
+    assert ["does not announce pools" in line["event"] for line in lines] == [True]
+    assert await announced_pools(redis, settings) == {POOL}
+    await client.aclose()
+
+
+async def test_a_gateway_announces_its_models_pools(sqlite: Database, redis: Redis, settings: Settings):
+    """Those that SQL names, and its own."""
+    await save(sqlite, ModelRecord("other", "1", "f", settings.home, "big", 4096), {}, now_ms())
+    hub = Hub(make_edge(settings, "gw-test", sqlite, redis))
+    await hub.start()
+    running = asyncio.create_task(hub.run())
+    assert await announced_pools(redis, settings) == {POOL, "big"}
+    await end_tasks([running])
+
+
+@pytest.mark.parametrize("made_up", ["made-up", POOL])
+async def test_a_pool_that_a_record_names_is_not_followed(
+    made_up: str, redis: Redis, sqlite: Database, settings: Settings
+):
+    """Where a worker writes that a request has moved to a pool that there is not, or in a circle, its readers
+    are told that it is lost, and nobody looks there."""
+    edge = make_edge(settings, "gw-test", sqlite, redis)
+    hub = Hub(edge)
+    await hub.start()
+    name = Name(POOL, "t1", uuid7(now_ms()))
+    followed = hub.join(name, object())
+    listener = Heard()
+    followed.listeners[0] = listener
+    record: Any = {
+        **{"status": "moved", "dest": made_up, "class": "bulk", "worker": ""},
+        **dict.fromkeys(("epoch", "o", "n", "control", "deadline", "accepted"), 1),
+    }
+    await redis.hset(f"{{p:{POOL}}}req:{name.tenant}:{name.id}", mapping=record)
+    tasks = [asyncio.create_task(work) for work in (hub.run(), Pools(edge).run())]
+    followed.heard_at -= 3_600
+    try:
+        await wait_until(lambda: listener.lost > 0)
+        assert await edge.recorders.give_up(name.tenant, name.id) is False
+    finally:
+        await end_tasks(tasks)
+    assert await announced_pools(redis, settings) == {POOL}
+    assert [set(each) for each in (edge.queues, edge.logs, edge.recorders)] == [{POOL}] * 3
+
+
+class Heard:
+    """A reader."""
+
+    def __init__(self) -> None:
+        self.lost = 0
+
+    def news(self, entries: list[Any], head: int) -> None:
+        """See Listener."""
+
+    def broken(self) -> None:
+        """See Listener."""
+        self.lost += 1
+
+
+async def test_a_request_whose_record_goes_in_a_circle_is_unknown(gateway: Site, redis: Redis):
+    """To who cancels it, too."""
+    async with gateway.welcomed() as peer:
+        id = await peer.send("Hello?")
+        await peer.hear("accepted")
+        record = f"{{p:{POOL}}}req:{gateway.tenant}:{id}"
+        assert await redis.exists(record)
+        await redis.hset(record, mapping={"status": "moved", "dest": POOL})
+        await peer.tell("cancel", id=id)
+        assert (await peer.hear("cancel_ok"))["state"] == "pending"
+
+
+async def test_only_so_many_pools_are_served(redis: Redis, settings: Settings):
+    """The first in order, and a line says what to do; who erases leaves none out."""
+    for number in range(POOLS_MAX + 5):
+        await announce_pool(redis, settings, f"p{number:04}")
+    with capture_logs() as lines:
+        found = await known_pools(redis, settings)
+        await known_pools(redis, settings)
+    assert (len(found), max(found)) == (POOLS_MAX, f"p{POOLS_MAX - 1:04}")
+    assert [(line["pools"], line["key"]) for line in lines] == [(POOLS_MAX + 5, "parley:pools")]
+    assert len(await announced_pools(redis, settings)) == POOLS_MAX + 5
+
+
+def test_names_that_nobody_serves_are_not_kept(redis: Redis):
+    """However many of them records name."""
+    logs = ByPool(lambda pool: LogReader(redis, pool), POOL)
+    for number in range(1_000):
+        assert logs[f"made-up-{number}"] is not None
+    assert set(logs) == {POOL}
+    logs.keep("big")
+    assert logs["big"] is logs["big"]
