@@ -117,7 +117,10 @@ async def test_a_user_who_is_erased_is_nowhere_and_all_chains_are_whole(
     database: Database, redis: Redis, settings: Settings, scene: Scene
 ):
     """Only the audit log's rows from when ids were names still hold it, which is chained; bob keeps all."""
-    assert await tables_with(database, WORDS) == {"conversation", "message"}
+    caller = await authenticate_key(database, scene.secret)
+    assert caller is not None
+    await open_session(database, caller, 600, "192.0.2.1", WORDS)
+    assert await tables_with(database, WORDS) == {"browser_session", "conversation", "message"}
     await close_user(database, redis, scene.tenant, NAME)
     assert await erase_texts(database, redis, settings, scene.tenant, NAME) == (1, 4)
     id = await erase_user(database, scene.tenant, NAME)
