@@ -4,6 +4,7 @@ import ast
 import csv
 import io
 import json
+import sys
 import unicodedata
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from admin.children import Child
 from admin.up import Up
+from core import printed
 from core.cli import main
 from core.plain import plain, prose, spreadsheet_cell
 from core.printed import (
@@ -18,12 +20,15 @@ from core.printed import (
     Table,
     never_fail_to_print,
     print_crash,
+    progress,
     say,
     say_dated,
     say_json,
+    say_lines,
     sheet,
     show_blocks,
     stream,
+    working,
 )
 from core.processes import GATEWAY
 from core.settings import Settings
@@ -46,7 +51,9 @@ def controls(text: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("code", [*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x202E, 0x2066, 0xD800, 0xE0041])
+@pytest.mark.parametrize(
+    "code", [*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x202E, 0x2066, 0xD800, 0xFFFB, 0xE0041]
+)
 def test_every_control_becomes_its_escape(code: int):
     """It can be read and told from others; prose loses it, but for line breaks and tabs."""
     assert plain(f"a{chr(code)}b") == f"a{chr(code).encode('unicode_escape').decode()}b"
@@ -64,6 +71,8 @@ def test_each_way_to_print_shows_hostile_text_harmlessly(capsys: pytest.CaptureF
     say(HOSTILE)
     say(HOSTILE, err=True, dim=True)
     say_dated(HOSTILE, HOSTILE)
+    say_lines(plain(HOSTILE))
+    say_lines(HOSTILE, err=True)
     stream(HOSTILE)
     table = Table(ruled=True)
     table.columns("a", HOSTILE)
@@ -73,11 +82,43 @@ def test_each_way_to_print_shows_hostile_text_harmlessly(capsys: pytest.CaptureF
     print_crash(type(error), error, None)
     out, err = capsys.readouterr()
     assert controls(out + err) == []
-    assert out.count("[/x]\\x1b]0;x\\x07\\u202e\\r\\n") == 5  # shown, not lost
+    assert out.count("[/x]\\x1b]0;x\\x07\\u202e\\r\\n") == 6  # shown, not lost
     say_json({"name": HOSTILE})
     said = capsys.readouterr().out
     assert controls(said) == []
     assert json.loads(said) == {"name": HOSTILE}
+
+
+def test_what_is_under_way_shows_hostile_text_harmlessly(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    """On a terminal, where such lines are shown at all: beside our own sequences there are no others."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    progress(HOSTILE)
+    with working(HOSTILE):
+        pass
+    said = capsys.readouterr().err
+    assert said.count("[/x]\\x1b]0;x\\x07\\u202e\\r\\n") >= 2
+    assert not {"\x1b]", "\x07", "\u202e", "\x9b"} & {
+        said[at : at + n] for n in (1, 2) for at in range(len(said))
+    }
+
+
+def test_what_is_to_be_copied_is_never_broken(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    """An id or a key in a narrow terminal: in one piece; other cells fold, and lose nothing."""
+    monkeypatch.setattr(printed, "is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "30")
+    table = Table()
+    table.columns("id", whole=True)
+    table.columns("name")
+    table.row("i" * 20, "x" * 25)
+    show_blocks(table)
+    out = capsys.readouterr().out
+    assert "i" * 20 in out
+    assert (out.count("x"), max(map(len, out.splitlines()))) == (25, 30)
 
 
 @pytest.mark.parametrize("line", ["tenants create \udcff", "keys list --tenant \udc9b31m", "\udcff"])
@@ -116,7 +157,9 @@ def test_a_child_s_last_words_do_not_end_parley_up(settings: Settings, capsys: p
     assert "started again: [bold][/x]\\x1b]0;x\\x07\\u202e" in said
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1+1", "@a", " =1", "＝1", "-", "\t=1", "\r=1", "\n=1"])
+@pytest.mark.parametrize(
+    "text", ["=1+1", "+1", "-1+1", "@a", " =1", "＝1", "＋1", "－1", "＠a", "-", "\t=1", "\r=1", "\n=1"]
+)
 def test_a_cell_is_no_formula(text: str):
     """It begins with what no spreadsheet runs."""
     assert spreadsheet_cell(text)[:1] in ("'", "\\")
