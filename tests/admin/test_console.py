@@ -42,7 +42,8 @@ async def test_a_link_lets_one_browser_in(client: httpx.AsyncClient, settings: S
     assert (await client.get("/api/status")).status_code == 401
     code = operators.make_operator_code(settings.keyring)
     assert (await client.post("/api/login", headers={"x-parley-code": code})).status_code == 200
-    assert (await client.get("/api/status")).json()["workers"] == []
+    status = await client.get("/api/status")
+    assert (status.json()["workers"], status.headers["cache-control"]) == ([], "no-store")
     assert (await client.post("/api/login", headers={"x-parley-code": code})).status_code == 401
 
 

@@ -1,12 +1,15 @@
 """Money as text is exact in both directions."""
 
 from fractions import Fraction
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from billing.commands.arguments import instant_of, nano_of
 from billing.money import from_text, round_half_even, to_display, to_text
+from core.errors import StartupError
 
 AMOUNTS = st.integers(min_value=-(10**18), max_value=10**18)
 
@@ -45,7 +48,8 @@ def test_a_currency_without_a_sign_of_its_own_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "1.", ".5", "1e3", "1.0000000001", "nan", "1,000", " 1", "１", "--1", "1.00\n"]
+    "text",
+    ["", "1.", ".5", "1e3", "1.0000000001", "nan", "1,000", " 1", "１", "--1", "1.00\n", "10000000000"],
 )
 def test_what_is_no_amount_is_refused(text: str) -> None:
     """Nothing is guessed about money."""
@@ -57,3 +61,26 @@ def test_what_is_no_amount_is_refused(text: str) -> None:
 def test_rounding_is_to_the_nearest_and_a_tie_to_the_even(dividend: int, divisor: int) -> None:
     """As exact rational arithmetic rounds."""
     assert round_half_even(dividend, divisor) == round(Fraction(dividend, divisor))
+
+
+@pytest.mark.parametrize(("dividend", "rounded"), [(1, 0), (3, 2), (5, 2), (-1, 0), (-3, -2), (7, 4)])
+def test_a_tie_goes_to_the_even(dividend: int, rounded: int) -> None:
+    """Neither always up nor always away from nothing."""
+    assert round_half_even(dividend, 2) == round_half_even(dividend * 10**6, 2 * 10**6) == rounded
+
+
+def test_an_amount_is_typed_with_its_currency_and_nothing_more() -> None:
+    """Of what is typed nothing is passed over."""
+    assert nano_of(" 250.00 USD ") == nano_of("250usd") == 250 * 10**9
+    for text in ("250", "USD", "250 EUR", "250 USDT", "250 USD 3", "2 50 USD", "1e3 USD", "-"):
+        with pytest.raises(StartupError, match="is no amount"):
+            nano_of(text)
+
+
+def test_a_time_is_typed_in_the_zone_that_was_chosen() -> None:
+    """Where it names none of its own."""
+    berlin = ZoneInfo("Europe/Berlin")
+    assert instant_of("2026-10-01", berlin) == instant_of("2026-09-30T22:00:00+00:00", berlin)
+    for text in ("yesterday", "2026-13-01", "", "9999-12-31T23:59:59-23:59"):
+        with pytest.raises(StartupError, match="is no time"):
+            instant_of(text, berlin)

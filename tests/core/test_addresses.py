@@ -1,15 +1,17 @@
 """Who calls, where proxies stand between: only what a trusted proxy wrote counts."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from core import http
-from core.addresses import UNKNOWN, address_of, caller, counted, networks
+from core.addresses import UNKNOWN, KnownCallers, address_of, caller, counted, networks
 from core.errors import StartupError
 from core.settings import Settings
 
@@ -32,6 +34,8 @@ PROXIES = networks("127.0.0.1, 10.0.0.0/8, fd00::/8", "PARLEY_TRUSTED_PROXIES")
         ("10.0.0.9", ["10.0.0.5, 10.0.0.6"], "10.0.0.5"),
         ("10.0.0.9", ["198.51.100.7, ???"], "10.0.0.9"),
         ("10.0.0.9", ["198.51.100.7, ???, 10.0.0.6"], "10.0.0.6"),
+        ("10.0.0.9", ["fe80::1%<script>"], "fe80::1"),
+        ("fe80::1%eth0", [], "fe80::1"),
         ("10.0.0.9", [""], "10.0.0.9"),
         ("10.0.0.9", ["1.2.3.4," * 100_000 + "198.51.100.7"], "198.51.100.7"),
         ("10.0.0.9", ["\xff\x00"], "10.0.0.9"),
@@ -63,6 +67,30 @@ def test_what_a_list_of_trusted_hops_may_be_is_bounded():
 )
 def test_only_a_trusted_proxy_says_that_a_call_came_over_tls(peer: str, said: bytes, secure: bool):
     assert caller(peer, False, [(b"x-forwarded-proto", said)], PROXIES).secure is secure
+
+
+def test_a_trusted_proxy_says_that_a_call_came_to_it_without_tls():
+    """Though it came from there to us over TLS."""
+    assert caller("10.0.0.9", True, [], PROXIES).secure
+    assert not caller("10.0.0.9", True, [(b"x-forwarded-proto", b"http")], PROXIES).secure
+
+
+@pytest.mark.parametrize(("kind", "scheme"), [("http", "https"), ("websocket", "wss")])
+async def test_an_upgrade_is_the_callers_too(kind: str, scheme: str):
+    """Else all sockets behind a proxy would be one address."""
+    seen: list[Scope] = []
+
+    async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
+        seen.append(scope)
+
+    headers = [(b"x-forwarded-for", b"198.51.100.7"), (b"x-forwarded-proto", b"https")]
+    scope = {"type": kind, "scheme": "ws", "client": ("10.0.0.9", 4711), "headers": headers}
+    await KnownCallers(app, PROXIES)(scope, _unused, _unused)
+    assert [(each["client"], each["scheme"]) for each in seen] == [(("198.51.100.7", 0), scheme)]
+
+
+async def _unused(*_: object) -> Any:
+    raise AssertionError("nothing is asked and nothing said")
 
 
 def test_an_ipv6_customer_is_counted_as_one():

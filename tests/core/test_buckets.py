@@ -49,6 +49,23 @@ def test_a_caller_of_many_names_costs_no_memory():
     assert len(buckets) == 10
 
 
+def test_who_was_unused_longest_is_forgotten():
+    """Whoever asks on and on is not let off by a crowd of new names, nor are those of the crowd."""
+    buckets = Buckets(Rate(1, 2), names_max=2, clock=Clock())
+    assert [buckets.take(name) for name in ("a", "b", "a", "c", "c")] == [0] * 5
+    assert buckets.take("a") > 0
+    assert buckets.take("c") > 0
+    assert [buckets.take("b"), buckets.take("b")] == [0, 0]
+
+
+def test_a_rate_is_by_the_second_or_the_minute():
+    """And lets one through at least."""
+    assert Rate.a_second(3) == Rate(3, 30)
+    assert Rate.a_second(0.05) == Rate(0.05, 1)
+    assert Rate.a_minute(120) == Rate(2, 120)
+    assert Rate.a_minute(0.6) == Rate(0.01, 1)
+
+
 @given(
     st.floats(0.1, 100),
     st.floats(1, 50),

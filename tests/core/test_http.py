@@ -51,6 +51,7 @@ HEADS = {
     "as many headers as may be": (b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * http.HEADERS_MAX + b"\r\n", 200),
     "one more": (b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * (http.HEADERS_MAX + 1) + b"\r\n", 431),
     "a long header": (b"GET / HTTP/1.1\r\na: " + b"b" * http.HEAD_BYTES_MAX + b"\r\n\r\n", 431),
+    "one without an end": (b"GET / HTTP/1.1\r\na: " + b"b" * 2 * http.HEAD_BYTES_MAX, 431),
     "many, all in one piece": (b"GET / HTTP/1.1\r\n" + b"a:\r\n" * 50_000 + b"\r\n", 431),
     "a long target": (b"GET /?" + b"a" * http.TARGET_BYTES_MAX + b" HTTP/1.1\r\n\r\n", 414),
     "a target that is none": (b"GET http://[ HTTP/1.1\r\n\r\n", 400),
@@ -70,9 +71,36 @@ async def test_a_head_has_bounds(said: bytes, status: int):
         assert (await _answer(at, said)).startswith(b"HTTP/1.1 %d " % status)
 
 
+async def test_each_request_of_a_connection_has_the_same_bounds(monkeypatch: pytest.MonkeyPatch):
+    """What the ones before had counts no more, and who dribbles the next one is not waited for either."""
+    head = b"GET / HTTP/1.1\r\nhost: localhost\r\na: " + b"b" * (http.HEAD_BYTES_MAX // 2) + b"\r\n\r\n"
+    async with _serving() as at:
+        reader, writer = await asyncio.open_connection(*at)
+        async with asyncio.timeout(20):
+            for _ in range(4):
+                writer.write(head)
+                assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+                assert await reader.readexactly(4) == b"here"
+            monkeypatch.setattr(http, "HEAD_SECONDS_MAX", 0.05)
+            writer.write(head[:-2])
+            assert (await reader.readline()).startswith(b"HTTP/1.1 408 ")
+        writer.close()
+
+
+def test_who_is_unknown_has_a_quarter_of_all_files(monkeypatch: pytest.MonkeyPatch):
+    """Whatever the settings say: the others are for those who are known."""
+    monkeypatch.setattr(http.resource, "getrlimit", lambda _: (40, 40))
+    for settings in (Settings(silent_sockets_max=0), Settings(silent_sockets_max=1000)):
+        lobby = http.lobby(settings)
+        assert [lobby.enter(number, None, lambda: None) for number in range(11)] == [True] * 10 + [False]
+
+
 @pytest.mark.parametrize(
     ("limits", "least"),
-    [({"silent_sockets_per_address_max": 3, "trusted_proxies": ""}, 3), ({"silent_sockets_max": 4}, 4)],
+    [
+        ({"silent_sockets_per_address_max": 3, "trusted_proxies": ""}, 3),
+        ({"silent_sockets_max": 4, "silent_sockets_per_address_max": 2}, 4),
+    ],
 )
 async def test_sockets_that_send_nothing_are_few(limits: dict[str, Any], least: int):
     """Of one address, and over all also where a proxy is trusted; who sends a request has no place there."""

@@ -3,11 +3,11 @@
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.errors import Refused
-from core.names import STORED_BYTES_MAX, UNSTORABLE, checked_user, mended, name_of, same_name
+from core.names import STORED_BYTES_MAX, UNSTORABLE, checked_user, forms_of, mended, name_of, same_name
 
 ANY_TEXT = st.text(
     st.one_of(st.characters(), st.sampled_from("\x00\x1b\\{}0aé\u0301\u202e\ud800\ufdd0\ufdd1…")), max_size=30
@@ -58,6 +58,8 @@ def test_a_name_has_one_form():
     assert checked_user("Zoe\u0308") == checked_user("Zo\u00eb") == "Zo\u00eb"
     assert same_name("Zoe\u0308", "Zo\u00eb")
     assert not same_name("Zoe", "Zo\u00eb")
+    assert not same_name("\ufb01", "fi"), "what only looks alike is another's"
+    assert checked_user("\ufb01\u2460\uff21") == "\ufb01\u2460\uff21"
     assert checked_user("e\u0301" * 200) == "\u00e9" * 200
 
 
@@ -80,7 +82,19 @@ def test_what_is_mended_can_be_stored_and_is_nobody_s_name(text: str):
         each.encode()
 
 
+def test_a_name_is_looked_up_in_the_forms_that_it_may_be_stored_in():
+    """As it was typed before there was a rule, and as it is now; never one that no database takes."""
+    assert forms_of("Zoe\u0308") == ["Zoe\u0308", "Zo\u00eb"]
+    assert forms_of("ann") == ["ann"]
+    assert forms_of("a\x1b") == ["a\x1b"]
+    for none in ("a\x00", "a\ud800", "\u20ac" * STORED_BYTES_MAX):
+        assert forms_of(none) == []
+
+
 @given(ANY_TEXT, ANY_TEXT)
+@example("\x00\x00", "\x00\\{0}")
+@example("x" * 16 + "\ud800", "x" * 16 + "\ud801")
+@example("x" * 16 + "\ud800", "x" * 16 + "?")
 def test_two_texts_are_mended_to_two(one: str, other: str):
     """Whoever names the escape of another's name does not become them."""
     for bytes_max in (4, STORED_BYTES_MAX):

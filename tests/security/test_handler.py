@@ -4,6 +4,7 @@ values, on the gateway and on the console.
 Every route is swept, so that a new one is held to it too.
 """
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import httpx
 import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
+from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Route
 
 from admin.console import Console
@@ -45,7 +47,7 @@ def _each(served: list[BaseRoute], raising: Raising) -> Iterator[tuple[Route, st
         if isinstance(route, Route):
             for method in sorted((route.methods or set()) - {"HEAD"}):
                 broken = Route(route.path, raising, methods=[method])
-                yield broken, route.path.replace("{id}", "x")
+                yield broken, route.path.replace("{id}", CANARY)
 
 
 async def _raise(request: Any) -> None:
@@ -91,3 +93,26 @@ async def test_what_is_not_there_is_told_from_what_is_broken(raised: Exception, 
         assert (await client.get("/")).status_code == status
     assert len(sinks.lines) == (status != 429)
     assert CANARY not in sinks.everything
+
+
+async def test_a_client_that_left_is_no_fault(sinks: Sinks):
+    """It is answered nothing, and the log is not filled with it."""
+
+    async def leaving(_request: Any) -> None:
+        raise ClientDisconnect
+
+    transport = httpx.ASGITransport(app=guarded([Route("/", leaving)]), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://gateway.test") as client:
+        with contextlib.suppress(AssertionError):  # the transport misses an answer
+            await client.get("/")
+    assert sinks.lines == []
+
+
+async def test_a_path_with_a_slash_too_many_leads_nowhere(served: list[BaseRoute]):
+    """No answer sends a browser to where its Host header says."""
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app=guarded(served)), base_url="http://evil.example"
+    ) as client:
+        for path in ("/v1/login/", "/v1/models/", "/api/status/", "/healthz/", "/web"):
+            reply = await client.get(path)
+            assert "evil.example" not in reply.headers.get("location", ""), path

@@ -1,7 +1,9 @@
 """What strangers send is bounded before it is parsed, and refused before anything is asked for it."""
 
+import asyncio
 import base64
 import time
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from core.clock import now_ms
 from core.ids import uuid7, uuid7_ms
 from core.settings import Settings
+from server.http import replies
 from server.protocol import codec
 from server.protocol.codec import Malformed, Subprotocol
 from tests.server.http_site import HttpSite
@@ -29,6 +32,7 @@ CURSORS = {
     "digits of another script": _cursor("١"),
     "bytes": base64.urlsafe_b64encode(b"\xff\xfe").decode(),
     "no base64": "!!!",
+    "a good one and more": "!!!!" + _cursor(f"1:{ID}"),
     "cut base64": "abcde",
     "no ASCII": "é",
     "long": "A" * 50_000,
@@ -76,6 +80,19 @@ async def test_an_origin_that_is_none_is_forbidden(site: HttpSite, origin: str):
     headers = {b"origin": origin.encode("latin-1")}
     reply = await site.client.post("/v1/login", json={"key": site.key}, headers=headers)
     assert reply.status_code == 403
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(site: HttpSite, monkeypatch: pytest.MonkeyPatch):
+    """Its sender holds nothing for longer than seconds."""
+    monkeypatch.setattr(replies, "BODY_SECONDS_MAX", 0.01)
+
+    async def never() -> AsyncGenerator[bytes]:
+        yield b"{"
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(20):
+        reply = await site.client.post("/v1/login", content=never())
+    assert (reply.status_code, "did not arrive" in reply.json()["error"]["message"]) == (400, True)
 
 
 def test_an_id_ends_where_it_ends():

@@ -67,6 +67,7 @@ async def login(site: HttpSite, body: dict[str, str]) -> int:
 
 async def test_every_route_is_under_its_callers_address(sqlite: Database, redis: Redis, settings: Settings):
     """One call is enough to be refused the next, wherever it goes; but what balancers ask is free."""
+    assert {"/healthz", "/readyz"} == FREE
     async with http_site(sqlite, redis, settings, calls_per_address_per_second=ONE) as site:
         await site.client.get("/web/none")
         for method, path in calls(site):

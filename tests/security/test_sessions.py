@@ -6,6 +6,7 @@ import pytest
 from redis.asyncio import Redis
 
 from billing.api import create_key, create_project, make_link_code, principal_of_session, revoke_key
+from billing.tables import ApiKey
 from billing.tenants import sessions, tenancy, users
 from billing.tenants.audit_log import list_rows
 from billing.tenants.session_tables import BrowserSession
@@ -59,7 +60,7 @@ async def test_who_signs_in_and_out_is_in_the_audit_log(site: HttpSite):
 async def test_who_signs_in_is_one_user(site: HttpSite, scopes: list[str]):
     """Whatever proves it: the link's user, the key's user, else a user of the browser's own; never the whole
     service key, and never with more than `chat`."""
-    row, service = await create_key(site.edge.db, site.tenant, site.project, scopes=scopes)
+    row, service = await create_key(site.edge.db, site.tenant, site.project, scopes=scopes, shared=True)
     annes = await site.another_key(user="anne", scopes=scopes)
     signed_in: list[str] = []
     bob = await users.user_id(site.edge.db, site.tenant, "bob")
@@ -196,6 +197,29 @@ async def test_a_session_is_never_longer_than_its_key(site: HttpSite):
     principal = await site.edge.auth.of_browser(token)
     assert principal is not None
     assert principal.access_ends_ms == ends_ms
+    row = await _row(site, token)
+    assert row.ends_ms == ends_ms
+    async with site.edge.db.transaction() as session:  # its key is made to end sooner
+        key = await session.get(ApiKey, (site.tenant, row.key_id))
+        assert key is not None
+        key.expires_ms = ends_ms - 10_000
+        session.add(key)
+    principal = await site.edge.auth.of_browser(token)
+    assert principal is not None
+    assert principal.access_ends_ms == ends_ms - 10_000
+
+
+async def test_when_a_browser_was_last_seen_is_noted_once_a_minute(site: HttpSite):
+    """By its user's list of browsers they know which one is not theirs."""
+    token, _ = await _sign_in(site, {"code": site.code("ann")})
+    made_ms = (await _row(site, token)).seen_ms
+    for before_ms, noted in ((sessions.SEEN_EVERY_MS // 2, False), (2 * sessions.SEEN_EVERY_MS, True)):
+        async with site.edge.db.transaction() as session:
+            row = await _row(site, token)
+            row.seen_ms = made_ms - before_ms
+            session.add(row)
+        await site.client.get("/v1/me", headers=_with(token))
+        assert ((await _row(site, token)).seen_ms >= made_ms) is noted
 
 
 @pytest.mark.parametrize("headers", [{}, {"origin": "https://evil.test"}, {"origin": "null"}])
@@ -253,7 +277,9 @@ async def test_under_tls_the_cookie_is_for_this_host_alone(
     name, _, facts = reply.headers["set-cookie"].partition("=")
     assert name == ("__Host-parley_session" if secure else "parley_session")
     assert ("Secure" in facts) is secure
-    assert {"HttpOnly", "Path=/", "SameSite=strict"} <= {each.strip() for each in facts.split(";")}
+    lasts = f"Max-Age={site.edge.settings.cookie_seconds}"
+    told = {each.strip() for each in facts.split(";")}
+    assert {"HttpOnly", "Path=/", "SameSite=strict", lasts} <= told
     assert "domain" not in facts.lower()
     cookie = {"cookie": f"{name}={facts.partition(';')[0]}"}
     assert (await site.client.get(f"{url}/v1/me", headers=cookie)).json()["tenant"] == site.tenant
@@ -262,6 +288,8 @@ async def test_under_tls_the_cookie_is_for_this_host_alone(
     assert (me["tenant"] is None) is secure
     dropped = await site.client.post(f"{url}/v1/logout", headers=cookie)
     assert dropped.headers["set-cookie"].startswith(f'{name}=""')
+    again = {each.strip() for each in dropped.headers["set-cookie"].split(";")}
+    assert told & {"HttpOnly", "Path=/", "SameSite=strict", "Secure"} <= again, "else a browser keeps it"
 
 
 async def test_who_writes_redis_makes_no_sign_in_link(site: HttpSite, redis: Redis):
@@ -288,6 +316,7 @@ async def test_what_has_ended_is_cleared_away(site: HttpSite, settings: Settings
     """At the next sign-in of anybody: addresses are not kept for ever."""
     _, before = await _sign_in(site, {"key": site.key})
     await _time(site, Redis())
+    assert (await site.client.get("/v1/sessions", headers=site.bearer)).json()["sessions"] == []
     await _sign_in(site, {"key": site.key})
     listed = await sessions.list_sessions(site.edge.db, site.tenant)
     async with site.edge.db.session() as session:
