@@ -127,7 +127,7 @@ def is_terminal() -> bool:
 @contextmanager
 def sheet(file: Path | None) -> Generator[Callable[[Iterable[object]], None]]:
     """Gives a function that writes one row of a CSV file, or of stdout."""
-    with file.open("w", newline="") if file else nullcontext(sys.stdout) as stream:
+    with file.open("w", newline="", encoding="utf-8") if file else nullcontext(sys.stdout) as stream:
         writer = csv.writer(stream, lineterminator="\n")
         yield lambda values: writer.writerow([spreadsheet_cell(value) for value in values])
 

@@ -165,6 +165,21 @@ def test_a_cell_is_no_formula(text: str):
     assert spreadsheet_cell(text)[:1] in ("'", "\\")
 
 
+@pytest.mark.parametrize("text", ["x;=1+1", ";=1", "a; \u200d+1;@b", "\u200c=1"])
+def test_no_part_of_a_cell_is_a_formula(text: str):
+    """Where a comma is for decimals, spreadsheets divide a line at semicolons, whatever the quotes say."""
+    cells = spreadsheet_cell(text).split(";")
+    assert not [cell for cell in cells if cell.lstrip(" \u200c\u200d")[:1] in tuple("=+-@")]
+    assert spreadsheet_cell(text).replace("'", "") == text
+
+
+@pytest.mark.parametrize("unseen", "\xad\u061c\u180e\u200b\u200e\u200f\u2060\u206f\ufeff")
+def test_nothing_in_a_line_is_unseen(unseen: str):
+    """Two names that look the same in a list are the same, and no mark turns a part of the line around."""
+    assert plain(f"a{unseen}b") == f"a{unseen.encode('unicode_escape').decode()}b"
+    assert plain("👩\u200d💻 ") == "👩\u200d💻 "
+
+
 def test_a_sheet_holds_numbers_as_they_are(tmp_path: Path):
     """Amounts below zero too; a line break in a name does not make a row."""
     file = tmp_path / "x.csv"
