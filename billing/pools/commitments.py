@@ -11,6 +11,7 @@ from billing.books.ledger_tables import LedgerHead
 from billing.books.writing import lock_heads, write
 from billing.periods import HOUR_MS
 from billing.pools.hours import GPUS_MAX
+from billing.pools.owners import owner_of
 from billing.pools.posting import DEFERRED
 from billing.pools.tables import Commitment, GpuCost
 from billing.prices.commitments import total_nano
@@ -54,6 +55,8 @@ async def commit_gpus(db: Database, tenant_id: str, terms: GpuTerms) -> Commitme
         head = (await lock_heads(session, [tenant_id]))[tenant_id]
         if len(await gpu_commitments_of(session, tenant_id)) >= COMMITMENTS_MAX:
             raise bad_request(f"a tenant has at most {COMMITMENTS_MAX} commitments to GPUs")
+        if terms.pool and await owner_of(session, terms.pool) != tenant_id:
+            raise bad_request(f"the tenant has no pool {terms.pool!r}: see `parley pools assign`")
         row = Commitment(
             tenant_id=tenant_id,
             id=uuid7(now),

@@ -56,6 +56,12 @@ async def _last(session: AsyncSession, pool: str) -> PoolOwner | None:
     return (await session.exec(statement.order_by(col(PoolOwner.from_ms).desc()).limit(1))).first()
 
 
+async def owner_of(session: AsyncSession, pool: str) -> str:
+    """The tenant whose a pool is now; SHARED: nobody's."""
+    last = await _last(session, pool)
+    return SHARED if last is None else last.tenant_id
+
+
 async def owners_of(session: AsyncSession) -> dict[str, list[Owned]]:
     """The owners of all pools, each pool's in their order. For operators and for metering."""
     order = (col(PoolOwner.pool), col(PoolOwner.from_ms))

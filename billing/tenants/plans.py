@@ -81,7 +81,7 @@ async def create_plan(
         async with db.transaction() as session:
             book = await session.get(PriceBook, price_book)
             if book is None or book.tenant_id != PLATFORM:
-                raise bad_request(f"{price_book!r} is no book of the platform: see `parley prices show`")
+                raise bad_request(f"the platform has no price book {price_book!r}: see `parley prices show`")
             if (await session.exec(select(func.count(col(Plan.id))))).one() >= PLANS_MAX:
                 raise bad_request(f"there are {PLANS_MAX} plans already")
             session.add(plan)

@@ -12,7 +12,7 @@ from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.periods import zone_named
-from billing.tables import Project, Tenant, TenantUser
+from billing.tables import PLATFORM, PriceBook, Project, Tenant, TenantUser
 from billing.tenants.audit_log import record
 from core.clock import now_ms
 from core.database import Database, id_first
@@ -60,15 +60,14 @@ async def create_tenant(
     project = Project(tenant_id=tenant.tenant_id, id=uuid7(now), name=DEFAULT_PROJECT, created_ms=now)
     try:
         async with db.transaction() as session:
+            await _check_book(session, tenant.tenant_id, price_book)
             session.add(tenant)
             await session.flush()
             session.add(project)
             await session.flush()
             await record(session, tenant.tenant_id, "tenant.create", tenant.tenant_id, None, tenant)
     except IntegrityError as error:
-        taken = await find_tenant(db, name) is not None
-        what = f"there is a tenant {name!r} already" if taken else f"there is no price book {price_book!r}"
-        raise bad_request(what) from error
+        raise bad_request(f"there is a tenant {name!r} already") from error
     return tenant
 
 
@@ -101,19 +100,25 @@ async def set_tenant(db: Database, tenant_id: str, **facts: Any) -> Tenant:
             zone_named(facts["time_zone"])
         except ValueError as error:
             raise bad_request(str(error)) from error
-    try:
-        async with db.transaction() as session:
-            tenant = await session.get(Tenant, tenant_id)
-            assert tenant is not None
-            before = tenant.model_dump()
-            for name, value in facts.items():
-                setattr(tenant, name, value)
-            session.add(tenant)
-            await session.flush()
-            await record(session, tenant_id, "tenant.set", tenant_id, before, tenant)
-    except IntegrityError as error:
-        raise bad_request(f"there is no price book {facts.get('price_book_id')!r}") from error
+    async with db.transaction() as session:
+        if "price_book_id" in facts:
+            await _check_book(session, tenant_id, facts["price_book_id"])
+        tenant = await session.get(Tenant, tenant_id)
+        assert tenant is not None
+        before = tenant.model_dump()
+        for name, value in facts.items():
+            setattr(tenant, name, value)
+        session.add(tenant)
+        await session.flush()
+        await record(session, tenant_id, "tenant.set", tenant_id, before, tenant)
     return tenant
+
+
+async def _check_book(session: AsyncSession, tenant_id: str, book_id: str) -> None:
+    """Raises Refused where there is no such book, or it is another tenant's: nothing would have a price."""
+    book = await session.get(PriceBook, book_id)
+    if book is None or book.tenant_id not in (PLATFORM, tenant_id):
+        raise bad_request(f"there is no price book {book_id!r}: see `parley prices show`")
 
 
 async def close_tenant(db: Database, redis: Client, tenant_id: str, closed: bool = True) -> Tenant:

@@ -131,7 +131,7 @@ async def test_what_is_no_plan_is_refused(sqlite: Database, redis: Redis) -> Non
     for name, options, match in (
         ("p", {}, "already"),
         (" p", {}, "plan: expected a name"),
-        ("q", {"price_book": "own"}, "no book of the platform"),
+        ("q", {"price_book": "own"}, "the platform has no price book"),
         ("q", {"terms": PoolTerms(tenant_id=PLATFORM, weight=0.0)}, "a weight is above 0"),
         ("q", {"priority_max": "urgent"}, "choose from"),
     ):

@@ -5,7 +5,7 @@ from sqlalchemy.exc import DBAPIError
 
 from billing.prices.price_book import pinned_prices
 from billing.tables import PLATFORM, Price, PriceBook, PriceVersion
-from billing.tenants.tenancy import create_tenant
+from billing.tenants.tenancy import create_tenant, set_tenant
 from core.database import Database, insert_rows
 from core.errors import Refused
 
@@ -81,7 +81,14 @@ async def test_another_tenants_prices_are_never_used(database: Database) -> None
         await insert_rows(session, [PriceBook(id="own", tenant_id=owner.tenant_id, name="Own", created_ms=0)])
         await insert_rows(session, [a_version("own", 1, 0, owner.tenant_id)])
         await insert_rows(session, [a_price("own", 1, "*", 10, owner.tenant_id)])
-    stranger = await create_tenant(database, "stranger", price_book="own")
+    stranger = await create_tenant(database, "stranger")
+    with pytest.raises(Refused, match="no price book"):
+        await set_tenant(database, stranger.tenant_id, price_book_id="own")
+    with pytest.raises(Refused, match="no price book"):
+        await create_tenant(database, "other", price_book="own")
+    async with database.transaction() as session:  # as releases before could
+        stranger.price_book_id = "own"
+        await session.merge(stranger)
     with pytest.raises(Refused, match="no price"):
         await pinned_prices(database, stranger.tenant_id, "smollm2")
 

@@ -1,23 +1,94 @@
 """A command about one tenant does nothing to another one, whosever ids are typed."""
 
 import asyncio
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 from redis.asyncio import Redis
 
+from core.errors import StartupError
 from engine.commands import requests
-from tests.billing.test_audited_commands import COMMANDS, Office, office
-from tests.security.test_hostile_names import FILLING, STAY, Typist
+from tests.billing.test_audited_commands import COMMANDS, Office, named, office
+from tests.security.test_hostile_names import FILLING, STAY, Typist, first
 
 __all__ = ["office"]
 
 # They end the tenant that they are about, so they come last.
 LAST = ("tenants erase", "tenants close", "users erase")
 ALL_TENANTS = {"audit list"}  # the typist names none there
+MADE_BY_LOOKING = {"ledger_head"}  # empty, of whoever looks for sums
 NEVER_SHOWN = ("ops@example.com", "research")
+
+
+def words(text: str) -> set[str]:
+    """Each of them."""
+    return set(text.split())
+
+
+# What is typed about a tenant with a name of what another one has: each is refused as one that nobody has is.
+FOREIGN = (
+    "alerts retry --tenant {other} {message}",
+    "alerts targets remove --tenant {other} {target}",
+    "alerts test --tenant {other} {target}",
+    "budgets end --tenant {other} {budget}",
+    "budgets override --tenant {other} {budget} --limit 9USD --until 2099-01-01",
+    "budgets set --tenant {other} --limit 5USD --scope project --id {project}",
+    "budgets set --tenant {other} --limit 5USD --scope key --id {key}",
+    "budgets show --tenant {other} {budget}",
+    "keys create --tenant {other} --project {project}",
+    "keys link --tenant {other} --user ann {key}",
+    "keys revoke --tenant {other} {key}",
+    "keys rotate --tenant {other} {key}",
+    "limits end --tenant {other} {limit}",
+    "limits set --tenant {other} --scope project --id {project} --dimension concurrency --limit 2",
+    "limits set --tenant {other} --scope key --id {key} --dimension concurrency --limit 2",
+    "limits show --tenant {other} {limit}",
+    "pools assign new --tenant {other} --project {project}",
+    "pools assign a --tenant {other}",
+    "pools commit --tenant {other} --gpu h200 --gpus 2 --rate 2.40 --days 30 --pool a",
+    "prices import {parent}",
+    "projects close --tenant {other} {project}",
+    "projects move --tenant {other} {own_project} {cost_center}",
+    "projects move --tenant {other} {project} {own_center}",
+    "projects reopen --tenant {other} {project}",
+    "requests cancel billed --tenant {other}",
+    "requests show billed --tenant {other}",
+    "sessions revoke --tenant {other} {session}",
+    "tenants create third --price-book {book}",
+    "tenants set {other} --price-book {book}",
+    "plans create own --price-book {book}",
+    "usage correct --tenant {other} billed --cause c1 --output 9",
+    "users erase --tenant {other} alice --yes",
+    "users export --tenant {other} alice",
+    "users reopen --tenant {other} alice",
+)
+# Words of a command that name a thing of a tenant, and those that name none, or a new one.
+NAMING = words(
+    "budget cost_center id key limit message named pool price_book project request_id session target user "
+)
+NAMING_NONE = words(
+    "tenant platform messages as_json webhook email since kept ended until ends scope period soft "
+    "thresholds shadow code name shared scopes priority_max expires_days expires url cancel "
+    "overlap_hours dimension burst models weight slots_max tokens_max reserve_tokens gpu_type gpus "
+    "rate days overage payment month region dry_run amount first months meter model units file start "
+    "checks whole everything watch repair status dest operators yes time_zone regex shows_costs "
+    "cache_by input_tokens cached_input_tokens output_tokens cause issuer out by end as_of as_csv "
+    "percents kind priority note history last plan book ids "
+)
+# These name a thing of theirs by a word that means another thing elsewhere.
+NUMBERS = {
+    (name, "limit")
+    for name in ("audit list", "budgets override", "budgets set", "limits set", "requests list")
+}
+ANY_POOL = {"requests cancel", "requests list", "requests migrate", "requests show"}  # where to look
+OWN_KEY = {"wallets grant"}  # what makes a grant the same: within the tenant
+OWN_USER = {"keys create", "keys link", "users close", "users create"}  # one who is not known is made known
+KNOWN = {"pools assign a --tenant {other}", "prices import {parent}"}  # by operators: a pool, a file
+NOT_BY_ID = {"sessions revoke"}  # `user`: those who are signed in at the tenant
 
 
 def rows_of(file: Path, tenant: str) -> dict[str, list[tuple[object, ...]]]:
@@ -29,7 +100,8 @@ def rows_of(file: Path, tenant: str) -> dict[str, list[tuple[object, ...]]]:
         theirs = [
             name
             for name in tables
-            if "tenant_id" in {each[1] for each in connection.execute(f"PRAGMA table_info({name})")}
+            if name not in MADE_BY_LOOKING
+            and "tenant_id" in {each[1] for each in connection.execute(f"PRAGMA table_info({name})")}
         ]
         return {
             name: connection.execute(
@@ -39,35 +111,110 @@ def rows_of(file: Path, tenant: str) -> dict[str, list[tuple[object, ...]]]:
         }
 
 
-async def test_no_command_reaches_into_another_tenant(
+def about_tenants() -> set[str]:
+    """The commands that are about one tenant."""
+    return {
+        name for name, command in COMMANDS.items() if any(each.name == "tenant" for each in command.params)
+    }
+
+
+@pytest.fixture
+async def typist(
     office: Office,
     home: Path,
     redis: Redis,
     redis_url: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-):
-    """All that take a tenant, with ids of keys, projects, users, limits, budgets, targets of another one."""
+) -> Typist:
+    """Of the tenant `other`, beside acme, who has one of everything."""
     for line in (*FILLING, "tenants create other"):
         result = await asyncio.to_thread(office.run, line.format(**office.facts))
         assert result.exit_code == 0, (line, result.output, result.exception)
     monkeypatch.setenv("PARLEY_HOME", str(home))
     monkeypatch.setenv("PARLEY_REDIS_URL", redis_url)
     monkeypatch.setattr(requests, "CANCEL_SECONDS_MAX", 0.0)
+    return Typist(home / "parley.db", capsys, monkeypatch)
+
+
+async def test_no_command_reaches_into_another_tenant(typist: Typist, home: Path):
+    """All that take a tenant, with ids of keys, projects, users, limits, budgets, targets of another one."""
     file = home / "parley.db"
-    typist = Typist(file, capsys, monkeypatch)
     acme = typist.values["tenant"]
-    with closing(sqlite3.connect(file)) as connection:
-        [(other,)] = connection.execute("SELECT tenant_id FROM tenant WHERE tenant_id != ?", [acme])
-    typist.values["tenant"] = other
+    typist.values["tenant"] = first(file, "SELECT tenant_id FROM tenant WHERE name = 'other'")
     before = rows_of(file, acme)
     assert sum(map(len, before.values())) > 20
-    about = {
-        name for name, command in COMMANDS.items() if any(each.name == "tenant" for each in command.params)
-    }
+    about = about_tenants()
     for name in sorted(about - STAY - ALL_TENANTS, key=lambda name: (name in LAST, name)):
         await asyncio.to_thread(typist.type, name, known=True)
         after = rows_of(file, acme)
         assert {table for table in before if before[table] != after[table]} == set(), name
         assert not [shown for shown in NEVER_SHOWN if shown in typist.said], (name, typist.said[-500:])
     assert len(about) > 20
+
+
+def test_every_word_that_names_a_thing_of_a_tenant_is_tried() -> None:
+    """A new word of a command must say here whether it names something, and one that does is in FOREIGN."""
+    tried = {named(line) for line in FOREIGN}
+    for name in about_tenants() | {"tenants create", "plans create"}:
+        typed = {str(each.name) for each in COMMANDS[name].params}
+        assert typed <= NAMING | NAMING_NONE, (name, typed - NAMING - NAMING_NONE)
+        naming = {word for word in typed & NAMING if (name, word) not in NUMBERS}
+        naming -= {"pool"} if name in ANY_POOL else set()
+        naming -= {"key"} if name in OWN_KEY else set()
+        naming -= {"user"} if name in OWN_USER | NOT_BY_ID else set()
+        assert not naming or name in tried, (name, naming)
+
+
+async def test_a_name_of_another_tenants_is_refused_as_one_that_nobody_has(
+    office: Office, typist: Typist, home: Path
+):
+    """Each in one line, and nothing of either is changed."""
+    file = home / "parley.db"
+    for line in (
+        "projects create --tenant other own",
+        "cost-centers create --tenant other 7",
+    ):
+        assert (await asyncio.to_thread(office.run, line)).exit_code == 0
+    for name, text in (
+        ("book", 'book = "acmes"\ntenant = "acme"'),
+        ("parent", 'book = "others"\ntenant = "other"\nparent = "acmes"'),
+    ):
+        path = home / f"{name}.toml"
+        path.write_text(f'{text}\n[models."*"]\ninput = "1"\noutput = "1"\n')
+        office.facts[name] = str(path)
+    for line in (
+        f"prices import {office.facts['book']}",
+        f"alerts test --tenant acme {typist.values['target']}",
+    ):
+        assert (await asyncio.to_thread(office.run, line)).exit_code == 0
+    acme, other = typist.values["tenant"], first(file, "SELECT tenant_id FROM tenant WHERE name = 'other'")
+    facts = typist.values | office.facts
+    facts |= {"other": "other", "own_project": "own", "own_center": "7", "book": "acmes"}
+    facts["message"] = first(file, f"SELECT id FROM outbox WHERE tenant_id = '{acme}'")
+    nobodys = facts | {
+        name: f"nobodys_{name}" for name in facts.keys() - {"other", "own_project", "own_center"}
+    }
+    before = {tenant: rows_of(file, tenant) for tenant in (acme, other)}
+    wrong: list[object] = []
+    for line in FOREIGN:
+        result = await asyncio.to_thread(office.run, line.format(**facts))
+        if not isinstance(result.exception, StartupError):
+            wrong.append((line, result.output, result.exception))
+        elif line not in KNOWN:
+            unknown = await asyncio.to_thread(office.run, line.format(**nobodys))
+            said = [_as_typed(each, line) for each in ((result, facts), (unknown, nobodys))]
+            wrong += [(line, *said)] if said[0] != said[1] else []
+        for tenant, was in before.items():
+            now = before[tenant] = rows_of(file, tenant)
+            wrong += [(line, table, now[table]) for table in now if was[table] != now[table]]
+    assert wrong == []
+
+
+def _as_typed(said: tuple[Result, dict[str, str]], line: str) -> str:
+    """The line that refuses, with the words of `line` where it names what they stand for."""
+    result, facts = said
+    text = str(result.exception)
+    for word in re.findall(r"{(\w+)}", line):
+        text = text.replace(facts[word], word)
+    return text
