@@ -59,10 +59,9 @@ from billing.tenants.keys import (
     revoke_key,
     rotate_key,
 )
+from billing.tenants.session_ends import SESSION_ENDED, clear_sessions, end_session, note_use, tell_ended
 from billing.tenants.session_tables import BrowserSession
 from billing.tenants.sessions import (
-    SESSION_ENDED,
-    end_session,
     open_operator_session,
     open_session,
     operator_of_session,
@@ -151,6 +150,7 @@ __all__ = [
     "Window",
     "asked_of",
     "authenticate_key",
+    "clear_sessions",
     "count_shadowed",
     "counts_of",
     "create_key",
@@ -172,6 +172,7 @@ __all__ = [
     "list_terms",
     "make_link_code",
     "note",
+    "note_use",
     "open_of",
     "open_operator_session",
     "open_session",
@@ -194,6 +195,7 @@ __all__ = [
     "set_policy",
     "set_tenant",
     "set_terms",
+    "tell_ended",
     "tenant_names",
     "to_display",
     "to_text",

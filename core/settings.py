@@ -84,6 +84,8 @@ class Settings(BaseSettings):
     poll_interval_seconds: float = 1.0
     ticket_seconds: int = 60
     cookie_seconds: int = 12 * 3600
+    sessions_per_user_max: int = Field(default=20, ge=1)
+    sessions_per_key_max: int = Field(default=1_000, ge=1)
     resume_seconds: int = 15 * 60
     id_age_seconds_max: int = 24 * 3600
     id_ahead_seconds_max: int = 5 * 60
@@ -98,6 +100,7 @@ class Settings(BaseSettings):
     sockets_per_address_per_second: float = 100.0
     signins_per_address_per_minute: float = 300.0
     failed_signins_per_address_per_minute: float = 20.0
+    signins_per_caller_per_minute: float = 120.0
     calls_per_caller_per_second: float = 100.0
     sends_per_caller_per_second: float = 100.0
     asks_per_caller_per_second: float = 200.0

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from urllib.parse import urlsplit
 
+from redis.exceptions import RedisError
 from starlette.requests import HTTPConnection
 
 from billing.api import (
@@ -21,6 +22,7 @@ from billing.api import (
     principal_of_session_id,
     read_link_code,
     sessions_of,
+    tell_ended,
 )
 from core import one_time
 from core.author import Author
@@ -28,11 +30,14 @@ from core.clock import now_ms
 from core.database import Database
 from core.redis import Client
 from core.settings import Settings
+from core.telemetry import logger
 from server import history_passes, tickets
 from server.history_passes import HistoryPass
 from server.tickets import Ticket
 
 TICKET_ID_BYTES = 12
+
+log = logger(__name__)
 
 
 class Authenticator:
@@ -103,8 +108,13 @@ class Authenticator:
         return replace(principal, user=link.user, fixed_user=bool(link.user))
 
     async def sign_in(self, principal: Principal, address: str, agent: str) -> tuple[BrowserSession, str]:
-        """A session of one browser, and the token for its cookie."""
-        return await open_session(self._db, principal, self._settings.cookie_seconds, address, agent)
+        """A session of one browser, and the token for its cookie. Where there are too many, others end."""
+        row, token, ended = await open_session(self._db, principal, self._settings, address, agent)
+        try:
+            await tell_ended(self._redis, row.tenant_id, ended)
+        except (RedisError, OSError):  # they have ended; their connections do when they are next looked at
+            log.warning("a session's end was not told")
+        return row, token
 
     async def sign_out(self, principal: Principal, session: str) -> None:
         """End a browser's session and its connections, for one who may."""

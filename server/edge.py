@@ -17,6 +17,7 @@ from server.rates import Rates
 from server.recorder import Recorders
 from server.shapes import Shapes
 from server.terms import Terms
+from server.used_sessions import UsedSessions
 from server.users import Users
 
 
@@ -37,6 +38,7 @@ class Edge:
     limits: LimitBook
     closed_users: ClosedUsers
     users: Users
+    used_sessions: UsedSessions
     prompts: Prompts
     catalogue: Catalogue
     shapes: Shapes
@@ -68,6 +70,7 @@ def make_edge(settings: Settings, gateway: str, db: Database, redis: Client) -> 
         limits=LimitBook(db),
         closed_users=closed_users,
         users=Users(db, settings.users_per_tenant_max),
+        used_sessions=UsedSessions(db),
         prompts=Prompts(settings, rates),
         catalogue=Catalogue(db, settings),
         shapes=Shapes(Trials(redis)),

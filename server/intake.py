@@ -128,6 +128,7 @@ class Intake:
             "prompt_tokens": len(prepared.prompt),
             "max_tokens": prepared.sampling.max_tokens,
         }
+        await self._edge.used_sessions.note(principal)
         with spans.span("reserve"):
             admitted = await self._admit(principal, prepared)
         if admitted.state is AdmissionState.ENDED:  # another gateway took the same send, and it is over

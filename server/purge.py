@@ -1,4 +1,5 @@
-"""Takes deleted conversations away for good: their rows, and what Redis still holds of their answers.
+"""Takes deleted conversations away for good: their rows, and what Redis still holds of their answers. And
+what is left of browsers' sessions whose time is over.
 
 Every gateway does it, in small batches; two of them at once only share the work. A conversation that is
 hidden can be read by nobody; from then on it lasts `deleted_keep_seconds` at most, and a round of this.
@@ -12,6 +13,7 @@ from sqlalchemy import delete
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import col, select
 
+from billing.api import clear_sessions
 from core.clock import now_ms
 from core.database import Database
 from core.faults import facts
@@ -39,12 +41,17 @@ class Purge:
     async def run(self) -> None:
         """Purge for ever; a failure is logged and tried again in the next round."""
         while True:
-            try:
-                while await self.step(now_ms()):
-                    pass
-            except (RedisError, SQLAlchemyError, OSError) as error:
-                log.warning("purge interrupted", **facts(error))
+            for step in (self.step, self.clear_sessions):
+                try:
+                    while await step(now_ms()):
+                        pass
+                except (RedisError, SQLAlchemyError, OSError) as error:
+                    log.warning("purge interrupted", step=step.__name__, **facts(error))
             await asyncio.sleep(ROUND_SECONDS)
+
+    async def clear_sessions(self, now: int) -> int:
+        """Take some sessions away that have ended by themselves, with the users that were made for them."""
+        return await clear_sessions(self._db, now)
 
     async def step(self, now: int) -> int:
         """Take some away that were deleted long enough ago, the oldest first; how many."""

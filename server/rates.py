@@ -21,6 +21,7 @@ class Rates:
         self._calls = Buckets(Rate.a_second(settings.calls_per_address_per_second))
         self._sockets = Buckets(Rate.a_second(settings.sockets_per_address_per_second))
         self._signins = Buckets(Rate.a_minute(settings.signins_per_address_per_minute))
+        self._own_signins = Buckets(Rate.a_minute(settings.signins_per_caller_per_minute))
         self._failed = FailedSignins(settings.failed_signins_per_address_per_minute)
         self._known = Buckets(Rate.a_second(settings.calls_per_caller_per_second))
         self._sends = Buckets(Rate.a_second(settings.sends_per_caller_per_second))
@@ -38,6 +39,10 @@ class Rates:
     def signin(self, address: str) -> None:
         """Somebody signs in."""
         _take(self._signins, counted(address), "address", "too many sign-ins from this address")
+
+    def signed_in(self, principal: Principal) -> None:
+        """A key, which was good, signs another browser in."""
+        _take(self._own_signins, _who(principal), "caller", "too many sign-ins with this key")
 
     def failed(self, address: str, shown: str, refused: Refusal) -> Refusal:
         """Somebody showed what is no good: what to answer. `shown`: see FailedSignins."""

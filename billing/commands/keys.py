@@ -100,6 +100,7 @@ def create_key_command(
             priority_max=priority_max,
             expires_ms=int(expires.timestamp() * 1000) if expires else ends,
             keys_max=settings.keys_per_tenant_max,
+            users_max=settings.users_per_tenant_max,
         )
         return await with_user_name(db, key.tenant_id, {"secret": secret, **_key_facts(key)}, "user")
 
@@ -199,7 +200,9 @@ def link_command(tenant: str, key: str, user: str, url: str | None, as_json: boo
     settings = Settings()
 
     async def found(db: Database) -> tuple[ApiKey, str]:
-        return await keys.key_for_link(db, (await tenant_named(db, tenant)).tenant_id, key, user)
+        return await keys.key_for_link(
+            db, (await tenant_named(db, tenant)).tenant_id, key, user, settings.users_per_tenant_max
+        )
 
     row, whom = run_on_database(found, settings)
     code = make_link_code(settings.keyring, row.tenant_id, row.id, whom, now_ms())

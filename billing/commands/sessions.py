@@ -14,6 +14,7 @@ from billing.commands.running import (
 )
 from billing.tables import PLATFORM
 from billing.tenants import sessions
+from billing.tenants.session_ends import end_session
 from billing.tenants.session_tables import BrowserSession
 from billing.tenants.users import user_named, user_names
 from core.database import Database
@@ -65,7 +66,7 @@ def revoke_command(tenant: str | None, operators: bool, session: str | None, use
         whom = known.id if known is not None else user
         found = await sessions.list_sessions(db, owner)
         wanted = [row for row in found if session == row.id or (whom is not None and whom == row.user_id)]
-        return sum([await sessions.end_session(db, redis, owner, row.id) for row in wanted])
+        return sum([await end_session(db, redis, owner, row.id) for row in wanted])
 
     ended = run_with_redis(end)
     if ended == 0:

@@ -20,7 +20,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.tables import ApiKey, Project, Tenant, TenantUser
 from billing.tenants.audit_log import record
 from billing.tenants.tenancy import PRIORITIES, check_priority, lock_tenant, tell
-from billing.tenants.users import name_user
+from billing.tenants.users import USERS_MAX, name_user
 from core.clock import now_ms
 from core.database import Database
 from core.errors import bad_request
@@ -89,6 +89,7 @@ async def create_key(
     priority_max: str = PRIORITIES[0],
     expires_ms: int | None = None,
     keys_max: int = KEYS_MAX,
+    users_max: int = USERS_MAX,
 ) -> tuple[ApiKey, str]:
     """A new key and its secret, which is nowhere else: show it once. `user` binds the key to one user;
     `shared`: the tickets of a service key need not name one.
@@ -121,7 +122,7 @@ async def create_key(
             await _check_room(session, tenant_id, now, keys_max)
             await _check_open(session, tenant_id, project_id)
             if user:
-                draft.user_id = (await name_user(session, tenant_id, user, now)).id
+                draft.user_id = (await name_user(session, tenant_id, user, now, users_max)).id
             session.add(draft)
             await session.flush()
             await record(session, tenant_id, "key.create", draft.id, None, draft)
@@ -206,7 +207,9 @@ def no_key(named: str) -> str:
     return f"there is no key {named!r}: see `parley keys list`"
 
 
-async def key_for_link(db: Database, tenant_id: str, key_id: str, user: str) -> tuple[ApiKey, str]:
+async def key_for_link(
+    db: Database, tenant_id: str, key_id: str, user: str, users_max: int = USERS_MAX
+) -> tuple[ApiKey, str]:
     """The key that a sign-in link is made with, and whom it signs in (an id). Raises Refused where the key
     does not work, or the user is not the key's own, is missing, or is closed."""
     now = now_ms()
@@ -216,7 +219,7 @@ async def key_for_link(db: Database, tenant_id: str, key_id: str, user: str) -> 
             raise bad_request(no_key(key_id))
         if not key.user_id and not user:
             raise bad_request(f"pk_{key.prefix} is a service key: name whom the link is for with --user")
-        whom = (await name_user(session, tenant_id, user, now)).id if user else key.user_id
+        whom = (await name_user(session, tenant_id, user, now, users_max)).id if user else key.user_id
         if key.user_id not in ("", whom):
             raise bad_request(f"pk_{key.prefix} is bound to another user: leave --user out")
         await record(session, tenant_id, "key.link", key.id, None, {"user": whom})

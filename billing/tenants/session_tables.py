@@ -9,7 +9,8 @@ from core.database import Record
 class BrowserSession(Record, table=True):
     """A browser that somebody signed in, until it signs out. Of what its cookie holds only the SHA-256 is
     kept. `tenant_id` PLATFORM: an operator's at the console, with no key, and `user_id` is the operator's
-    name. No foreign keys: a session of what is gone is good for nothing, and is cleared away at its end."""
+    name. `own_user`: the user was made for this session, and ends with it; `used`: something was sent in it.
+    No foreign keys: a session of what is gone is good for nothing, and is cleared away at its end."""
 
     __table_args__ = (
         UniqueConstraint("token_sha256", name="uq_browser_session_token"),
@@ -27,3 +28,5 @@ class BrowserSession(Record, table=True):
     made_ms: int = Field(sa_type=BigInteger)
     seen_ms: int = Field(sa_type=BigInteger)
     ends_ms: int = Field(sa_type=BigInteger)
+    own_user: bool = False
+    used: bool = False

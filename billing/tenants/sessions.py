@@ -17,16 +17,15 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.tables import PLATFORM, ApiKey
 from billing.tenants.audit_log import record
 from billing.tenants.keys import DEFAULT_SCOPES, Principal, grants, principal_of_grant
+from billing.tenants.session_ends import make_room, own_sessions
 from billing.tenants.session_tables import BrowserSession
-from billing.tenants.tenancy import tell
 from billing.tenants.users import user_id
 from core.author import Author
 from core.clock import now_ms
 from core.database import Database
 from core.ids import uuid7
-from core.redis import Client
+from core.settings import Settings
 
-SESSION_ENDED = "session_ended"
 UNNAMED_USER = "browser-{session}"
 TOKEN_BYTES = 32
 TOKEN_CHARACTERS_MAX = 100
@@ -34,21 +33,28 @@ AGENT_CHARACTERS_MAX = 200
 SEEN_EVERY_MS = 60_000
 LISTED_MAX = 1_000
 
+_OF_OPERATORS = delete(BrowserSession).where(col(BrowserSession.tenant_id) == PLATFORM)
+
 
 async def open_session(
-    db: Database, principal: Principal, lasts_seconds: float, address: str, agent: str
-) -> tuple[BrowserSession, str]:
-    """Sign a browser in, as the principal's user where it has one, else as a user of its own. The token is
-    for its cookie, and nowhere else."""
+    db: Database, principal: Principal, settings: Settings, address: str, agent: str
+) -> tuple[BrowserSession, str, Sequence[str]]:
+    """Sign a browser in, as the principal's user where it has one, else as a user of its own: the session,
+    the token for its cookie and nowhere else, and the sessions that ended to make room for it."""
     now = now_ms()
-    ends_ms = now + int(lasts_seconds * 1000)
+    ends_ms = now + settings.cookie_seconds * 1000
     if principal.access_ends_ms is not None:
         ends_ms = min(ends_ms, principal.access_ends_ms)
     row, token = _draft(principal.tenant, principal.key, principal.user, now, ends_ms, address, agent)
     if not principal.user:
-        row.user_id = await user_id(db, principal.tenant, UNNAMED_USER.format(session=row.id))
-    await _add(db, row, now)
-    return row, token
+        row.own_user = True
+        name = UNNAMED_USER.format(session=row.id)
+        row.user_id = await user_id(db, principal.tenant, name, settings.users_per_tenant_max)
+    most = (settings.sessions_per_user_max, settings.sessions_per_key_max)
+    async with db.transaction() as session:
+        ended = await make_room(session, principal, *most, now)
+        await _add(session, row)
+    return row, token, ended
 
 
 async def principal_of_session(db: Database, token: str) -> Principal | None:
@@ -67,23 +73,7 @@ async def principal_of_session_id(db: Database, tenant_id: str, session_id: str)
 async def sessions_of(db: Database, principal: Principal) -> Sequence[BrowserSession]:
     """The sessions that are a caller's own, newest first: the user's in this project, or those that were
     signed in with the service key or one of its chain."""
-    statement = (
-        select(BrowserSession)
-        .join(
-            ApiKey,
-            (col(ApiKey.tenant_id) == col(BrowserSession.tenant_id))
-            & (col(ApiKey.id) == col(BrowserSession.key_id)),
-        )
-        .where(
-            col(BrowserSession.tenant_id) == principal.tenant,
-            col(ApiKey.project_id) == principal.project,
-            col(BrowserSession.ends_ms) > now_ms(),
-            col(BrowserSession.user_id) == principal.user
-            if principal.fixed_user
-            else (col(ApiKey.owner_key) == principal.owner_key) | (col(ApiKey.id) == principal.owner_key),
-        )
-    )
-    return await _listed(db, statement)
+    return await _listed(db, own_sessions(principal, now_ms()))
 
 
 async def list_sessions(db: Database, tenant_id: str) -> Sequence[BrowserSession]:
@@ -94,23 +84,6 @@ async def list_sessions(db: Database, tenant_id: str) -> Sequence[BrowserSession
     return await _listed(db, statement)
 
 
-async def end_session(
-    db: Database, redis: Client, tenant_id: str, session_id: str, author: Author | None = None
-) -> bool:
-    """Sign a browser out: first the row, then the news for its open connections. False: there is none.
-    `author`: who did it, where that is not who runs this process."""
-    async with db.transaction() as session:
-        row = await session.get(BrowserSession, (tenant_id, session_id))
-        if row is None:
-            return False
-        await session.delete(row)
-        facts = {"user": row.user_id, "key": row.key_id}
-        await record(session, tenant_id, "session.end", session_id, facts, None, author)
-    if tenant_id != PLATFORM:
-        await tell(redis, tenant_id, SESSION_ENDED, session_id)
-    return True
-
-
 async def open_operator_session(
     db: Database, name: str, lasts_seconds: float, address: str, agent: str
 ) -> tuple[BrowserSession, str]:
@@ -118,7 +91,9 @@ async def open_operator_session(
     now = now_ms()
     ends_ms = now + int(lasts_seconds * 1000)
     row, token = _draft(PLATFORM, "", name, now, ends_ms, address, agent)
-    await _add(db, row, now)
+    async with db.transaction() as session:
+        await session.exec(_OF_OPERATORS.where(col(BrowserSession.ends_ms) <= now))  # no gateway may run
+        await _add(session, row)
     return row, token
 
 
@@ -213,19 +188,12 @@ def _draft(
     return row, token
 
 
-async def _add(db: Database, row: BrowserSession, now: int) -> None:
+async def _add(session: AsyncSession, row: BrowserSession) -> None:
     """The audit log says who signed in; of whom it is a tenant's matter, not from where."""
     of_operator = {"address": row.address} if row.tenant_id == PLATFORM else {}
     facts = {"user": row.user_id, "key": row.key_id, "ends_ms": row.ends_ms, **of_operator}
-    async with db.transaction() as session:
-        await _clear(session, now)
-        session.add(row)
-        await record(session, row.tenant_id, "session.open", row.id, None, facts, Author(row.user_id, "api"))
-
-
-async def _clear(session: AsyncSession, now: int) -> None:
-    """Take away what has ended by itself."""
-    await session.exec(delete(BrowserSession).where(col(BrowserSession.ends_ms) <= now))
+    session.add(row)
+    await record(session, row.tenant_id, "session.open", row.id, None, facts, Author(row.user_id, "api"))
 
 
 def _digest(token: str) -> str:

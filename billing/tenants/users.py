@@ -163,4 +163,6 @@ async def _check_room(session: AsyncSession, tenant_id: str, users_max: int) -> 
         col(TenantUser.tenant_id) == tenant_id, col(TenantUser.closed_ms).is_(None)
     )
     if (await session.exec(opened)).one() >= users_max:
-        raise bad_request(f"the tenant has {users_max} users (PARLEY_USERS_PER_TENANT_MAX): close one first")
+        raise bad_request(
+            "the tenant has as many users as it may (PARLEY_USERS_PER_TENANT_MAX): close one first"
+        )

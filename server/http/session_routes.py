@@ -39,6 +39,8 @@ class SessionRoutes:
         if principal is None:
             shown, problem = ("key", KEY_PROBLEM) if key else ("code", CODE_PROBLEM)
             raise failed(request, self._edge, shown, problem)
+        if key is not None:  # a code is good once, and was made by an operator
+            self._edge.rates.signed_in(principal)
         return await self._signed_in(request, principal)
 
     async def logout(self, request: Request) -> Response:

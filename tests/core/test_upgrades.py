@@ -163,3 +163,23 @@ async def test_chats_of_the_demo_keys_browsers_are_there_after_signing_in_again(
     owners = await old.read("SELECT id, owner_key, user_id FROM conversation ORDER BY id")
     assert owners == [("c1", "", "demo"), ("c2", "k2", ""), ("c3", "k3", "")]
     assert await old.read("SELECT tenant_id, id, name FROM tenant_user") == [("t1", "demo", "demo")]
+
+
+async def test_users_whom_sign_ins_made_are_known_as_such(old: Old):
+    """By their names, which a sign-in alone gives; they may have been used."""
+    await old.at("0018")
+    await old.add("tenant", TENANT)
+    rest = dict.fromkeys(("key_id", "address", "agent"), "") | dict.fromkeys(
+        ("made_ms", "seen_ms", "ends_ms"), 1
+    )
+    for id, user in (("s1", "browser-s1"), ("s2", "ann"), ("s3", "browser-s9")):
+        await old.add("tenant_user", {"tenant_id": "t1", "id": f"u_{id}", "name": user, "created_ms": 1})
+        session = {"tenant_id": "t1", "id": id, "token_sha256": id, "user_id": f"u_{id}", **rest}
+        await old.add("browser_session", session)
+    await migrate(old.url)
+    found = await old.read("SELECT id, own_user, used FROM browser_session ORDER BY id")
+    assert [(id, bool(own), bool(used)) for id, own, used in found] == [
+        ("s1", True, True),
+        ("s2", False, True),
+        ("s3", False, True),
+    ]

@@ -119,7 +119,7 @@ async def test_a_user_who_is_erased_is_nowhere_and_all_chains_are_whole(
     """Only the audit log's rows from when ids were names still hold it, which is chained; bob keeps all."""
     caller = await authenticate_key(database, scene.secret)
     assert caller is not None
-    await open_session(database, caller, 600, "192.0.2.1", WORDS)
+    await open_session(database, caller, settings, "192.0.2.1", WORDS)
     assert await tables_with(database, WORDS) == {"browser_session", "conversation", "message"}
     await close_user(database, redis, scene.tenant, NAME)
     assert await erase_texts(database, redis, settings, scene.tenant, NAME) == (1, 4)
@@ -231,7 +231,7 @@ async def test_nothing_that_proves_or_reaches_anybody_outlives_a_tenant(
     _, secret = await create_key(db, tenant, scene.project, name=word)
     caller = await authenticate_key(db, secret)
     assert caller is not None
-    _, cookie = await open_session(db, caller, 600, word, word)
+    _, cookie, _ = await open_session(db, caller, settings, word, word)
     target = await add_target(db, tenant, "webhook", f"https://{word}.example.org/")
     await send_test(db, tenant, target.id)
     await create_cost_center(db, tenant, word, word)

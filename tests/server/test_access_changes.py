@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from billing.api import KEY_REVOKED, SESSION_ENDED, Principal, make_link_code, revoke_key
-from billing.tenants import sessions, tenancy, users
+from billing.tenants import session_ends, sessions, tenancy, users
 from core.clock import now_ms
 from server.auth import Authenticator
 from server.door import SUPERSEDED
@@ -128,7 +128,7 @@ async def test_who_signs_out_is_cut_off(gateway: Site, told: bool, monkeypatch: 
             gateway.welcomed(tickets[2]) as stays,
         ):
             if not told:
-                monkeypatch.setattr(sessions, "tell", _not_told)
+                monkeypatch.setattr(session_ends, "tell", _not_told)
             began = time.monotonic()
             await mine.post("/v1/logout")
             if not told:

@@ -1,0 +1,181 @@
+"""How browsers' sessions end: one by one, where there are too many of a user or a key, and by time.
+
+A user whom a sign-in made for one browser ends with it: removed where nothing was done as them, else closed,
+so that signing in again and again fills no tenant.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, delete, exists, update
+from sqlmodel import col, func, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.books.ledger_tables import RollupHour
+from billing.periods import HOUR_MS
+from billing.quotas.limit_tables import Budget, QuotaPolicy
+from billing.tables import PLATFORM, ApiKey, TenantUser
+from billing.tenants.audit_log import record
+from billing.tenants.keys import Principal
+from billing.tenants.session_tables import BrowserSession
+from billing.tenants.tenancy import tell
+from core.author import Author
+from core.clock import now_ms
+from core.database import Database
+from core.redis import Client
+
+SESSION_ENDED = "session_ended"
+ENDED_AT_ONCE = 100
+
+
+def own_sessions(principal: Principal, now: int) -> Any:
+    """The open sessions that are a caller's own: the user's in this project, or those that were signed in
+    with the service key or one of its chain."""
+    of_user = col(BrowserSession.user_id) == principal.user
+    return _with_keys(now, principal.tenant).where(
+        col(ApiKey.project_id) == principal.project,
+        of_user if principal.fixed_user else _of_chain(principal.owner_key),
+    )
+
+
+async def make_room(
+    session: AsyncSession, principal: Principal, user_max: int, key_max: int, now: int
+) -> Sequence[str]:
+    """End so many sessions that there is room for one more of this user, and of this key, in the caller's
+    transaction; their ids. What was seen longest ago goes first, and of a key's what nobody is named in: who
+    has the key signs out nobody who came by a link."""
+    least = (col(BrowserSession.seen_ms), col(BrowserSession.id))
+    unnamed_first = (col(BrowserSession.own_user).desc(), *least)
+    of_key = _with_keys(now, principal.tenant).where(_of_chain(principal.owner_key))
+    ended: list[str] = []
+    if principal.user:
+        of_user = _with_keys(now, principal.tenant).where(
+            col(ApiKey.project_id) == principal.project, col(BrowserSession.user_id) == principal.user
+        )
+        ended += await _end_surplus(session, principal, of_user.order_by(*least), user_max - 1, now)
+    ended += await _end_surplus(session, principal, of_key.order_by(*unnamed_first), key_max - 1, now)
+    return ended
+
+
+async def end_session(
+    db: Database, redis: Client, tenant_id: str, session_id: str, author: Author | None = None
+) -> bool:
+    """Sign a browser out: first the row, then the news for its open connections. False: there is none.
+    `author`: who did it, where that is not who runs this process."""
+    async with db.erasing() as session:
+        row = await session.get(BrowserSession, (tenant_id, session_id))
+        if row is None or not await _take_away(session, row, now_ms()):
+            return False
+        await _record_end(session, row, author)
+    if tenant_id != PLATFORM:
+        await tell_ended(redis, tenant_id, [session_id])
+    return True
+
+
+async def tell_ended(redis: Client, tenant_id: str, sessions: Sequence[str]) -> None:
+    """The news for their open connections."""
+    for session in sessions:
+        await tell(redis, tenant_id, SESSION_ENDED, session)
+
+
+async def clear_sessions(db: Database, now: int, most: int = ENDED_AT_ONCE) -> int:
+    """Take some away that have ended by themselves, those that ended first; how many were looked at."""
+    async with db.session() as session:
+        by_time = select(BrowserSession).where(col(BrowserSession.ends_ms) <= now)
+        rows = (await session.exec(by_time.order_by(col(BrowserSession.ends_ms)).limit(most))).all()
+    if rows:
+        async with db.erasing() as session:
+            for row in rows:
+                await _take_away(session, row, now)
+    return len(rows)
+
+
+async def note_use(db: Database, tenant_id: str, session_id: str) -> bool:
+    """Something is about to be sent in a session. False: it has ended."""
+    noted = update(BrowserSession).where(
+        col(BrowserSession.tenant_id) == tenant_id,
+        col(BrowserSession.id) == session_id,
+        col(BrowserSession.ends_ms) > now_ms(),
+    )
+    async with db.transaction() as session:
+        return (await session.exec(noted.values(used=True))).rowcount > 0
+
+
+async def _end_surplus(
+    session: AsyncSession, by: Principal, ordered: Any, most: int, now: int
+) -> Sequence[str]:
+    """Of sessions in the order in which they may go, end those that are more than `most`."""
+    counted = select(func.count()).select_from(ordered.order_by(None).subquery())
+    many = min((await session.exec(counted)).one() - most, ENDED_AT_ONCE)
+    rows = (await session.exec(ordered.limit(many))).all() if many > 0 else []
+    ended: list[str] = []
+    for row in rows:
+        if await _take_away(session, row, now):
+            await _record_end(session, row, Author(by.user or by.key, "api"))
+            ended.append(row.id)
+    return ended
+
+
+async def _record_end(session: AsyncSession, row: BrowserSession, author: Author | None) -> None:
+    facts = {"user": row.user_id, "key": row.key_id}
+    await record(session, row.tenant_id, "session.end", row.id, facts, None, author)
+
+
+async def _take_away(session: AsyncSession, row: BrowserSession, now: int) -> bool:
+    """A session's row, and what its own user was made for. False: another process has done it. The user is
+    locked before the session, as where users are erased."""
+    user = None
+    if row.own_user:
+        user = await session.get(TenantUser, (row.tenant_id, row.user_id), with_for_update=True)
+    gone = delete(BrowserSession).where(
+        col(BrowserSession.tenant_id) == row.tenant_id, col(BrowserSession.id) == row.id
+    )
+    used = (await session.exec(gone.returning(col(BrowserSession.used)))).first()
+    if used is None:
+        return False
+    if user is not None and user.closed_ms is None:
+        await _end_user(session, user, bool(used[0]), now)
+    return True
+
+
+async def _end_user(session: AsyncSession, user: TenantUser, used: bool, now: int) -> None:
+    """Whom an operator has given a key, a limit or another way in, stays."""
+    of_scope = [
+        exists().where(
+            col(table.tenant_id) == user.tenant_id, col(table.scope) == "user", col(table.scope_id) == user.id
+        )
+        for table in (QuotaPolicy, Budget)
+    ]
+    if await _any(session, _has(ApiKey, user), _has(BrowserSession, user), *of_scope):
+        return
+    billed = _has(RollupHour, user, col(RollupHour.hour_ms) >= user.created_ms - HOUR_MS)
+    if used or await _any(session, billed):
+        user.closed_ms = now
+        session.add(user)
+    else:
+        await session.delete(user)
+    await session.flush()
+
+
+async def _any(session: AsyncSession, *found: ColumnElement[bool]) -> bool:
+    return any([(await session.exec(select(each))).one() for each in found])
+
+
+def _has(table: Any, user: TenantUser, *also: ColumnElement[bool]) -> ColumnElement[bool]:
+    return exists().where(col(table.tenant_id) == user.tenant_id, col(table.user_id) == user.id, *also)
+
+
+def _with_keys(now: int, tenant_id: str) -> Any:
+    return (
+        select(BrowserSession)
+        .join(
+            ApiKey,
+            (col(ApiKey.tenant_id) == col(BrowserSession.tenant_id))
+            & (col(ApiKey.id) == col(BrowserSession.key_id)),
+        )
+        .where(col(BrowserSession.tenant_id) == tenant_id, col(BrowserSession.ends_ms) > now)
+    )
+
+
+def _of_chain(owner_key: str) -> ColumnElement[bool]:
+    return (col(ApiKey.owner_key) == owner_key) | (col(ApiKey.id) == owner_key)
