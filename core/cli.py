@@ -1,6 +1,7 @@
 """The `parley` command. It only parses and calls; each package registers its commands as entry points."""
 
 import os
+import signal
 import sys
 from importlib.metadata import entry_points
 from typing import Any, NoReturn
@@ -70,7 +71,9 @@ def in_one_line(command: click.Command) -> None:
     stderr and exit code 1; with --json also an object on stdout."""
     never_fail_to_print()
     os.umask(UMASK)
+    _hear_interrupts()
     try:
+        _warn_of_unknown_settings()
         _require_text(sys.argv)
         command()
     except StartupError as error:
@@ -99,6 +102,22 @@ def _end_with(error: Exception) -> NoReturn:
     if "--json" in sys.argv:
         say_json({"error": str(error)})
     sys.exit(1)
+
+
+def _hear_interrupts() -> None:
+    """Who is started in the background by a script inherits that SIGINT is ignored, and could not be ended as
+    the documents say."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _warn_of_unknown_settings() -> None:
+    """A variable that is misspelt would be ignored in silence, a secret's too."""
+    if any(name.upper().startswith("PARLEY_") for name in os.environ):
+        from core.environment import unknown_said  # which a bare --help does without
+
+        if said := unknown_said(os.environ):
+            say(f"parley: {said}", err=True)
 
 
 def _require_text(arguments: list[str]) -> None:

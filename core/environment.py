@@ -2,7 +2,9 @@
 secrets only what that kind of process declares (core/processes.py). Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from difflib import get_close_matches
 
 from core.processes import OTEL_HEADERS, Process
 from core.secret_files import SUFFIX, secret_names
@@ -21,7 +23,44 @@ _PREFIXES = (
 )
 NAMES, PREFIXES = frozenset(_NAMES.split()), tuple(_PREFIXES.split())
 PROXIES = frozenset({"http_proxy", "https_proxy", "no_proxy"})
+NEAR = 0.75
 SECRET = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|_KEY|CREDENTIALS?|HEADERS)$")
+
+# Variables that are no settings: of tests and of what chaos injects; handed on to a child by its starter; of
+# commands, tests and benches alone.
+INJECTED = ("PARLEY_TEST_", "PARLEY_FAILPOINTS")
+HANDED = ("PARLEY_MODEL_RECORD", "PARLEY_SECRETS_FD")
+_OTHERS = "PARLEY_URL PARLEY_KEY PARLEY_BENCH_LOGS PARLEY_FUZZ_SEED PARLEY_MODEL_EXAMPLES PARLEY_MODEL_STEPS"
+OTHERS = frozenset((*HANDED, *_OTHERS.split()))
+SHOWN_MAX = 10
+NAME_SHOWN_MAX = 60
+
+
+def setting_names() -> AbstractSet[str]:
+    """Every variable that is a setting."""
+    names = {f"{OURS}{name.upper()}" for name in Settings.model_fields}
+    return names | {f"{OURS}{name.upper()}{SUFFIX}" for name in secret_names(Settings)}
+
+
+def unknown_settings(environment: Iterable[str]) -> list[str]:
+    """The variables that begin like a setting and are none: nobody reads them. Settings know no case."""
+    known = setting_names() | OTHERS
+    ours = (name for name in environment if name.upper().startswith(OURS))
+    return sorted(name for name in ours if name.upper() not in known and not name.startswith(INJECTED))
+
+
+def unknown_said(environment: Iterable[str]) -> str:
+    """One line about those, with the setting that each may have been meant for, never a value; else empty."""
+    unknown, known = unknown_settings(environment), sorted(setting_names())
+    if not unknown:
+        return ""
+    near = {name: get_close_matches(name.upper(), known, 1, NEAR) for name in unknown[:SHOWN_MAX]}
+    said = [
+        name[:NAME_SHOWN_MAX] + (f" (did you mean {found[0]}?)" if found else "")
+        for name, found in near.items()
+    ]
+    more = f" and {len(unknown) - SHOWN_MAX} more" if len(unknown) > SHOWN_MAX else ""
+    return f"ignored, since no setting is called so: {', '.join(said)}{more}"
 
 
 def child_environment(base: Mapping[str, str], process: Process | None = None) -> dict[str, str]:
@@ -30,10 +69,11 @@ def child_environment(base: Mapping[str, str], process: Process | None = None) -
     proxies = PROXIES if process else frozenset[str]()
     withheld = {f"{OURS}{name.upper()}" for name in secret_names(Settings) if name not in allowed}
     withheld |= {name + SUFFIX for name in withheld}
+    known = setting_names()
 
     def passes(name: str) -> bool:
-        if name.startswith(OURS):
-            return name not in withheld
+        if name.startswith(OURS):  # by name: one that is misspelt may hold a secret
+            return name.startswith(INJECTED) or (name in known and name not in withheld)
         if name.startswith("OTEL_") and OTEL_HEADERS in allowed:
             return True
         return name.lower() in proxies or (

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from core.environment import child_environment
+from core.environment import child_environment, unknown_settings
 from core.secret_files import SUFFIX, hand_on, secret_names
 from core.settings import Settings
 
@@ -54,7 +54,8 @@ def engine_environment(settings: Settings, base: Mapping[str, str], cpu: bool) -
 
 def restarted_with(settings: Settings) -> None:
     """Start this process again where a library would load without what it reads from the environment, or
-    where that holds a secret: the engine's own processes have it too, and need none."""
+    where that holds a secret, or by a misspelt name what may be one: the engine's own processes have it too,
+    and need none."""
     cpu = find_spec("vllm") is not None and not has_gpu()
     wanted = engine_environment(settings, child_environment(os.environ), cpu)
     if any(os.environ.get(key) != value for key, value in wanted.items()) or _secrets_in(os.environ):
@@ -64,7 +65,7 @@ def restarted_with(settings: Settings) -> None:
 
 def _secrets_in(environment: Mapping[str, str]) -> bool:
     names = {f"PARLEY_{name.upper()}{end}" for name in secret_names(Settings) for end in ("", SUFFIX)}
-    return not names.isdisjoint(environment)
+    return not names.isdisjoint(name.upper() for name in environment) or bool(unknown_settings(environment))
 
 
 def has_gpu() -> bool:
