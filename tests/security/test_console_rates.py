@@ -10,6 +10,8 @@ from structlog.testing import capture_logs
 
 from admin import operators
 from admin.console import Console
+from billing.tables import PLATFORM
+from billing.tenants.audit_log import list_rows
 from core.database import Database
 from core.settings import Settings
 from server.http.calls import FREE
@@ -86,3 +88,18 @@ async def test_the_console_says_so_while_the_database_is_down(
             asked += 1
     await gone.close()
     assert asked >= 6
+
+
+async def test_a_flood_of_wrong_links_does_not_fill_the_audit_log(
+    settings: Settings, redis: Redis, sqlite: Database, monkeypatch: pytest.MonkeyPatch
+):
+    """Wherever it comes from: each address may fail once, and many do."""
+    monkeypatch.setattr(operators, "REFUSED_ROWS_A_MINUTE", 1e-6)
+    monkeypatch.setattr(operators, "address_of", lambda _: f"192.0.2.{next(hosts)}")
+    hosts = iter(range(256))
+    async with browser(Console(settings, redis, sqlite)) as client:
+        for _ in range(8):
+            reply = await client.post("/api/login", headers={"x-parley-code": "0" * 32})
+            assert reply.status_code == 401
+    rows = await list_rows(sqlite, PLATFORM)
+    assert [row.action for row in rows].count("operator.refuse") == 1

@@ -114,3 +114,12 @@ async def test_listed_sites_read_and_no_others(site: HttpSite, origin: str, path
     assert replies[0].headers.get("access-control-allow-headers") == ("authorization" if allowed else None)
     deleted = await site.client.options("/v1/conversations/x", headers=asked)
     assert "access-control-allow-origin" not in deleted.headers
+
+
+async def test_a_pass_is_told_to_end_no_later_than_its_key(site: HttpSite):
+    """A page that believes the time it was told is not surprised."""
+    ends_ms = now_ms() + 60_000
+    headers = bearer(await site.another_key(expires_ms=ends_ms))
+    body = {"user": "ann", "history": True}
+    reply = await site.client.post("/v1/tickets", headers=headers, json=body)
+    assert reply.json()["history_expires_at"] == ends_ms

@@ -20,6 +20,7 @@ from server.api import SecurityHeaders
 
 ORIGIN = "http://console.test"
 OWN = {"origin": ORIGIN}
+SHIFT_SECONDS = 12 * 3600
 
 
 @pytest.fixture
@@ -37,9 +38,10 @@ async def _sign_in(browser: httpx.AsyncClient, code: str, origin: str = ORIGIN) 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_the_cookie_is_for_the_consoles_own_pages(
-    browser: httpx.AsyncClient, settings: Settings, scheme: str
+    browser: httpx.AsyncClient, settings: Settings, sqlite: Database, scheme: str
 ):
-    """SameSite=Strict and HttpOnly; under TLS for this host alone, and browsers are told to stay with it."""
+    """SameSite=Strict and HttpOnly, for half a day; under TLS for this host alone, and browsers are told to
+    stay with it."""
     origin = ORIGIN.replace("http", scheme)
     reply = await _sign_in(browser, operators.make_operator_code(settings.keyring), origin)
     assert reply.status_code == 200
@@ -48,6 +50,9 @@ async def test_the_cookie_is_for_the_consoles_own_pages(
     assert {"HttpOnly", "Path=/", "SameSite=strict"} <= {each.strip() for each in facts.split(";")}
     assert ("Secure" in facts) is (scheme == "https")
     assert ("strict-transport-security" in reply.headers) is (scheme == "https")
+    assert f"Max-Age={SHIFT_SECONDS};" in facts
+    (row,) = await sessions.list_sessions(sqlite, PLATFORM)
+    assert row.ends_ms - row.made_ms == SHIFT_SECONDS * 1000
 
 
 async def test_who_writes_redis_makes_no_operator(
@@ -69,7 +74,7 @@ async def test_an_old_link_lets_nobody_in(
 ):
     """After its hour."""
     code = operators.make_operator_code(settings.keyring)
-    later = now_ms() + operators.CODE_SECONDS * 1000 + 1
+    later = now_ms() + 3_600_001
     monkeypatch.setattr(operators, "now_ms", lambda: later)
     assert (await _sign_in(browser, code)).status_code == 401
 

@@ -58,7 +58,8 @@ async def test_the_one_before_is_good_until_the_newer_was_used_and_then_a_while(
     assert now_ms() + BEFORE_GRACE_MS - 5_000 < until <= now_ms() + BEFORE_GRACE_MS + 1_000
     await redis.hset(sat.key(first), "before_until", str(now_ms() - 1))  # pyright: ignore[reportGeneralTypeIssues]
     assert not await sat.good(second.token, first)
-    assert await sat.good(third.token, first)
+    fourth = await sat.open(third.token)  # whose welcome is lost, too, after that while
+    assert (fourth.session, await sat.good(third.token, first)) == (first.session, True)
 
 
 async def test_a_confirmation_comes_from_the_newest_connection_alone_and_once(sat: Sat, redis: Redis):
@@ -113,4 +114,5 @@ async def test_who_writes_redis_makes_no_token(sat: Sat, redis: Redis):
     assert owner is not None
     await redis.hset(sat.key(first), "owner", owner.owner)  # pyright: ignore[reportGeneralTypeIssues]
     assert not await sat.good(first.token, first, bob)
+    assert not await sat.good(first.token, first), "the record is another's now"
     assert resume.unseal(first.token, keyring, token.expires_ms) is None
