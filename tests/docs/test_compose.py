@@ -40,3 +40,20 @@ def test_only_who_has_a_reason_is_reached_from_outside(services: dict[str, Any])
 
 def test_redis_takes_nobody_without_a_name(services: dict[str, Any]):
     assert "--aclfile" in services["redis"]["command"]
+
+
+def test_no_service_writes_what_another_reads(services: dict[str, Any]):
+    """But for who brings models. A worker that was taken over would change the template of everybody's prompts,
+    and find in a folder of all what a command left there."""
+    own = {
+        name: service for name, service in services.items() if service.get("image", "").startswith("parley:")
+    }
+    mounts = {
+        name: [each for each in service.get("volumes", []) if not each.endswith(":ro")]
+        for name, service in own.items()
+    }
+    assert {name: each for name, each in mounts.items() if each} == {
+        "access": ["./access:/access"],
+        "model": ["models:/var/lib/parley/models"],
+        "parley": ["models:/var/lib/parley/models"],
+    }
