@@ -43,8 +43,8 @@ def test_redis_takes_nobody_without_a_name(services: dict[str, Any]):
 
 
 def test_no_service_writes_what_another_reads(services: dict[str, Any]):
-    """But for who brings models. A worker that was taken over would change the template of everybody's prompts,
-    and find in a folder of all what a command left there."""
+    """But for who brings models. A worker that was taken over would change the template of everybody's
+    prompts, and find in a folder of all what a command left there."""
     own = {
         name: service for name, service in services.items() if service.get("image", "").startswith("parley:")
     }
