@@ -3,18 +3,15 @@ one person may move alone."""
 
 from dataclasses import dataclass
 
-from sqlalchemy import column, func, select, table
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from billing.models import context_of
 from billing.money import NANO, to_display
 from core.errors import bad_request
 from core.settings import Settings
 
 UNRECORDED_TOKENS_MAX = 1 << 20  # of a model that nobody recorded here
 CENT_NANO = NANO // 100
-
-# The engine's, which is above this package: only a fact of it is read.
-_VERSIONS = table("model_version", column("fingerprint"), column("max_model_len"))
 
 
 @dataclass(frozen=True)
@@ -45,8 +42,6 @@ async def check_tokens(session: AsyncSession, fingerprint: str, wanted: int, bef
     nor had them `before`."""
     if wanted <= before:
         return
-    statement = select(func.max(_VERSIONS.c.max_model_len)).where(_VERSIONS.c.fingerprint == fingerprint)
-    context = (await (await session.connection()).execute(statement)).scalar()
-    most = max(before, int(context or UNRECORDED_TOKENS_MAX))
+    most = max(before, await context_of(session, fingerprint) or UNRECORDED_TOKENS_MAX)
     if wanted > most:
         raise bad_request(f"{wanted:,} tokens in all: a request of this model has at most {most:,} tokens")

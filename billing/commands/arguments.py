@@ -7,10 +7,11 @@ from zoneinfo import ZoneInfo
 
 import click
 
+from billing.models import is_known_model
 from billing.money import from_text
 from billing.tenants.keys import list_keys, no_key
 from billing.tenants.tenancy import find_project
-from billing.tenants.users import user_id, user_named
+from billing.tenants.users import user_named
 from core.database import Database
 from core.errors import StartupError
 from core.plain import plain
@@ -59,9 +60,11 @@ def instant_of(text: str, zone: ZoneInfo) -> int:
         ) from error
 
 
-async def scope_id_of(db: Database, tenant_id: str, scope: str, named: str, make_known: bool = True) -> str:
-    """The id behind what a command names: a project by its name, a key by its prefix, a user, who is made
-    known where that is wanted. Raises StartupError."""
+async def scope_id_of(db: Database, tenant_id: str, scope: str, named: str, must_exist: bool = True) -> str:
+    """The id behind what a command names: a project or a user by name, a key by its prefix, a model. Raises
+    StartupError for what the tenant has not: a limit on a name that was mistyped would count nothing.
+
+    `must_exist` False: of a user or model that nobody knows, for what only looks, the name."""
     if named and scope == "project":
         project = await find_project(db, tenant_id, named)
         if project is None:
@@ -72,9 +75,12 @@ async def scope_id_of(db: Database, tenant_id: str, scope: str, named: str, make
             if named in (key.id, key.prefix, f"pk_{key.prefix}"):
                 return key.id
         raise StartupError(no_key(named))
-    if named and scope == "user" and make_known:
-        return await user_id(db, tenant_id, named)
     if named and scope == "user":
         user = await user_named(db, tenant_id, named)
-        return user.id if user else named  # of one whom nobody knows nothing is counted
+        if user is None and must_exist:
+            known = "see `parley users list`, or make them known with `parley users create`"
+            raise StartupError(f"there is no user {named!r}: {known}")
+        return user.id if user is not None else named
+    if named and must_exist and scope == "model" and not await is_known_model(db, tenant_id, named):
+        raise StartupError(f"there is no model {named!r}: see `parley models list`")
     return named

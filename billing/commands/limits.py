@@ -135,7 +135,7 @@ def show_limit_command(tenant: str, limit: str, named: str, as_json: bool) -> No
         shadowed = await shadow_refusals(redis, owner)
         facts = _facts(row) | _would_refuse(row, shadowed)
         if named:
-            row.scope_id = await scope_id_of(db, owner, row.scope, named, make_known=False)
+            row.scope_id = await scope_id_of(db, owner, row.scope, named, must_exist=False)
         if row.ended_ms is None and _is_of_one(row):
             (used,) = await _use(redis, owner, [row])
             facts |= {"of": row.scope_id} | _used(used)

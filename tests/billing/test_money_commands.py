@@ -14,7 +14,9 @@ from billing.commands.alerts import alerts_command
 from billing.commands.arguments import instant_of, nano_of
 from billing.commands.audit import audit_command
 from billing.commands.budgets import budgets_command
+from billing.commands.limits import limits_command
 from billing.commands.tenants import tenants_command
+from billing.commands.users import users_command
 from billing.commands.wallets import wallets_command
 from billing.periods import Period, window_at, zone_named
 from billing.tenants.tenancy import create_tenant
@@ -31,11 +33,14 @@ from tests.billing.test_commands import rows, used
 from tests.billing.test_wallets import sound
 
 Command = Callable[..., Result]
+OF_USER = ("--scope", "user", "--dimension", "concurrency", "--limit", "1")
 COMMANDS = {
     "alerts": alerts_command,
     "audit": audit_command,
     "budgets": budgets_command,
+    "limits": limits_command,
     "tenants": tenants_command,
+    "users": users_command,
     "wallets": wallets_command,
 }
 
@@ -173,6 +178,15 @@ def test_targets_are_added_tried_and_removed(parley: Command) -> None:
         (("wallets", "alert", "--tenant", "acme", "5"), "no wallet"),
         (("budgets", "set", "--tenant", "acme", "--limit", "-1 USD"), "from 0 to"),
         (("budgets", "set", "--tenant", "acme", "--limit", "1 USD", "--scope", "key", "--id", "x"), "no key"),
+        (
+            ("budgets", "set", "--tenant", "acme", "--limit", "1 USD", "--scope", "user", "--id", "x"),
+            "no user",
+        ),
+        (
+            ("budgets", "set", "--tenant", "acme", "--limit", "1 USD", "--scope", "model", "--id", "x"),
+            "no model",
+        ),
+        (("limits", "set", "--tenant", "acme", *OF_USER, "--id", "x"), "no user"),
         (("budgets", "set", "--tenant", "acme", "--limit", "1 USD", "--thresholds", "0"), "per cents"),
         (("budgets", "end", "--tenant", "acme", "none"), "no open budget"),
         (("budgets", "show", "--tenant", "acme", "none"), "no open budget"),
@@ -189,6 +203,17 @@ def test_what_cannot_be_done_says_what_to_do(parley: Command, arguments: tuple[s
     assert result.exit_code == 1
     assert isinstance(result.exception, StartupError)
     assert says in str(result.exception)
+
+
+def test_a_budget_is_of_one_whom_the_tenant_has(parley: Command, home: Path) -> None:
+    """A user who was made known, a model that was used; a name that was mistyped counts nobody silently."""
+    used(home, [an_answer("r1", model="large")])
+    of = ("set", "--tenant", "acme", "--limit", "5 USD", "--json")
+    assert rows(parley("budgets", *of, "--scope", "model", "--id", "large"))[0]["of"] == "large"
+    assert parley("users", "create", "--tenant", "acme", "ann").exit_code == 0
+    assert rows(parley("budgets", *of, "--scope", "user", "--id", "ann"))[0]["of"] == "ann"
+    assert parley("budgets", *of, "--scope", "user", "--id", "anne").exit_code == 1
+    assert [each["user"] for each in rows(parley("users", "list", "--tenant", "acme", "--json"))] == ["ann"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 """What is said of a Redis or a database that fails: what to do, and none of its own words."""
 
 import errno
+import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -9,8 +12,9 @@ from redis import exceptions as of_redis
 from sqlalchemy import exc
 
 from chaos import postgres
+from core import database
 from core.away import away, database_away, redis_away
-from core.cli import in_one_line
+from core.cli import in_one_line, parley
 from core.database import Database, migrate, require_schema
 from core.errors import StartupError
 from core.settings import Settings
@@ -93,6 +97,26 @@ async def test_a_damaged_file_is_not_one_without_tables(home: Path):
     (home / "parley.db").write_bytes(CANARY.encode() * 1000)
     with pytest.raises(StartupError, match="its file is no database"):
         await _required(f"sqlite+aiosqlite:///{home / 'parley.db'}")
+
+
+def test_a_locked_file_is_one_line(
+    home: Path,
+    sqlite_template: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    """Somebody else writes for longer than is waited: the command says so, and nothing is changed."""
+    shutil.copy(sqlite_template, home / "parley.db")
+    monkeypatch.setattr(database, "SQLITE_BUSY_MS", 1)
+    monkeypatch.setattr("sys.argv", ["parley", "tenants", "create", "acme"])
+    monkeypatch.setenv("PARLEY_HOME", str(home))
+    with closing(sqlite3.connect(home / "parley.db")) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(SystemExit) as ended:
+            in_one_line(parley)
+    said = capsys.readouterr().err
+    assert (ended.value.code, said.count("\n")) == (1, 1)
+    assert "somebody else has been writing to its file for long: try again" in said
 
 
 async def test_a_secret_in_the_urls_query_is_not_shown():
