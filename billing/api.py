@@ -2,6 +2,7 @@
 billing.usage, which owns the usage event)."""
 
 from billing.books.reports import GroupBy, Usage, usage_in
+from billing.marks import unsealed_until_ms
 from billing.money import to_display, to_text
 from billing.noisy.findings import in_force, list_findings
 from billing.noisy.tables import NoisyFinding
@@ -10,6 +11,7 @@ from billing.pools.hours import READY_GAP_MS_MAX, READY_INTERVALS_MAX
 from billing.posting.admissions import Asked, asked_of, seal
 from billing.prices.price_book import pinned_prices
 from billing.prices.rating import Counts, Line, Meter, counts_of, rate
+from billing.quotas.bindings import Bindings
 from billing.quotas.limit_book import LimitBook
 from billing.quotas.limit_push import push_limits
 from billing.quotas.limit_rows import (
@@ -43,7 +45,7 @@ from billing.quotas.quota_types import (
 from billing.quotas.shadow_counts import count_shadowed
 from billing.reconciliation.board import Reconciliation
 from billing.reconciliation.compared import MEANING, Check, Compared, State
-from billing.tables import PLATFORM, ApiKey, PoolTerms, Project, Tenant
+from billing.tables import DIRECTORY_SEALED_SINCE, PLATFORM, ApiKey, PoolTerms, Project, Tenant
 from billing.tenants.audit_log import note, record
 from billing.tenants.erasing import held_events_of, requests_of
 from billing.tenants.keys import (
@@ -93,6 +95,7 @@ __all__ = [
     "CONTROL_CHANNEL",
     "DEFAULT_PROJECT",
     "DEFAULT_SCOPES",
+    "DIRECTORY_SEALED_SINCE",
     "KEY_REVOKED",
     "LIMITS_CHANGED",
     "MEANING",
@@ -109,6 +112,7 @@ __all__ = [
     "Admitted",
     "ApiKey",
     "Asked",
+    "Bindings",
     "BrowserSession",
     "Canceller",
     "Check",
@@ -199,6 +203,7 @@ __all__ = [
     "tenant_names",
     "to_display",
     "to_text",
+    "unsealed_until_ms",
     "usage_in",
     "user_id",
     "user_is_closed",

@@ -265,11 +265,13 @@ class UsageQuarantine(Record, table=True):
 
 
 SEALED_SINCE = "sealed_since"
+DIRECTORY_SEALED_SINCE = "directory_sealed_since"
 
 
 class InstallationMark(Record, table=True):
     """A moment in an installation's life. `sealed_since`: the upgrade from when on gateways seal what they
-    admit; 0 where nothing was ever admitted without."""
+    admit; `directory_sealed_since`: the same of where a request is and whose. 0 where nothing was ever
+    admitted without."""
 
     name: str = Field(primary_key=True)
     at_ms: int = Field(sa_type=BigInteger)

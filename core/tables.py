@@ -37,7 +37,7 @@ class Tables:
 # A process that is missing here has no database. Who migrates owns the tables.
 TABLES: dict[Process, Tables] = {
     GATEWAY: Tables(
-        reads=f"{TENANTS} {KEYS} {PRICES} {LIMITS} {MODELS} {SUMS}",
+        reads=f"{TENANTS} {KEYS} {PRICES} {LIMITS} {MODELS} {SUMS} installation_mark",
         writes=f"{TEXTS} {SESSIONS} {AUDIT} tenant_user",
     ),
     SUPERVISOR: Tables(reads=MODELS),

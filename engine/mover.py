@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from billing.api import Quota
+from billing.api import Bindings, Quota
 from core.clock import now_ms
 from core.pools import known_pools
 from core.redis import Client
@@ -45,6 +45,7 @@ class MoveReason(StrEnum):
     TOO_LARGE = "too_large"
     MOVING_ELSEWHERE = "moving_elsewhere"
     ALREADY_MOVED = "already_moved"
+    OTHER_SECRET = "other_secret"
 
 
 class MoveRefused(Exception):  # noqa: N818  (an answer, not a fault)
@@ -82,7 +83,7 @@ class Mover:
         self._settings = settings
         self._clock = clock
         self._orders = Orders(keyring, settings.installation)
-        self._quota = Quota(redis, settings)
+        self._quota = Quota(redis, settings, bindings=Bindings(keyring, settings.installation))
 
     async def move(self, pool: str, tenant: str, id: str, dest: str) -> Moved:
         """Move a request that has not ended to `dest`, where a worker of its fingerprint lives. Repeating it
@@ -150,6 +151,9 @@ class Mover:
             raise _refused(MoveReason.SAME_POOL, f"it is in pool {pool}")
         if dest not in await known_pools(self._client, self._settings):
             raise _refused(MoveReason.UNKNOWN_POOL, f"no worker ever joined a pool {dest}")
+        if not await self._quota.is_sealed_alike(tenant, id):
+            problem = "its admission was sealed under another PARLEY_SECRET than this one, or tampered with"
+            raise _refused(MoveReason.OTHER_SECRET, problem)
         record = keys.record(pool, tenant, id)
         fingerprint, hops = await self._redis.hmget(record, "fingerprint", "hop")
         packed = await self._redis.get(keys.input_(pool, tenant, id))

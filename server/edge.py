@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from billing.api import LimitBook, Quota
+from billing.api import Bindings, LimitBook, Quota
 from core.database import Database
 from core.pools import ByPool
 from core.redis import Client
@@ -54,8 +54,10 @@ class Edge:
             each.keep(pool)
 
 
-def make_edge(settings: Settings, gateway: str, db: Database, redis: Client) -> Edge:
-    """Wire a gateway."""
+def make_edge(
+    settings: Settings, gateway: str, db: Database, redis: Client, unsealed_until_ms: int = 0
+) -> Edge:
+    """Wire a gateway. `unsealed_until_ms`: until when admissions may have no seal."""
     rates = Rates(settings)
     conversations, closed_users = Conversations(db), ClosedUsers(db)
     queues = ByPool(lambda pool: PoolQueue(redis, pool, settings), settings.pool)
@@ -66,7 +68,9 @@ def make_edge(settings: Settings, gateway: str, db: Database, redis: Client) -> 
         db=db,
         redis=redis,
         auth=Authenticator(db, redis, settings),
-        quota=Quota(redis, settings, db),
+        quota=Quota(
+            redis, settings, db, Bindings(settings.keyring, settings.installation, unsealed_until_ms)
+        ),
         limits=LimitBook(db),
         closed_users=closed_users,
         users=Users(db, settings.users_per_tenant_max),

@@ -146,7 +146,8 @@ class Readers:
             refused = read_refusal(principal, found)
             if refused is not None:
                 raise Refused(refused)
-            opening = await self.open_log(Name(found.pool, principal.tenant, id), epoch, o)
+            name = Name(found.pool, principal.tenant, id)
+            opening = await self.open_log(name, found.body_hash, epoch, o)
             if opening is not None:
                 return opening
         return await self._stored(principal, id)
@@ -164,8 +165,11 @@ class Readers:
         await self._edge.quota.release(principal.tenant, id)
         raise Refused(lost())
 
-    async def open_log(self, name: Name, epoch: int | None, o: int, hops: int = 0) -> Opening | None:
-        """A log that is still there, wherever its request has moved; None where it is gone."""
+    async def open_log(
+        self, name: Name, body_hash: str, epoch: int | None, o: int, hops: int = 0
+    ) -> Opening | None:
+        """A log that is still there, wherever its request has moved; None where it is gone, or another's: who
+        sent something else under its id, after its directory record was deleted, does not read it."""
         if hops > HOPS_MAX or not await self._hub.follow(name.pool):
             return None
         source = LiveSource(self._hub, self._edge.logs, name)
@@ -177,8 +181,8 @@ class Readers:
             raise
         if view is not None and view.status is Status.MOVED:
             source.close()
-            return await self.open_log(name._replace(pool=view.dest), epoch, o, hops + 1)
-        if view is None or view.first != 1:
+            return await self.open_log(name._replace(pool=view.dest), body_hash, epoch, o, hops + 1)
+        if view is None or view.first != 1 or view.body_hash != body_hash:
             source.close()
             return None
         source.seen(view.epoch)

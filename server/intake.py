@@ -146,7 +146,8 @@ class Intake:
             raise Refused(refusal(ErrorCode.ID_CONFLICT, problem))
         if known.state is AdmissionState.ENDED:
             return await self._readers.open(principal, turn.id, None, 0)
-        opening = await self._readers.open_log(Name(known.pool, principal.tenant, turn.id), None, 0)
+        name = Name(known.pool, principal.tenant, turn.id)
+        opening = await self._readers.open_log(name, turn.body_hash, None, 0)
         if opening is None and turn.conversation is not None:
             # The rows it left would make its own conversation busy; they are written again.
             await self._edge.conversations.abandon(principal.tenant, turn.id)

@@ -14,6 +14,7 @@ from starlette.routing import WebSocketRoute
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
+from billing.api import DIRECTORY_SEALED_SINCE, unsealed_until_ms
 from core import http, service
 from core.addresses import address_of
 from core.clock import now_ms
@@ -67,7 +68,8 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
     redis, db = connect(settings), Database(settings.database_endpoint)
     try:
         await require_schema(db)
-        edge = make_edge(settings, _gateway_name(settings), db, redis)
+        until = await unsealed_until_ms(db, settings, DIRECTORY_SEALED_SINCE)
+        edge = make_edge(settings, _gateway_name(settings), db, redis, until)
         hub = Hub(edge)
         try:
             await hub.start()

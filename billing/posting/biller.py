@@ -21,6 +21,7 @@ from billing.alerts.outbox import Sender
 from billing.books.ledger import LineKind
 from billing.books.ledger_tables import UsageLine
 from billing.books.writing import book_usage
+from billing.marks import unsealed_until_ms
 from billing.noisy.watch import NoisyWatch
 from billing.pools.meter import PoolMeter
 from billing.posting.admissions import Admissions
@@ -28,7 +29,7 @@ from billing.posting.assessing import Assessed, Batch, Key, assess, conflicts, u
 from billing.posting.ended import CLAIM_IDLE_MS, Delivery, EndedStream
 from billing.quotas.quota import Quota
 from billing.reconciliation import board as reconciliation
-from billing.tables import SEALED_SINCE, InstallationMark, UsageRow
+from billing.tables import SEALED_SINCE, UsageRow
 from billing.wallets.watch import watch_wallets
 from core.clock import now_ms
 from core.database import Database, insert_ignore, require_schema
@@ -48,7 +49,6 @@ CLAIM_SECONDS = 2.0
 TRIM_SECONDS = 1.0
 FORGET_SECONDS = 600.0
 LOOK_SECONDS = 1.0
-UNSEALED_GRACE_MS = 2 * 3_600_000
 BESIDE_RETRY_SECONDS = 10.0
 
 
@@ -193,15 +193,6 @@ async def post(
     return batch, posted
 
 
-async def unsealed_until_ms(db: Database, settings: Settings) -> int:
-    """Until when events without a seal are of requests from before the upgrade: those have ended by then."""
-    async with db.session() as session:
-        mark = await session.get(InstallationMark, SEALED_SINCE)
-    if mark is None or not mark.at_ms:
-        return 0
-    return mark.at_ms + settings.deadline_bulk_ms + UNSEALED_GRACE_MS
-
-
 async def _line_seqs(session: AsyncSession, keys: Sequence[Key]) -> dict[Key, int]:
     """The last line of what each of these requests used, without corrections."""
     found: dict[Key, int] = {}
@@ -310,7 +301,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
     db, redis = Database(settings.database_endpoint), connect(settings)
     try:
         await require_schema(db)
-        until = await unsealed_until_ms(db, settings)
+        until = await unsealed_until_ms(db, settings, SEALED_SINCE)
         pools = [name.strip() for name in settings.pool.split(",") if name.strip()]
         log.info("biller ready", pools=pools)
         with serving_metrics(settings, BILLER_PLACE, lambda: ""):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from billing.quotas.quota import live_key, rq_key
+from billing.quotas.quota_keys import live_key, rq_key
 from core.redis import Client
 
 AT_ONCE = 1_000

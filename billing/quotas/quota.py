@@ -7,7 +7,7 @@ by what it reads, all of them with the tenant's tag (docs/architecture.md, "Quot
 import asyncio
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -16,17 +16,18 @@ from urllib.parse import quote
 import msgspec
 from sqlalchemy.exc import DBAPIError
 
+from billing.quotas.bindings import SEAL, Bindings, Record, directory_of, record_of, record_replied
 from billing.quotas.limits import TOKENS_MAX, Limits, MoneyLimit
 from billing.quotas.quota_answers import (
+    admitted_of,
     packed,
     refusal_of,
     refusal_of_key,
-    standing_of,
 )
+from billing.quotas.quota_keys import live_key, mark_key, open_key, posted_key, rq_key, tag
 from billing.quotas.quota_money import MoneyCounts
 from billing.quotas.quota_types import (
     Admission,
-    AdmissionState,
     Admitted,
     Canceller,
     Directory,
@@ -36,13 +37,13 @@ from billing.quotas.quota_types import (
     MoneySum,
     PostedSums,
     Settled,
-    Standing,
 )
 from billing.quotas.quota_use import use_of
-from billing.usage import PinnedPrices, UsageEvent
+from billing.usage import UsageEvent
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refusal
+from core.faults import named
 from core.multiplexed import Argument
 from core.redis import Client
 from core.scripts import Script
@@ -50,7 +51,7 @@ from core.settings import Settings
 from core.telemetry import Seldom, logger
 
 log = logger(__name__)
-away = Seldom(log)
+away, forged = Seldom(log), Seldom(log)
 
 UNLIMITED_TOKENS = 1 << 30
 CONCURRENCY_GRACE_MS = 60_000
@@ -63,6 +64,7 @@ WAIT_MS_MAX = 2_000
 SEED_TRIES = 5
 SEED_SECONDS_MAX = 5.0
 OVERLOADED_MS = 1_000
+REBIND_TRIES = 8
 AMOUNT_MAX = 1 << 53  # what a Lua number counts exactly
 OPEN_TENANTS = "parley:tenants:open"
 OPEN_TENANTS_SECONDS = 60.0
@@ -85,12 +87,21 @@ _REBIND = Script(_FOLDER / "rebind.lua")
 
 
 class Quota:
-    """The tenant slot. Stateless: any process may hold one. `db`: where budgets are read from the books."""
+    """The tenant slot. Stateless: any process may hold one. `db`: where budgets are read from the books;
+    `bindings`: who has them (gateways, and who moves requests) seals what it admits and believes no other
+    record; who has none decides nothing by a record."""
 
-    def __init__(self, redis: Client, settings: Settings, db: Database | None = None) -> None:
+    def __init__(
+        self,
+        redis: Client,
+        settings: Settings,
+        db: Database | None = None,
+        bindings: Bindings | None = None,
+    ) -> None:
         self.redis = redis
         self._settings = settings
         self._db = db
+        self._bindings = bindings
         self._money = MoneyCounts(redis)
         self._said_open: dict[str, float] = {}
 
@@ -119,32 +130,39 @@ class Quota:
 
     async def _try(self, a: Admission, attempt: str) -> Admitted | Refusal | list[int]:
         """The answer, or the numbers of the money limits of which Redis knows nothing."""
-        tag = _tag(a.tenant)
-        of_limits = [tag + key for key in a.limits.keys]
+        slot = tag(a.tenant)
+        of_limits = [slot + key for key in a.limits.keys]
         keys = [
             rq_key(a.tenant, a.id),
-            _mark(a.tenant, a.id),
-            _open(a.tenant),
+            mark_key(a.tenant, a.id),
+            open_key(a.tenant),
             live_key(a.tenant),
             *of_limits,
         ]
-        prices = msgspec.msgpack.encode(a.prices)
-        who = (a.id, a.body_hash, _owner(a))
-        binding = (a.pool, a.fingerprint, prices, a.project, a.owner_key, a.user, a.model)
+        record = record_of(a)
+        who = (a.id, a.body_hash, record[b"owner"])
+        seal = self._bindings.seal(a.tenant, a.id, record) if self._bindings else b""
+        binding = (a.pool, a.fingerprint, record[b"prices"], a.project, a.owner_key, a.user, a.model)
         amounts = (a.input_tokens, a.chunk_tokens, UNLIMITED_TOKENS, a.deadline_ms, CONCURRENCY_GRACE_MS)
         limits = packed(a.limits, a.prices)
         reply = await _ADMIT(
-            self.redis, keys, [a.now_ms, attempt, *who, *binding, *amounts, limits, a.key or a.owner_key]
+            self.redis,
+            keys,
+            [a.now_ms, attempt, *who, *binding, *amounts, limits, a.key or a.owner_key, seal],
         )
         match reply:
             case [b"conflict"]:
-                return Refusal("id_conflict", "this id was used for another request")
+                return _conflict()
             case [b"seed", unknown]:
                 return cast(list[int], unknown)
             case [b"refused", answer]:
                 return refusal_of(a.limits, answer, a.now_ms or now_ms())
+            case [*facts, known] if known and not self._is_ours(a.tenant, a.id, record_replied(known)):
+                return _conflict()
+            case [*facts, _]:
+                return admitted_of(a, facts, a.now_ms or now_ms())
             case _:
-                return _admitted(a, reply)
+                raise AssertionError(f"admit answered {reply!r}")
 
     async def _seeded(self, tenant: str, limits: Sequence[MoneyLimit]) -> bool:
         if self._db is None:
@@ -220,34 +238,71 @@ class Quota:
 
     async def release(self, tenant: str, id: str, now_ms: int = 0) -> bool:
         """Undo an admission that the queue refused; True where there was an open one."""
-        keys = [rq_key(tenant, id), _open(tenant), live_key(tenant)]
+        keys = [rq_key(tenant, id), open_key(tenant), live_key(tenant)]
         return bool(await _RELEASE(self.redis, keys, [id, SETTLED_KEEP_MS, now_ms]))
 
     async def rebind(self, tenant: str, id: str, pool: str, hop: int) -> str | None:
         """The request's `hop`th move brought it to `pool`: bind it there, unless a later one has bound it
         already. The pool that it is bound to; None where the directory does not know it."""
-        return (await _REBIND(self.redis, [rq_key(tenant, id)], [pool, hop])).decode() or None
+        for _ in range(REBIND_TRIES):
+            before, seal = await self._resealed(tenant, id, pool, hop)
+            bound: bytes | None = await _REBIND(self.redis, [rq_key(tenant, id)], [pool, hop, seal, before])
+            if bound is not None:
+                return bound.decode() or None
+        raise TimeoutError("others bind this request, too")
+
+    async def _resealed(self, tenant: str, id: str, pool: str, hop: int) -> tuple[bytes, bytes]:
+        """The seal that its record has, and the one that it gets; a record that is not ours gets none."""
+        record = await self._record(tenant, id)
+        before = record.get(SEAL, b"")
+        if self._bindings is None or not before or not self._is_ours(tenant, id, record):
+            return before, b""
+        moved = {**record, b"pool": pool.encode(), b"hop": b"%d" % hop}
+        return before, self._bindings.seal(tenant, id, moved)
+
+    async def is_sealed_alike(self, tenant: str, id: str) -> bool:
+        """Whether what the directory has of a request was sealed by the secret of this process, or not at
+        all."""
+        record = await self._record(tenant, id)
+        return SEAL not in record or self._is_ours(tenant, id, record)
 
     async def directory(self, tenant: str, id: str) -> Directory | None:
         """What is known of a request, None for an id that this tenant never had admitted or long ago."""
+        record = await self._record(tenant, id)
+        return self._believed(tenant, id, record) if record.get(b"state") != b"released" else None
+
+    async def _record(self, tenant: str, id: str) -> Record:
         client: Any = self.redis
-        record: Mapping[bytes, bytes] = await client.hgetall(rq_key(tenant, id))
-        if not record or record[b"state"] == b"released":
+        return await client.hgetall(rq_key(tenant, id))
+
+    def _believed(self, tenant: str, id: str, record: Record) -> Directory | None:
+        """What a record says, None where it is none of ours: that is as good as unknown."""
+        if not record or not self._is_ours(tenant, id, record):
             return None
-        return _directory(tenant, id, record)
+        try:
+            return directory_of(tenant, id, record)
+        except (ValueError, KeyError, msgspec.MsgspecError) as error:
+            forged.warning("a directory record cannot be read", tenant=tenant, id=id, error=named(error))
+            return None
+
+    def _is_ours(self, tenant: str, id: str, record: Record) -> bool:
+        if self._bindings is None or self._bindings.good(tenant, id, record, now_ms()):
+            return True
+        forged.warning("a directory record has no good seal", tenant=tenant, id=id)
+        return False
 
     async def mark_cancel(self, tenant: str, id: str, canceller: Canceller) -> Directory | None:
         """For a cancel: the record of a known request; None after marking an unknown id for 60 s.
 
         The mark cancels only a request that is the canceller's."""
-        keys = [rq_key(tenant, id), _mark(tenant, id)]
+        keys = [rq_key(tenant, id), mark_key(tenant, id)]
         reply: list[bytes] = await _CANCEL(self.redis, keys, [CANCEL_MARK_MS, canceller.member])
         fields = dict(zip(reply[::2], reply[1::2], strict=True))
-        return _directory(tenant, id, fields) if fields else None
+        return self._believed(tenant, id, fields)
 
     async def use(self, tenant: str, limits: Limits, now_ms: int = 0) -> Sequence[LimitUse]:
         """How much of each of these limits is used. Changes nothing."""
-        return await use_of(self.redis, _tag(tenant), limits, now_ms or int(time.time() * 1000))
+        return await use_of(self.redis, tag(tenant), limits, now_ms or int(time.time() * 1000))
 
     async def reseed(self, tenant: str) -> None:
         """What is posted of every budget becomes what the books say now; holds stay. After a correction.
@@ -301,7 +356,7 @@ class Quota:
     async def open_requests(self, tenant: str) -> int:
         """How many requests of the tenant are admitted and not settled."""
         client: Any = self.redis
-        return int(await client.zcard(_open(tenant)))
+        return int(await client.zcard(open_key(tenant)))
 
 
 def _settlement(
@@ -313,83 +368,12 @@ def _settlement(
     if not all(0 <= amount < AMOUNT_MAX for amount in (event.cost_nano, tokens_in, tokens_out)):
         return ValueError("an amount is out of range")
     tenant, owner = event.tenant, event.owner
-    keys = [rq_key(tenant, event.request), posted_key(tenant), _tag(tenant) + "windows"]
+    keys = [rq_key(tenant, event.request), posted_key(tenant), tag(tenant) + "windows"]
     seq = "" if line_seq is None else line_seq
     facts = [quote(id, safe="") for id in (owner.project, owner.key, owner.user, event.model)]
     amounts = (event.cost_nano, tokens_in, tokens_out, SETTLED_KEEP_MS, now_ms)
     return keys, [event.request, *amounts, seq, event.accepted_ms, *facts]
 
 
-def posted_key(tenant: str) -> str:
-    """The hash of a tenant's settled sums: cost_nano, input, output, requests."""
-    return f"{{t:{tenant}}}posted"
-
-
-def _tag(tenant: str) -> str:
-    return f"{{t:{tenant}}}"
-
-
-def rq_key(tenant: str, id: str) -> str:
-    """The directory record of a request."""
-    return f"{{t:{tenant}}}rq:{id}"
-
-
-def _mark(tenant: str, id: str) -> str:
-    return f"{{t:{tenant}}}cancel:{id}"
-
-
-def _open(tenant: str) -> str:
-    return f"{{t:{tenant}}}conc"
-
-
-def live_key(tenant: str) -> str:
-    """The open requests of a tenant, by admission."""
-    return f"{{t:{tenant}}}live"
-
-
-def _admitted(a: Admission, reply: Any) -> Admitted:
-    _, dup, pool, fingerprint, packed_prices, cancelled, granted, state, left, shadowed = reply
-    prices = _prices(packed_prices)
-    return Admitted(
-        dup=bool(dup),
-        pool=pool.decode(),
-        fingerprint=fingerprint.decode(),
-        price_version=prices.version,
-        prices=prices,
-        cancelled=bool(cancelled),
-        granted=granted,
-        state=AdmissionState(state.decode()),
-        standing=standing_of(a.limits, left) if left else Standing(),
-        shadowed=[refusal_of(a.limits, answer, a.now_ms or now_ms()) for answer in shadowed],
-    )
-
-
-def _owner(a: Admission) -> bytes:
-    return msgspec.msgpack.encode((a.project, a.owner_key, a.user))
-
-
-def _prices(packed: bytes) -> PinnedPrices:
-    return msgspec.msgpack.decode(packed, type=PinnedPrices)
-
-
-def _directory(tenant: str, id: str, record: Mapping[bytes, bytes]) -> Directory:
-    cost = record.get(b"cost")
-    return Directory(
-        tenant=tenant,
-        id=id,
-        body_hash=record[b"hash"].decode(),
-        pool=record[b"pool"].decode(),
-        fingerprint=record[b"fp"].decode(),
-        prices=_prices(record[b"prices"]),
-        project=record[b"project"].decode(),
-        key=record[b"key"].decode(),
-        user=record[b"user"].decode(),
-        model=record[b"model"].decode(),
-        input_tokens=int(record[b"input"]),
-        granted=int(record[b"granted"]),
-        deadline_ms=int(record[b"deadline"]),
-        admitted_ms=int(record[b"admitted"]),
-        cancelled=record[b"cancelled"] != b"0",
-        state=AdmissionState(record[b"state"].decode()),
-        cost_nano=None if cost is None else int(cost),
-    )
+def _conflict() -> Refusal:
+    return Refusal("id_conflict", "this id was used for another request")

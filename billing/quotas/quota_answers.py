@@ -6,8 +6,9 @@ from urllib.parse import unquote
 
 import msgspec
 
+from billing.quotas.bindings import prices_of
 from billing.quotas.limits import WALLET, Dimension, Limits, MoneyLimit
-from billing.quotas.quota_types import Remaining, Standing
+from billing.quotas.quota_types import Admission, AdmissionState, Admitted, Remaining, Standing
 from billing.usage import PinnedPrices
 from core.errors import Refusal
 
@@ -19,6 +20,24 @@ def packed(limits: Limits, prices: PinnedPrices) -> bytes:
     dearer = max(prices.input_nano, prices.cached_input_nano)
     of_prices = msgspec.msgpack.encode((dearer, prices.output_nano, prices.request_nano))
     return FOUR + limits.packed + of_prices
+
+
+def admitted_of(a: Admission, reply: Sequence[Any], now_ms: int) -> Admitted:
+    """What a request is bound to, as admit.lua says it."""
+    _, dup, pool, fingerprint, packed_prices, cancelled, granted, state, left, shadowed = reply
+    prices = prices_of(packed_prices)
+    return Admitted(
+        dup=bool(dup),
+        pool=pool.decode(),
+        fingerprint=fingerprint.decode(),
+        price_version=prices.version,
+        prices=prices,
+        cancelled=bool(cancelled),
+        granted=granted,
+        state=AdmissionState(state.decode()),
+        standing=standing_of(a.limits, left) if left else Standing(),
+        shadowed=[refusal_of(a.limits, answer, now_ms) for answer in shadowed],
+    )
 
 
 def refusal_of(limits: Limits, answer: Sequence[Any], now_ms: int) -> Refusal:

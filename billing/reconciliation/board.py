@@ -16,7 +16,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import col, select
 
 from billing import instruments
-from billing.quotas.quota import Quota, posted_key
+from billing.quotas.quota import Quota
+from billing.quotas.quota_keys import posted_key
 from billing.reconciliation.books import BOOK_CHECKS, compare_audit, compare_books, compare_derived
 from billing.reconciliation.compared import Check, Compared, State
 from billing.reconciliation.pools import (

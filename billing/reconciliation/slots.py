@@ -16,7 +16,9 @@ from billing.books.ledger import LineKind
 from billing.periods import Window
 from billing.prices.rating import Meter
 from billing.quotas.limits import WALLET
-from billing.quotas.quota import CONCURRENCY_GRACE_MS, AdmissionState, Directory, Quota, posted_key
+from billing.quotas.quota import CONCURRENCY_GRACE_MS, Quota
+from billing.quotas.quota_keys import posted_key
+from billing.quotas.quota_types import AdmissionState, Directory
 from billing.reconciliation.compared import BookSums, Check, Compared
 from billing.tables import UsageRow
 from billing.usage import ENDED_GROUP_BILLER, ended_stream

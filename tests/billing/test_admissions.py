@@ -8,13 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 from sqlalchemy.exc import DataError
-from sqlmodel import select
 
+from billing.marks import unsealed_until_ms
 from billing.posting import admissions, biller
 from billing.posting.admissions import Admissions, asked_of, seal
 from billing.posting.assessing import Quarantined, assess
-from billing.posting.biller import unsealed_until_ms
-from billing.tables import SEALED_SINCE, InstallationMark
+from billing.tables import DIRECTORY_SEALED_SINCE, SEALED_SINCE, InstallationMark
 from billing.usage import ENDED_FIELD, PinnedPrices, UsageEvent, UsageOwner, encode, ended_stream
 from core.database import Database
 from core.settings import ADMISSION_PURPOSE, Settings
@@ -158,15 +157,17 @@ def home_settings(settings: Settings) -> Settings:
     return settings
 
 
-async def test_a_new_installation_never_bills_without(sqlite: Database, settings: Settings):
+@pytest.mark.parametrize("name", [SEALED_SINCE, DIRECTORY_SEALED_SINCE])
+async def test_a_new_installation_never_takes_what_has_no_seal(
+    sqlite: Database, settings: Settings, name: str
+):
     """One that has tenants does until what was under way has ended."""
-    assert await unsealed_until_ms(sqlite, settings) == 0
+    assert await unsealed_until_ms(sqlite, settings, name) == 0
     async with sqlite.transaction() as session:
-        mark = (await session.exec(select(InstallationMark))).one()
-        assert mark.name == SEALED_SINCE
+        mark = await session.get_one(InstallationMark, name)
         mark.at_ms = 1_000
         session.add(mark)
-    assert 1_000 + DAY_MS < await unsealed_until_ms(sqlite, settings) < 1_000 + 2 * DAY_MS
+    assert 1_000 + DAY_MS < await unsealed_until_ms(sqlite, settings, name) < 1_000 + 2 * DAY_MS
 
 
 async def test_the_biller_holds_what_a_worker_made_up(database: Database, redis: Redis, settings: Settings):

@@ -16,7 +16,9 @@ from sqlmodel import col, func, select
 from billing.posting.assessing import Quarantined
 from billing.posting.biller import Biller, post
 from billing.posting.ended import EndedStream
-from billing.quotas.quota import Admission, Quota, posted_key
+from billing.quotas.quota import Quota
+from billing.quotas.quota_keys import posted_key
+from billing.quotas.quota_types import Admission
 from billing.tables import UsageQuarantine, UsageRow
 from billing.usage import ENDED_FIELD, ENDED_GROUP_RECORDER, UsageEvent, encode, ended_stream
 from core.database import Database

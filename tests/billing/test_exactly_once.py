@@ -23,7 +23,8 @@ from billing.posting.assessing import Quarantined
 from billing.posting.biller import Biller, post, post_in_parts
 from billing.posting.ended import EndedStream
 from billing.posting.quarantine import held_events
-from billing.quotas.quota import Quota, posted_key
+from billing.quotas.quota import Quota
+from billing.quotas.quota_keys import posted_key
 from billing.reconciliation.board import Reconciliation
 from billing.reconciliation.compared import State
 from billing.usage import ENDED_FIELD, ENDED_GROUP_BILLER, UsageEvent, encode, ended_stream

@@ -6,7 +6,8 @@ from redis.asyncio import Redis
 from sqlalchemy import event
 from structlog.testing import capture_logs
 
-from billing.quotas.quota import Quota, posted_key
+from billing.quotas.quota import Quota
+from billing.quotas.quota_keys import posted_key
 from core.database import Database
 from core.settings import Settings
 from tests.billing.events import an_event

@@ -15,7 +15,8 @@ from billing.posting.biller import post
 from billing.prices.price_book import NewVersion, add_version, pinned_prices
 from billing.prices.price_files import FlatPrices
 from billing.prices.rating import Counts, Meter, rate
-from billing.quotas.quota import Admitted, Extension, Quota
+from billing.quotas.quota import Quota
+from billing.quotas.quota_types import Admitted, Extension
 from billing.tables import Price, UsageRow
 from billing.tenants.tenancy import create_tenant
 from billing.usage import PinnedPrices, encode

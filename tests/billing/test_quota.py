@@ -7,17 +7,9 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import OutOfMemoryError
 
-from billing.quotas.quota import (
-    CANCEL_MARK_MS,
-    SETTLED_KEEP_MS,
-    Admission,
-    AdmissionState,
-    Admitted,
-    Canceller,
-    Extension,
-    Quota,
-    posted_key,
-)
+from billing.quotas.quota import CANCEL_MARK_MS, SETTLED_KEEP_MS, Quota
+from billing.quotas.quota_keys import posted_key
+from billing.quotas.quota_types import Admission, AdmissionState, Admitted, Canceller, Extension
 from core.errors import Refusal
 from core.settings import Settings
 from tests.billing.events import PRICES, an_event

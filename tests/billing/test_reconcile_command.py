@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 
 from billing.commands.reconcile import reconcile_command
 from billing.posting.biller import post
-from billing.quotas.quota import posted_key
+from billing.quotas.quota_keys import posted_key
 from billing.tenants.tenancy import create_tenant
 from billing.usage import encode
 from core.database import Database

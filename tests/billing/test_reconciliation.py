@@ -13,7 +13,8 @@ from billing.periods import Period, window_at, zone_named
 from billing.posting.biller import post
 from billing.posting.ended import EndedStream
 from billing.quotas.limits import Limits, MoneyLimit, Scope
-from billing.quotas.quota import Quota, posted_key
+from billing.quotas.quota import Quota
+from billing.quotas.quota_keys import posted_key
 from billing.quotas.quota_types import Admission
 from billing.reconciliation import board as reconciliation
 from billing.reconciliation.board import Reconciliation, remember

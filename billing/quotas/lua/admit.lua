@@ -5,8 +5,10 @@
 --       admission), then those of the limits
 -- ARGV: now_ms or 0, attempt, id, body hash, owner, pool, fingerprint, prices, project, key, user, model,
 --       input tokens, chunk tokens, unlimited tokens, deadline_ms, grace_ms, limits as msgpack: {rates, concurrency, money,
---       prices of input, output and request}, the key that was used (`key` is the first of its chain)
--- Reply: {"ok", dup, pool, fingerprint, prices, cancelled, granted, state, left of each limit, shadow refusals},
+--       prices of input, output and request}, the key that was used (`key` is the first of its chain),
+--       seal or "" (billing/quotas/bindings.py)
+-- Reply: {"ok", dup, pool, fingerprint, prices, cancelled, granted, state, left of each limit, shadow refusals,
+--        of a known one all that is sealed, and the seal},
 --        {"conflict"}, {"seed", numbers of the money limits of which nothing is known}, or {"refused", refusal}.
 --        A refusal: kind of limit, its number, limit, left, spent, held, after_ms or -1
 local now = clock(ARGV[1])
@@ -21,7 +23,10 @@ if known[1] and known[1] ~= 'released' then
   -- The same attempt again is a retry of a call whose reply was lost, not a second sending.
   local dup = known[4] == ARGV[2] and 0 or 1
   local record = call('HMGET', KEYS[1], 'pool', 'fp', 'prices', 'cancelled', 'granted')
-  return {'ok', dup, record[1], record[2], record[3], tonumber(record[4]), tonumber(record[5]), known[1], {}, {}}
+  local sealed = call('HMGET', KEYS[1], 'hash', 'owner', 'pool', 'fp', 'prices', 'project', 'key', 'by', 'user', 'model',
+    'input', 'deadline', 'hop', 'seal')
+  return {'ok', dup, record[1], record[2], record[3], tonumber(record[4]) or 0, tonumber(record[5]) or 0,
+    known[1], {}, {}, sealed}
 end
 
 local rates, concurrency, money, prices = unpack(cmsgpack.unpack(ARGV[18]))
@@ -151,4 +156,7 @@ call('HSET', KEYS[1],
 call('ZREMRANGEBYSCORE', KEYS[3], '-inf', '(' .. int(now))
 call('ZADD', KEYS[3], leaves, id)
 call('ZADD', KEYS[4], int(now), id)
-return {'ok', 0, ARGV[6], ARGV[7], ARGV[8], cancelled, tonumber(granted), 'open', rest, shadowed}
+if ARGV[20] ~= '' then
+  call('HSET', KEYS[1], 'seal', ARGV[20])
+end
+return {'ok', 0, ARGV[6], ARGV[7], ARGV[8], cancelled, tonumber(granted), 'open', rest, shadowed, {}}

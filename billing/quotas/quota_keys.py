@@ -1,0 +1,31 @@
+"""The names of what a tenant's slot keeps in Redis. All carry the one hash tag `{t:TENANT}`."""
+
+
+def tag(tenant: str) -> str:
+    """What every key of the slot begins with."""
+    return f"{{t:{tenant}}}"
+
+
+def posted_key(tenant: str) -> str:
+    """The hash of a tenant's settled sums: cost_nano, input, output, requests."""
+    return f"{{t:{tenant}}}posted"
+
+
+def rq_key(tenant: str, id: str) -> str:
+    """The directory record of a request."""
+    return f"{{t:{tenant}}}rq:{id}"
+
+
+def mark_key(tenant: str, id: str) -> str:
+    """Who cancelled a request before it came."""
+    return f"{{t:{tenant}}}cancel:{id}"
+
+
+def open_key(tenant: str) -> str:
+    """The open requests of a tenant, by deadline."""
+    return f"{{t:{tenant}}}conc"
+
+
+def live_key(tenant: str) -> str:
+    """The open requests of a tenant, by admission."""
+    return f"{{t:{tenant}}}live"

@@ -1,0 +1,225 @@
+"""The directory under the hand of a worker of another pool, and of a user of the tenant who works with it."""
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from billing.api import AdmissionState, Admitted, Bindings, Canceller, Quota
+from billing.quotas.bindings import FACTS, PURPOSE, record_of
+from core.clock import now_ms
+from core.database import Database
+from core.errors import Refusal
+from core.ids import uuid7
+from core.processes import WORKER
+from core.settings import Settings
+from core.signed import Keyring
+from tests.billing.test_quota import an_admission
+from tests.helpers.users import client_of
+from tests.server.site import Peer, Site, running_site
+
+RQ = "{t:t1}rq:r1"
+OLD, NEW = b"a secret of thirty-two bytes or more", b"another secret of thirty-two bytes or more"
+# What a worker may write into a record that it has read, of another request of the tenant for one.
+FORGED = {
+    b"hash": b"h2",
+    b"owner": b"\x93\xa2p1\xa2k2\xa2u2",
+    b"pool": b"B",
+    b"fp": b"f2",
+    b"prices": b"\x97\xa0\x00\x00\x00\x00\x00\xa3usd",
+    b"project": b"p2",
+    b"key": b"k2",
+    b"by": b"k2",
+    b"user": b"u2",
+    b"model": b"other",
+    b"input": b"1",
+    b"deadline": b"9000000000000",
+    b"hop": b"7",
+}
+
+
+@dataclass
+class Attack:
+    """A gateway, its tenant's victim and another user, and a worker of a pool that is not the victim's."""
+
+    site: Site
+    worker: Any
+    accomplice: str
+
+    def record(self, id: str) -> str:
+        """Where the directory keeps a request."""
+        return f"{{t:{self.site.tenant}}}rq:{id}"
+
+
+@pytest.fixture
+async def attack(
+    sqlite: Database, redis: Redis, redis_url: str, settings: Settings
+) -> AsyncGenerator[Attack]:
+    """The worker has its own Redis user."""
+    async with (
+        running_site(settings, sqlite, redis) as site,
+        client_of(redis, redis_url, WORKER, "evil") as worker,
+    ):
+        yield Attack(site, worker, await site.another_key())
+
+
+async def answer(peer: Peer, kind: str, id: str, **fields: Any) -> dict[str, Any]:
+    """What a peer is told, without the id that it named."""
+    await peer.tell(kind, id=id, **fields)
+    return {name: value for name, value in (await peer.hear(id=id)).items() if name != "id"}
+
+
+async def sent(attack: Attack, peer: Peer, text: str) -> str:
+    """A send that was taken; its id."""
+    id = await peer.send(text)
+    assert (await peer.hear("accepted"))["id"] == id
+    return id
+
+
+async def test_nobody_reads_by_a_record_that_a_worker_wrote(attack: Attack):
+    """Neither by another's facts with the victim's seal, nor by another's whole record: it is as unknown."""
+    async with attack.site.welcomed() as victim, attack.site.welcomed(attack.accomplice) as thief:
+        secret, own = await sent(attack, victim, "secret"), await sent(attack, thief, "own")
+        mine, theirs = [await attack.worker.hgetall(attack.record(id)) for id in (own, secret)]
+        unknown = await answer(thief, "attach", uuid7(now_ms()), o=0)
+        assert unknown["t"] == "error"
+        facts = {name: mine[name] for name in (b"owner", b"project", b"key", b"by", b"user")}
+        for forged in ({**theirs, **facts}, mine, {**theirs, **facts, b"seal": mine[b"seal"]}):
+            await attack.worker.hset(attack.record(secret), mapping=forged)
+            assert await answer(thief, "attach", secret, o=0) == unknown
+            assert (await answer(thief, "cancel", secret))["t"] == "cancel_ok"  # as of one that never was
+        record = f"{{p:default}}req:{attack.site.tenant}:{secret}"
+        redis: Any = attack.site.redis
+        assert await redis.hget(record, "control") == b"0"
+        await attack.worker.delete(attack.record(secret))
+        await attack.worker.hset(attack.record(secret), mapping=theirs)
+        async with attack.site.welcomed() as other:
+            assert (await answer(other, "attach", secret, o=0))["t"] == "attached"
+
+
+async def test_nobody_is_led_to_another_pool(attack: Attack):
+    """A record with another pool in it is unknown, to its owner too."""
+    async with attack.site.welcomed() as victim, attack.site.welcomed() as other:
+        secret = await sent(attack, victim, "secret")
+        await attack.worker.hset(attack.record(secret), "pool", "evil")
+        told = await answer(other, "attach", secret, o=0)
+        assert told == await answer(other, "attach", uuid7(now_ms()), o=0)
+
+
+async def test_who_takes_an_id_over_reads_nothing_under_it(attack: Attack, redis: Redis):
+    """The worker deletes the victim's record, and the other one is admitted under the id, with a good seal:
+    what the pool has under it was asked for in other words."""
+    async with attack.site.welcomed() as victim, attack.site.welcomed(attack.accomplice) as thief:
+        secret, own = await sent(attack, victim, "secret"), await sent(attack, thief, "own")
+        await attack.worker.delete(attack.record(secret))
+        assert (await answer(thief, "send", secret, content="own"))["code"] == "id_conflict"
+        settings = attack.site.settings
+        bindings = Bindings(settings.keyring, settings.installation)
+        record = await attack.worker.hgetall(attack.record(own))
+        sealed = {**record, b"seal": bindings.seal(attack.site.tenant, secret, record)}
+        await attack.worker.delete(attack.record(secret))
+        await attack.worker.hset(attack.record(secret), mapping=sealed)
+        told = await answer(thief, "attach", secret, o=0)
+        assert told == await answer(thief, "attach", uuid7(now_ms()), o=0)
+
+
+@pytest.fixture
+def quota(redis: Redis, settings: Settings) -> Quota:
+    """A gateway's."""
+    return Quota(redis, settings, bindings=Bindings(Keyring(OLD), "parley"))
+
+
+def test_every_sealed_fact_is_tried():
+    """A new one has to be forged here too."""
+    assert set(FORGED) == set(FACTS)
+
+
+@pytest.mark.parametrize("name", FACTS, ids=lambda name: name.decode())
+async def test_no_fact_of_a_record_can_be_changed(quota: Quota, redis: Redis, name: bytes):
+    """It is unknown to who looks it up or cancels, and a conflict to who sends it again: by its prices a
+    gateway would seal what is billed."""
+    client: Any = redis
+    assert isinstance(await quota.admit(an_admission()), Admitted)
+    assert await quota.directory("t1", "r1") is not None
+    before = await client.hget(RQ, name)
+    await client.hset(RQ, name, FORGED[name])
+    assert await quota.directory("t1", "r1") is None
+    assert await quota.mark_cancel("t1", "r1", Canceller()) is None
+    again = await quota.admit(an_admission())
+    assert isinstance(again, Refusal)
+    assert again.code == "id_conflict"
+    await (client.hdel(RQ, name) if before is None else client.hset(RQ, name, before))
+    again = await quota.admit(an_admission())
+    assert isinstance(again, Admitted)
+    assert (again.dup, again.state) == (True, AdmissionState.OPEN)
+
+
+@pytest.mark.parametrize("fields", [{"state": "x"}, {"granted": "x"}, {"admitted": ""}], ids=str)
+async def test_what_is_in_no_seal_breaks_nothing(quota: Quota, redis: Redis, fields: Any):
+    """It is unknown then."""
+    await quota.admit(an_admission())
+    await redis.hset(RQ, mapping=fields)
+    assert await quota.directory("t1", "r1") is None
+
+
+async def test_a_seal_is_for_one_request_of_one_installation(quota: Quota, redis: Redis, settings: Settings):
+    """The same record under another id or tenant is none."""
+    client: Any = redis
+    await quota.admit(an_admission())
+    record = await client.hgetall(RQ)
+    for tenant, id in (("t1", "r2"), ("t2", "r1")):
+        await client.hset(f"{{t:{tenant}}}rq:{id}", mapping=record)
+        assert await quota.directory(tenant, id) is None
+    other = Quota(redis, settings, bindings=Bindings(Keyring(OLD), "other"))
+    assert await other.directory("t1", "r1") is None
+
+
+async def test_a_move_seals_anew(quota: Quota, redis: Redis, settings: Settings):
+    """What is bound by a good seal, and nothing else; an earlier move that comes late changes nothing."""
+    client: Any = redis
+    await quota.admit(an_admission())
+    before = await client.hgetall(RQ)
+    assert await quota.rebind("t1", "r1", "B", 1) == "B"
+    assert await quota.rebind("t1", "r1", "C", 1) == "B"
+    found = await quota.directory("t1", "r1")
+    assert found is not None
+    assert found.pool == "B"
+    await client.hset(RQ, "user", "u2")
+    await quota.rebind("t1", "r1", "D", 2)
+    assert await quota.directory("t1", "r1") is None
+    await client.delete(RQ)
+    await client.hset(RQ, mapping=before)  # a worker kept it
+    assert not await Quota(redis, settings, bindings=Bindings(Keyring(NEW), "parley")).is_sealed_alike(
+        "t1", "r1"
+    )
+    assert await quota.is_sealed_alike("t1", "r1")
+
+
+async def test_what_has_no_seal_is_taken_until_what_was_under_way_has_ended(
+    quota: Quota, redis: Redis, settings: Settings
+):
+    """Requests that were admitted before an upgrade; a seal that is there has to be good all the same."""
+    await Quota(redis, settings).admit(an_admission())
+    assert await quota.directory("t1", "r1") is None
+    keyring, now = Keyring(OLD), now_ms()
+    early = Quota(redis, settings, bindings=Bindings(keyring, "parley", now + 3_600_000))
+    late = Quota(redis, settings, bindings=Bindings(keyring, "parley", now - 1))
+    assert await early.directory("t1", "r1") is not None
+    assert await late.directory("t1", "r1") is None
+    assert await early.rebind("t1", "r1", "B", 1) == "B"
+    assert await redis.hget(RQ, "seal") is None  # nobody seals what he has not seen admitted
+    await redis.hset(RQ, "seal", b"x" * 16)
+    assert await early.directory("t1", "r1") is None
+
+
+def test_a_secret_that_is_being_changed_opens_and_seals_nothing_new():
+    """And one that was taken out opens nothing."""
+    record = record_of(an_admission())
+    old, both, new = (Bindings(Keyring(*keys), "i") for keys in ((OLD,), (NEW, OLD), (NEW,)))
+    by_old = {**record, b"seal": old.seal("t1", "r1", record)}
+    assert both.good("t1", "r1", by_old, 0)
+    assert not new.good("t1", "r1", by_old, 0)
+    assert both.seal("t1", "r1", record) == new.seal("t1", "r1", record)
+    assert Keyring(OLD).key(PURPOSE) not in (OLD, NEW)
