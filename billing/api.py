@@ -87,7 +87,7 @@ from billing.tenants.tenancy import (
     tenant_names,
 )
 from billing.tenants.terms import TERMS_CHANGED, list_terms, set_terms
-from billing.tenants.users import user_id, user_is_closed, user_names
+from billing.tenants.users import user_id, user_is_closed, user_named, user_names
 from billing.usage import PinnedPrices, UsageEvent, UsageOwner
 
 __all__ = [
@@ -207,6 +207,7 @@ __all__ = [
     "usage_in",
     "user_id",
     "user_is_closed",
+    "user_named",
     "user_names",
     "window_at",
     "zone_named",

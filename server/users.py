@@ -6,12 +6,15 @@ Both ways are looked up in SQL and kept for a while; who is named for the first 
 from collections import OrderedDict
 from typing import Any
 
-from billing.api import Principal, user_id, user_names
+from billing.api import Principal, user_id, user_named, user_names
 from core.clock import now_ms
 from core.database import Database
+from core.errors import Refused
+from core.names import checked_user
 from server.access import user_of
 
 KEPT_MS = 60_000
+FULL_MS = 10_000
 USERS_MAX = 10_000
 
 
@@ -42,6 +45,7 @@ class Users:
         self._db = db
         self._users_max = users_max
         self._ids, self._names = _Kept(), _Kept()
+        self._full: dict[str, tuple[Refused, int]] = {}
         self._changes = 0
 
     async def id_of(self, tenant: str, name: str) -> str:
@@ -53,9 +57,26 @@ class Users:
         if known is not None:
             return known
         before = self._changes
-        found = await user_id(self._db, tenant, name, self._users_max)
+        found = await self._find(tenant, name)
         if before == self._changes:
             self._ids.keep(tenant, name, found)
+        return found
+
+    async def _find(self, tenant: str, name: str) -> str:
+        """As `user_id`; a tenant that had no room is asked again after a while only, as counting is dear."""
+        name = checked_user(name)
+        refused, full_ms = self._full.get(tenant, (None, 0))
+        if refused is not None and 0 <= now_ms() - full_ms < FULL_MS:
+            known = await user_named(self._db, tenant, name)
+            if known is None:
+                raise Refused(refused.refusal)
+            return known.id
+        try:
+            found = await user_id(self._db, tenant, name, self._users_max)
+        except Refused as full:
+            self._full[tenant] = (full, now_ms())
+            raise
+        self._full.pop(tenant, None)
         return found
 
     async def of_turn(self, principal: Principal, metadata: dict[str, Any], project: str | None) -> str:
@@ -80,5 +101,6 @@ class Users:
     def changed(self) -> None:
         """Somebody was closed, opened again or erased."""
         self._changes += 1
+        self._full.clear()
         self._ids.clear()
         self._names.clear()

@@ -54,13 +54,17 @@ async def name_user(
 
 async def user_id(db: Database, tenant_id: str, user: str, users_max: int = USERS_MAX) -> str:
     """The id of the user of this name; whom a key, a ticket or a limit names is made known by it. Raises
-    Refused where the tenant has `users_max` open users and this would be another."""
+    Refused where the tenant has `users_max` open users and this would be another.
+
+    Counting them takes long where there are many, so nobody's writing waits for it: those who are named in
+    the same moment may be some too many."""
     name, now = checked_user(user), now_ms()
-    found = await user_named(db, tenant_id, name)
-    if found is not None:
-        return found.id
-    async with db.transaction() as session:
+    async with db.session() as session:
+        found = await find_user(session, tenant_id, name)
+        if found is not None:
+            return found.id
         await _check_room(session, tenant_id, users_max)
+    async with db.transaction() as session:
         row = TenantUser(tenant_id=tenant_id, id=opaque_id(now), name=name, created_ms=now)
         await insert_ignore(session, [row])  # another may have made them known meanwhile
         found = await find_user(session, tenant_id, name)
