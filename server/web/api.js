@@ -17,6 +17,11 @@
  * @property {import("./answer.js").Cost | null} cost
  */
 
+/**
+ * @typedef {{id: string, user: string, made_ms: number, seen_ms: number, address: string, agent: string,
+ *   current: boolean}} BrowserSession
+ */
+
 /** The code of `me` where the browser has no sign-in, or no longer. */
 export const SIGNED_OUT = "signed_out";
 const PAGES_MAX = 40; // of one conversation; the server's pages hold 50 messages
@@ -27,11 +32,13 @@ export class HttpError extends Error {
    * @param {number} status
    * @param {string} code
    * @param {string} message
+   * @param {number} [afterMs] when to come again, where that is known
    */
-  constructor(status, code, message) {
+  constructor(status, code, message, afterMs = 0) {
     super(message);
     this.status = status;
     this.code = code;
+    this.afterMs = afterMs;
   }
 }
 
@@ -50,6 +57,16 @@ export const login = (proof) => call("POST", "/v1/login", proof);
 
 /** @returns {Promise<object>} */
 export const logout = () => call("POST", "/v1/logout");
+
+/** @returns {Promise<BrowserSession[]>} the browsers that are signed in as the reader, newest first */
+export const sessions = async () => (await call("GET", "/v1/sessions")).sessions;
+
+/**
+ * Sign a browser out; one that has ended is gone already.
+ * @param {string} id
+ * @returns {Promise<object>}
+ */
+export const endSession = (id) => call("DELETE", `/v1/sessions/${encodeURIComponent(id)}`);
 
 /** @returns {Promise<string>} a single-use ticket for `hello.token` */
 export const ticket = async () => (await call("POST", "/v1/tickets", {})).ticket;
@@ -113,5 +130,5 @@ async function call(method, path, body) {
   const answer = await reply.json().catch(() => ({}));
   if (reply.ok) return answer;
   const error = answer.error ?? { code: "internal", message: `The server answered ${reply.status}.` };
-  throw new HttpError(reply.status, error.code, error.message);
+  throw new HttpError(reply.status, error.code, error.message, error.after_ms);
 }

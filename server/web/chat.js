@@ -1,6 +1,7 @@
 // The chat page: signs in, then puts the client, the list of chats and the transcript together.
 
 import * as api from "./api.js";
+import { Browsers } from "./browsers.js";
 import { Client, ProtocolError, SignedOut } from "./client.js";
 import { Composer } from "./composer.js";
 import { button, byId, el } from "./dom.js";
@@ -68,6 +69,7 @@ class Chat {
   async start() {
     themeSwitch(byId("theme"));
     byId("sign-out").addEventListener("click", () => void this.#signOut());
+    new Browsers(() => this.#signOut());
     addEventListener("hashchange", () => {
       if (location.hash.startsWith("#c=")) location.reload();
       else void this.#open(chatInAddress());

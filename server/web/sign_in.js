@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { byId } from "./dom.js";
-import { sentence } from "./words.js";
+import { seconds, sentence } from "./words.js";
 
 /** Resolves once the browser is signed in. The code is dropped from the address before anything else happens. */
 export async function signIn() {
@@ -25,6 +25,9 @@ async function attempt(call) {
     await call();
     return "";
   } catch (error) {
+    if (error instanceof api.HttpError && error.afterMs > 0) {
+      return `Too many sign-ins from here. Try again in ${seconds(error.afterMs)}.`;
+    }
     return sentence(error instanceof Error ? error.message : String(error));
   }
 }

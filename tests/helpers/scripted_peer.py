@@ -175,6 +175,9 @@ class Peer:
     messages: dict[str, list[Frame]] = field(default_factory=dict[str, list[Frame]])
     signed_in: bool = True
     revoked: bool = False
+    away: bool = False
+    sessions: list[Frame] = field(default_factory=list[Frame])
+    signins_after_ms: int = 0
     tickets: int = 0
     refusals: list[Refusal] = field(default_factory=lambda: list[Refusal]())
     _wires: set[asyncio.Transport] = field(default_factory=set[asyncio.Transport])
@@ -208,6 +211,14 @@ class Peer:
         await played.read()
 
     async def _login(self, request: Request) -> Response:
+        if self.signins_after_ms:
+            error = {
+                "code": "rate_limited",
+                "message": "too many",
+                "retry": True,
+                "after_ms": self.signins_after_ms,
+            }
+            return JSONResponse({"error": error}, 429)
         body = await request.json()
         self.signed_in = self.signed_in or body in ({"code": "c0de"}, {"key": "pk_good"})
         if not self.signed_in:
@@ -223,6 +234,15 @@ class Peer:
 
     async def _logout(self, _request: Request) -> Response:
         self.signed_in = False
+        return JSONResponse({})
+
+    async def _sessions(self, _request: Request) -> Response:
+        return JSONResponse({"sessions": self.sessions})
+
+    async def _end_session(self, request: Request) -> Response:
+        if self.away:
+            return JSONResponse({"error": {"code": "internal", "message": "something went wrong"}}, 503)
+        self.sessions = [each for each in self.sessions if each["id"] != request.path_params["id"]]
         return JSONResponse({})
 
     async def _ticket(self, _request: Request) -> Response:
@@ -252,6 +272,8 @@ class Peer:
             Route("/v1/login", self._login, methods=["POST"]),
             Route("/v1/logout", self._logout, methods=["POST"]),
             Route("/v1/me", self._me),
+            Route("/v1/sessions", self._sessions),
+            Route("/v1/sessions/{id}", self._end_session, methods=["DELETE"]),
             Route("/v1/tickets", self._ticket, methods=["POST"]),
             Route("/v1/models", lambda _: JSONResponse({"models": MODELS})),
             Route("/v1/conversations", self._list),
