@@ -8,7 +8,8 @@ from billing.noisy.findings import in_force, list_findings
 from billing.noisy.tables import NoisyFinding
 from billing.periods import Period, Window, window_at, zone_named
 from billing.pools.hours import READY_GAP_MS_MAX, READY_INTERVALS_MAX
-from billing.posting.admissions import Asked, asked_of, seal
+from billing.posting.admissions import Admissions, Asked, asked_of, seal
+from billing.posting.admitted import admissions_of
 from billing.prices.price_book import pinned_prices
 from billing.prices.rating import Counts, Line, Meter, counts_of, rate
 from billing.quotas.bindings import Bindings
@@ -109,6 +110,7 @@ __all__ = [
     "UNLIMITED",
     "Admission",
     "AdmissionState",
+    "Admissions",
     "Admitted",
     "ApiKey",
     "Asked",
@@ -152,6 +154,7 @@ __all__ = [
     "UsageOwner",
     "Whose",
     "Window",
+    "admissions_of",
     "asked_of",
     "authenticate_key",
     "clear_sessions",

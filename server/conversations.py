@@ -54,7 +54,7 @@ class Conversations:
     """Everything this package asks the conversation tables."""
 
     def __init__(self, db: Database) -> None:
-        self._db = db
+        self.db = db
 
     async def history(self, tenant: str, owner: Owner, conversation: str) -> list[ChatMessage]:
         """The messages so far, oldest first; empty for an id nobody used.
@@ -62,7 +62,7 @@ class Conversations:
         Raises Refused: unknown_conversation where it is somebody else's or deleted, conversation_busy where
         an answer in it is still running.
         """
-        async with self._db.session() as session:
+        async with self.db.session() as session:
             row = await session.get(Conversation, (tenant, conversation))
             if row is None:
                 return []
@@ -79,7 +79,7 @@ class Conversations:
         The same request again changes nothing. Raises Refused as `history` does.
         """
         try:
-            async with self._db.transaction() as session:
+            async with self.db.transaction() as session:
                 row = await session.get(Conversation, (tenant, turn.conversation))
                 if row is None:
                     row = _new_conversation(tenant, owner, turn)
@@ -100,7 +100,7 @@ class Conversations:
 
     async def abandon(self, tenant: str, request: str) -> None:
         """Take back a turn that the queue refused."""
-        async with self._db.transaction() as session:
+        async with self.db.transaction() as session:
             mine = (col(Message.tenant_id) == tenant, col(Message.request_id) == request)
             await session.exec(delete(Message).where(*mine))
 
@@ -118,7 +118,7 @@ class Conversations:
             "head": answer.head,
             "ended_ms": answer.ended_ms,
         }
-        async with self._db.transaction() as session:
+        async with self.db.transaction() as session:
             done = await session.exec(update(Message).where(*_running(tenant, request)).values(**values))
             return done.rowcount > 0
 
@@ -129,7 +129,7 @@ class Conversations:
             col(Message.conversation_id) == conversation,
             col(Message.status) == MessageStatus.RUNNING.value,
         )
-        async with self._db.session() as session:
+        async with self.db.session() as session:
             return (await session.exec(statement)).first()
 
     async def answer_row(self, tenant: str, request: str) -> tuple[Message, Owner] | None:
@@ -148,7 +148,7 @@ class Conversations:
                 col(Conversation.deleted_ms).is_(None),
             )
         )
-        async with self._db.session() as session:
+        async with self.db.session() as session:
             found = (await session.exec(statement)).first()
         return (found[0], _owner(found[1])) if found else None
 
@@ -162,7 +162,7 @@ class Conversations:
                 older | ((col(Conversation.updated_ms) == at) & (col(Conversation.id) < id))
             )
         order = (col(Conversation.updated_ms).desc(), col(Conversation.id).desc())
-        async with self._db.session() as session:
+        async with self.db.session() as session:
             return (await session.exec(statement.order_by(*order).limit(PAGE_ROWS))).all()
 
     async def running_in(self, tenant: str, conversations: Sequence[str]) -> set[str]:
@@ -172,14 +172,14 @@ class Conversations:
             col(Message.conversation_id).in_(conversations),
             col(Message.status) == MessageStatus.RUNNING.value,
         )
-        async with self._db.session() as session:
+        async with self.db.session() as session:
             return set((await session.exec(statement)).all())
 
     async def messages(
         self, tenant: str, owner: Owner, conversation: str, after: int
     ) -> Sequence[Message] | None:
         """A page of an owner's conversation from position `after` + 1 on. None: it is not theirs."""
-        async with self._db.session() as session:
+        async with self.db.session() as session:
             row = await session.get(Conversation, (tenant, conversation))
             if row is None or row.deleted_ms is not None or _owner(row) != owner:
                 return None
@@ -193,7 +193,7 @@ class Conversations:
             col(Conversation.id) == conversation,
             col(Conversation.deleted_ms).is_(None),
         )
-        async with self._db.transaction() as session:
+        async with self.db.transaction() as session:
             return (await session.exec(hide.values(deleted_ms=now_ms))).rowcount > 0
 
 

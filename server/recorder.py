@@ -12,6 +12,7 @@ import msgspec
 from redis.exceptions import RedisError, ResponseError
 from sqlalchemy.exc import SQLAlchemyError
 
+from billing.api import Admissions, admissions_of
 from billing.usage import ENDED_FIELD, ENDED_GROUP_RECORDER, UsageEvent, decode, ended_stream
 from core.clock import now_ms
 from core.faults import named
@@ -29,6 +30,7 @@ TAKE_OVER_IDLE_MS = 30_000
 RETRY_SECONDS = 1.0
 LOST_AFTER_MS = 60_000
 TAIL_ENTRIES = 1
+NEWEST_EVENTS = 200
 NUMBER_MAX = 1 << 31
 
 log = logger(__name__)
@@ -72,6 +74,7 @@ class Recorder:
         self._settings = settings
         self._conversations = conversations
         self._gateway = gateway
+        self._admissions: Admissions | None = None
 
     async def run(self) -> None:
         """Record for ever; a failure is logged and tried again, because the event stays unacknowledged."""
@@ -137,15 +140,31 @@ class Recorder:
                 raise
             log.error("answer not recorded", tenant=event.tenant, id=event.request, error=named(error))
 
+    async def catch_up(self, tenant: str, request: str, view: View) -> None:
+        """Record one that has ended, before its turn comes. Not where its event is not among the newest."""
+        items = await self._redis.xrevrange(self._stream, count=NEWEST_EVENTS)
+        for event in (ended.event for ended in self._events(items)):
+            named = event is not None and (event.tenant, event.request) == (tenant, request)
+            if event is not None and named and await self._is_own(event):
+                return await self._record(tenant, request, view)
+
     async def _record_event(self, event: UsageEvent) -> None:
         view = await self._queue.view(event.tenant, event.request)
         if view is None:
             return
-        if event.owner.conversation:
-            await self.record(event.tenant, event.request, view)
+        if event.owner.conversation and await self._is_own(event):
+            await self._record(event.tenant, event.request, view)
         await self._queue.expire_log(event.tenant, event.request, self._settings.log_keep_seconds)
 
-    async def record(self, tenant: str, request: str, view: View) -> None:
+    async def _is_own(self, event: UsageEvent) -> bool:
+        """A request of this pool that a gateway admitted: what a worker says of others' is not recorded."""
+        if self._admissions is None:
+            self._admissions = await admissions_of(self._conversations.db, self._settings)
+        if problem := self._admissions.strange(self._queue.pool, event, now_ms()):
+            log.error("answer not recorded", tenant=event.tenant, id=event.request, problem=problem)
+        return not problem
+
+    async def _record(self, tenant: str, request: str, view: View) -> None:
         """Write the answer of a request that has ended into its conversation, once."""
         try:
             answer = await self._answer(tenant, request, view.epoch, view.head)
@@ -193,7 +212,7 @@ class Recorders(ByPool[Recorder]):
             return
         found = await self._find(tenant, row.request_id)
         if found is not None and found[1].ended:
-            await found[0].record(tenant, row.request_id, found[1])
+            await found[0].catch_up(tenant, row.request_id, found[1])
         elif found is None and row.created_ms < now_ms() - LOST_AFTER_MS:
             await self._conversations.record(tenant, row.request_id, _lost(row))
 

@@ -56,21 +56,26 @@ class Admissions:
 
     def problem(self, pool: str, event: UsageEvent, now_ms: int) -> str:
         """Why an event on a pool's stream is not to be billed, empty where all is well."""
-        if event.pool != pool:
-            return f"it came over pool {pool}"
-        if problem := self._untimely(event, now_ms):
+        if problem := self.strange(pool, event, now_ms) or self._untimely(event, now_ms):
             return problem
         if not event.seal:
-            return "" if now_ms < self.unsealed_until_ms else "it has no admission"
-        asked = asked_of(event)
-        good = [hmac.compare_digest(_seal(asked, key), event.seal) for key in self.keys]
-        if not any(good):
-            return "its admission is of other facts, or sealed under another secret"
+            return ""
         if (used := event.input_uncached + event.input_cached) > event.asked_input:
             return f"{used} input tokens where {event.asked_input} were admitted"
         if (used := event.output_text + event.output_reasoning) > event.asked_output:
             return f"{used} output tokens where {event.asked_output} were asked for"
         return ""
+
+    def strange(self, pool: str, event: UsageEvent, now_ms: int) -> str:
+        """Why an event on a pool's stream is of no request that was admitted; empty where it is of one,
+        whatever it says of how that went."""
+        if event.pool != pool:
+            return f"it came over pool {pool}"
+        if not event.seal:
+            return "" if now_ms < self.unsealed_until_ms else "it has no admission"
+        asked = asked_of(event)
+        good = [hmac.compare_digest(_seal(asked, key), event.seal) for key in self.keys]
+        return "" if any(good) else "its admission is of other facts, or sealed under another secret"
 
     def _untimely(self, event: UsageEvent, now_ms: int) -> str:
         """When it ended decides the period that it is billed in, and is no part of the seal."""

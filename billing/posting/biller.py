@@ -21,15 +21,15 @@ from billing.alerts.outbox import Sender
 from billing.books.ledger import LineKind
 from billing.books.ledger_tables import UsageLine
 from billing.books.writing import book_usage
-from billing.marks import unsealed_until_ms
 from billing.noisy.watch import NoisyWatch
 from billing.pools.meter import PoolMeter
 from billing.posting.admissions import Admissions
+from billing.posting.admitted import admissions_of
 from billing.posting.assessing import Assessed, Batch, Key, assess, conflicts, unstorable
 from billing.posting.ended import CLAIM_IDLE_MS, Delivery, EndedStream
 from billing.quotas.quota import Quota
 from billing.reconciliation import board as reconciliation
-from billing.tables import SEALED_SINCE, UsageRow
+from billing.tables import UsageRow
 from billing.wallets.watch import watch_wallets
 from core.clock import now_ms
 from core.database import Database, insert_ignore, require_schema
@@ -63,10 +63,10 @@ class Biller:
         settings: Settings,
         pools: Sequence[str],
         claim_idle_ms: int = CLAIM_IDLE_MS,
-        unsealed_until_ms: int = 0,
+        admissions: Admissions | None = None,
     ) -> None:
         self._db = db
-        self._admissions = Admissions(settings.admission_keys, unsealed_until_ms, settings.deadline_bulk_ms)
+        self._admissions = admissions or Admissions(settings.admission_keys, 0, settings.deadline_bulk_ms)
         self._quota = Quota(redis, settings, db)
         self._redis = redis
         self._settings = settings
@@ -301,7 +301,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
     db, redis = Database(settings.database_endpoint), connect(settings)
     try:
         await require_schema(db)
-        until = await unsealed_until_ms(db, settings, SEALED_SINCE)
+        admissions = await admissions_of(db, settings)
         pools = [name.strip() for name in settings.pool.split(",") if name.strip()]
         log.info("biller ready", pools=pools)
         with serving_metrics(settings, BILLER_PLACE, lambda: ""):
@@ -314,7 +314,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
                     lambda: PoolMeter(db, redis, settings).run(stop),
                 ):
                     group.create_task(_beside(run, stop))
-                biller = Biller(db, redis, settings, pools, unsealed_until_ms=until)
+                biller = Biller(db, redis, settings, pools, admissions=admissions)
                 group.create_task(biller.run(stop))
     finally:
         await redis.aclose()

@@ -46,11 +46,11 @@ async def all_live(works: Sequence[Awaitable[Any]], done: Callable[[], Awaitable
         await end_tasks(tasks)
 
 
-async def recorded(redis: Redis) -> bool:
+async def recorded(redis: Redis, pool: str = "default") -> bool:
     """Whether recorders have nothing left to do."""
     [group] = [
         each
-        for each in await redis.xinfo_groups(ended_stream("default"))
+        for each in await redis.xinfo_groups(ended_stream(pool))
         if each["name"].decode() == ENDED_GROUP_RECORDER
     ] or [None]
     return group is not None and group["pending"] == 0 and group["lag"] == 0
@@ -70,10 +70,8 @@ async def poison(redis: Redis, request: str, value: str, fields: dict[str, Any])
     whole: Any = {**record, "dest": "", "class": "bulk"} | fields
     await redis.hset(f"{{p:default}}req:{TENANT}:{request}", mapping=whole)
     await redis.xadd(f"{{p:default}}log:{TENANT}:{request}", {"k": "end", "v": value}, id="1-0")
-    event = msgspec.structs.replace(
-        an_event(request, TENANT),
-        owner=msgspec.structs.replace(an_event().owner, conversation=uuid7(now_ms())),
-    )
+    owner = msgspec.structs.replace(an_event().owner, conversation=uuid7(now_ms()))
+    event = an_event(request, TENANT, owner=owner)
     await redis.xadd(ended_stream("default"), {ENDED_FIELD: msgspec.msgpack.encode(event)})
 
 

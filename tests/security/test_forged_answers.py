@@ -1,0 +1,105 @@
+"""A worker that was taken over has no text recorded for a request that another pool answers."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from redis.asyncio import Redis
+
+from billing.usage import ENDED_FIELD, UsageEvent, ended_stream
+from core.clock import now_ms
+from core.database import Database
+from core.ids import uuid7
+from core.processes import WORKER
+from core.settings import Settings
+from core.tasks import end_tasks
+from server.access import Owner
+from server.conversations import Turn
+from server.edge import Edge, make_edge
+from server.tables import Message
+from tests.billing.events import an_event
+from tests.helpers.users import client_of
+from tests.helpers.wait import wait_until
+from tests.security.test_poisoned_pools import END, recorded
+
+TENANT, PROJECT = "t1", "p1"
+OWN, OTHER = "default", "big"  # the pool of the worker, and the one that answers
+
+
+class Scene:
+    """A turn whose request runs in pool `big`, and a worker of pool `default` that knows its id."""
+
+    def __init__(self, edge: Edge, worker: Any) -> None:
+        self.edge = edge
+        self.worker = worker
+        self.turn = Turn(uuid7(now_ms()), uuid7(now_ms()), "hello", "tiny", now_ms())
+
+    async def begin(self) -> None:
+        """The gateway stores the turn."""
+        await self.edge.conversations.open_turn(TENANT, Owner(PROJECT, "k1", ""), self.turn)
+
+    def event(self, pool: str, **changes: Any) -> UsageEvent:
+        """As `pool` tells of its end, sealed by the gateway."""
+        owner = msgspec.structs.replace(an_event().owner, conversation=self.turn.conversation)
+        return an_event(self.turn.request, TENANT, pool=pool, owner=owner, **changes)
+
+    async def end(self, redis: Any, pool: str, event: UsageEvent, text: str) -> None:
+        """Write an answer, its end and its event."""
+        name = f"{TENANT}:{self.turn.request}"
+        record: Any = {"status": "ended", "dest": "", "class": "bulk", "worker": "w", "deadline": 1, "n": 1}
+        await redis.hset(f"{{p:{pool}}}req:{name}", mapping={**record, "epoch": 1, "o": 2, "control": 0})
+        await redis.xadd(f"{{p:{pool}}}log:{name}", {"x": text, "r": len(text), "i": 1}, id="1-0")
+        await redis.xadd(f"{{p:{pool}}}log:{name}", {"k": "end", "v": msgspec.json.encode(END)}, id="2-0")
+        await redis.xadd(ended_stream(pool), {ENDED_FIELD: msgspec.msgpack.encode(event)})
+
+    async def row(self) -> Message:
+        """The answer as it is stored."""
+        found = await self.edge.conversations.answer_row(TENANT, self.turn.request)
+        assert found is not None
+        return found[0]
+
+
+@pytest.mark.parametrize("forgery", ["no seal", "the seal of another", "the pool of the other"])
+async def test_no_forged_text_is_recorded(
+    forgery: str, sqlite: Database, redis: Redis, redis_url: str, settings: Settings
+):
+    """Neither by its recorder nor where a turn waits for it; the true answer is recorded all the same."""
+    edge = make_edge(settings, "gw-test", sqlite, redis)
+    async with client_of(redis, redis_url, WORKER) as worker:
+        scene = Scene(edge, worker)
+        await scene.begin()
+        event = {
+            "no seal": msgspec.structs.replace(scene.event(OWN), seal=b""),
+            "the seal of another": msgspec.structs.replace(scene.event(OWN), seal=an_event("r9").seal),
+            "the pool of the other": scene.event(OTHER),
+        }[forgery]
+        await scene.end(worker, OWN, event, "forged")
+    await edge.recorders.catch_up(TENANT, scene.turn.conversation)
+    await run_until_recorded(edge, redis, OWN)
+    await edge.recorders.catch_up(TENANT, scene.turn.conversation)
+    row = await scene.row()
+    assert (row.status, row.content) == ("running", "")
+    edge.serve(OTHER)
+    await scene.end(redis, OTHER, scene.event(OTHER), "true")
+    await run_until_recorded(edge, redis, OTHER)
+    row = await scene.row()
+    assert (row.status, row.content) == ("ended", "true")
+
+
+async def test_what_has_ended_is_caught_up_with(sqlite: Database, redis: Redis, settings: Settings):
+    """By the next turn, before the recorder comes to it."""
+    scene = Scene(make_edge(settings, "gw-test", sqlite, redis), redis)
+    await scene.begin()
+    await scene.end(redis, OWN, scene.event(OWN), "true")
+    await scene.edge.recorders.catch_up(TENANT, scene.turn.conversation)
+    assert (await scene.row()).content == "true"
+
+
+async def run_until_recorded(edge: Edge, redis: Redis, pool: str) -> None:
+    """Until the recorder has nothing left to do."""
+    task = asyncio.create_task(edge.recorders[pool].run())
+    try:
+        await wait_until(lambda: recorded(redis, pool))
+    finally:
+        await end_tasks([task])
