@@ -116,6 +116,8 @@ class Door:
         before = record.superseded[0] if record.superseded else ""
         refused = await self._places.take(principal, who.id, before)
         if refused is not None:
+            if not record.resumed:  # nobody has its token: it would stay for nothing, one with each try
+                await self.sessions.end(record)
             return HelloRefused(refused, CloseCode.CONNECTION_LIMIT)
         self.hellos.left(who.id)
         self._inside[who.id] = who

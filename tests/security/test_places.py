@@ -64,6 +64,16 @@ async def test_one_end_user_cannot_take_a_service_keys_connections(
         await wait_until(has_room)
 
 
+async def test_a_hello_that_finds_no_place_leaves_nothing(sqlite: Database, redis: Redis, settings: Settings):
+    """However often it is tried: 15 minutes of sessions would fill Redis. One that was resumed stays."""
+    async with running_site(settings, sqlite, redis, connections_per_key_max=1) as site, site.welcomed():
+        for _ in range(3):
+            error, close = await said(site, site.key)
+            assert (error["code"], close) == ("rate_limited", 4505)
+        keys: Any = redis.keys("*sess:*")
+        assert len(await keys) == 1
+
+
 async def test_silent_sockets_of_one_address_are_few(
     sqlite: Database, redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
