@@ -6,6 +6,7 @@ import pkgutil
 from collections.abc import Generator
 from pathlib import Path
 
+import httpx
 import pytest
 from click.testing import CliRunner
 from pydantic import SecretStr
@@ -17,6 +18,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.main import db_command
 from billing.posting.biller import main as biller_main
+from billing.tenants.users import list_users
 from core.clock import now_ms
 from core.database import Database, migrate
 from core.ids import uuid7
@@ -65,7 +67,7 @@ def as_role(url: str, process: Process) -> str:
 
 @pytest.mark.postgres
 async def test_an_answer_is_admitted_and_billed(roles: str, redis: Redis, settings: Settings):
-    """Gateway, biller and supervisor, each under its role."""
+    """Gateway, biller and supervisor, each under its role; a browser signs in and out."""
     owner = Database(roles)
     stop = asyncio.Event()
 
@@ -82,6 +84,10 @@ async def test_an_answer_is_admitted_and_billed(roles: str, redis: Redis, settin
             await wait_until(lambda: billed(owner))
             async with owner.session() as session:
                 await wait_until(lambda: _stored(session))
+        async with httpx.AsyncClient(base_url=site.url, headers={"origin": site.url}) as browser:
+            assert (await browser.post("/v1/login", json={"key": site.key})).status_code == 200
+            assert (await browser.post("/v1/logout")).status_code == 200
+            assert await list_users(owner, site.tenant) == []  # whom the sign-in made is gone
         stop.set()
         await billing
     await owner.close()
