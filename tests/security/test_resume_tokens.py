@@ -9,6 +9,7 @@ from redis.asyncio import Redis
 from billing.api import Principal
 from core.clock import now_ms
 from core.signed import Keyring
+from server import sessions
 from server.session import resume
 from server.sessions import BEFORE_GRACE_MS, SessionRecord, Sessions
 from tests.server.http_site import HttpSite
@@ -55,6 +56,7 @@ async def test_the_one_before_is_good_until_the_newer_was_used_and_then_a_while(
     assert not await sat.good(first.token, first)  # two before
     await sat.sessions.confirm(third)
     until = int(await redis.hget(sat.key(first), "before_until") or 0)  # pyright: ignore[reportGeneralTypeIssues, reportUnknownArgumentType]
+    assert BEFORE_GRACE_MS == 30_000
     assert now_ms() + BEFORE_GRACE_MS - 5_000 < until <= now_ms() + BEFORE_GRACE_MS + 1_000
     await redis.hset(sat.key(first), "before_until", str(now_ms() - 1))  # pyright: ignore[reportGeneralTypeIssues]
     assert not await sat.good(second.token, first)
@@ -80,6 +82,9 @@ async def test_it_dies_with_its_session(sat: Sat, redis: Redis):
     await sat.sessions.end(first)
     assert not await sat.good(first.token, first)
     second = await sat.open()
+    await redis.pexpire(sat.key(second), 5_000)
+    second = await sat.open(second.token)  # who goes on has the whole time again
+    assert await redis.pttl(sat.key(second)) > 60_000
     await redis.pexpire(sat.key(second), 1)
     await asyncio.sleep(0.01)
     assert not await sat.good(second.token, second)
@@ -116,3 +121,18 @@ async def test_who_writes_redis_makes_no_token(sat: Sat, redis: Redis):
     assert not await sat.good(first.token, first, bob)
     assert not await sat.good(first.token, first), "the record is another's now"
     assert resume.unseal(first.token, keyring, token.expires_ms) is None
+
+
+async def test_what_a_session_remembers_is_bounded_and_goes_with_it(
+    sat: Sat, redis: Redis, monkeypatch: pytest.MonkeyPatch
+):
+    """The requests whose end its client has not applied; `bye` leaves nothing."""
+    monkeypatch.setattr(sessions, "OPEN_IDS_MAX", 3)
+    first = await sat.open()
+    for number in range(5):
+        await sat.sessions.note(first, f"r{number}")
+    assert (await sat.open(first.token)).open_ids == {"r0", "r1", "r2"}
+    await sat.sessions.forget(first, "r1")
+    assert (await sat.open(first.token)).open_ids == {"r0", "r2"}
+    await sat.sessions.end(first)
+    assert await redis.keys(f"{sat.key(first)}*") == []

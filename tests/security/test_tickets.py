@@ -1,6 +1,8 @@
 """What a ticket is not: a key, another ticket, more than `chat`, good twice, or good for longer."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -14,6 +16,7 @@ from core.signed import Keyring
 from server import tickets
 from tests.server.http_site import ORIGIN, HttpSite, bearer
 
+ROOT = Path(__file__).parents[2]
 ROUTES = (
     ("GET", "/v1/me"),
     ("POST", "/v1/tickets"),
@@ -186,3 +189,14 @@ async def test_a_fixed_users_ticket_is_theirs(site: HttpSite):
     assert of_key is not None
     ticket, _ = site.edge.auth.ticket(replace(of_key, fixed_user=False), "eve", {"chat"})
     assert await site.edge.auth.of_token(ticket) is None
+
+
+def test_every_sealed_thing_has_a_purpose_of_its_own():
+    """What proves one thing proves nothing else, and each that is in the code is looked at here."""
+    said = [
+        purpose
+        for package in ("core", "billing", "engine", "server", "admin")
+        for file in sorted((ROOT / package).rglob("*.py"))
+        for purpose in re.findall(r'^\w*PURPOSE = b"([^"]+)"', file.read_text(), re.MULTILINE)
+    ]
+    assert len(said) == len(set(said)) >= 7

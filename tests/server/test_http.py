@@ -12,8 +12,10 @@ from core.database import Database
 from core.errors import Refused
 from core.ids import uuid7
 from core.settings import Settings
+from server import conversations
 from server.access import Owner, user_of
 from server.conversations import Answer, Turn
+from server.http import conversation_routes
 from tests.server.http_site import ORIGIN, http_site
 from tests.server.http_site import HttpSite as Site
 
@@ -199,11 +201,33 @@ async def test_pages_of_conversations_neither_skip_nor_repeat(site: Site):
     while True:
         page = (await site.client.get(f"/v1/conversations?cursor={cursor}", headers=site.bearer)).json()
         seen += [row["id"] for row in page["conversations"]]
+        assert len(page["conversations"]) <= conversations.PAGE_ROWS
         if page["cursor"] is None:
             break
         cursor = page["cursor"]
     assert sorted(seen) == sorted(made)
     assert len(seen) == len(set(seen))
+
+
+async def test_pages_of_messages_neither_skip_nor_repeat(site: Site, monkeypatch: pytest.MonkeyPatch):
+    """The cursor goes through a conversation, each message once and in order."""
+    for module in (conversations, conversation_routes):
+        monkeypatch.setattr(module, "PAGE_ROWS", 2)
+    owner = Owner(site.project, site.key_id, "")
+    conversation = None
+    for number in range(3):
+        turn = await _turn(site, owner, f"{number}?", conversation)
+        await site.edge.conversations.record(site.tenant, turn.request, _answer(f"{number}!"))
+        conversation = turn.conversation
+    said: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        path = f"/v1/conversations/{conversation}/messages?cursor={cursor}"
+        page = (await site.client.get(path, headers=site.bearer)).json()
+        assert len(page["messages"]) <= 2
+        said += [message["content"] for message in page["messages"]]
+        cursor = page["cursor"]
+    assert said == ["0?", "0!", "1?", "1!", "2?", "2!"]
 
 
 async def test_readiness_is_yes_or_no(site: Site):
