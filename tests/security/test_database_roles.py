@@ -21,6 +21,7 @@ from billing.posting.biller import main as biller_main
 from billing.tenants.users import list_users
 from core.clock import now_ms
 from core.database import Database, migrate
+from core.database_roles import role_names, statements, url_for
 from core.ids import uuid7
 from core.processes import BILLER, CONSOLE, GATEWAY, OPERATOR, SUPERVISOR, Process
 from core.settings import Settings
@@ -126,6 +127,29 @@ def test_every_table_is_declared():
     assert set(EVERYTHING.split()) == set(SQLModel.metadata.tables)
     named = {name for tables in TABLES.values() for name in f"{tables.reads} {tables.writes}".split()}
     assert named == set(EVERYTHING.split())
+
+
+def test_roles_that_are_made_again_keep_nothing_of_before():
+    """What an older release was given is taken away, before what this one declares is given."""
+    sql = statements('a"b')
+    assert sql[0] == "REVOKE CREATE ON SCHEMA public FROM PUBLIC"
+    for role in role_names():
+        of = [each.partition(" ON ")[0] for each in sql if each.endswith((f" TO {role}", f" FROM {role}"))]
+        assert of[0] == "REVOKE ALL", role
+        assert set(of[1:]) <= {
+            "GRANT CONNECT",
+            "GRANT USAGE",
+            "GRANT SELECT",
+            "GRANT SELECT, INSERT, UPDATE, DELETE",
+        }
+    assert all('DATABASE "a""b" TO' in each for each in sql if "CONNECT" in each)
+
+
+def test_a_url_for_a_role_has_nobody_elses_password():
+    """Whoever the URL that was given names."""
+    given = "postgresql://owner:owners-secret@db.example:5432/books?sslmode=require"
+    expected = "postgresql://parley_biller:p%40@db.example:5432/books?sslmode=require"
+    assert url_for(given, "parley_biller", "p@") == expected
 
 
 def test_the_command_prints_no_password(home: Path):

@@ -19,8 +19,9 @@ from billing.posting.biller import main as biller_main
 from billing.tables import UsageRow
 from core.access_commands import acl_command
 from core.database import Database
+from core.errors import StartupError
 from core.processes import BILLER, CONSOLE, OPERATOR, PROCESSES, SCRIPT_COMMANDS, SUPERVISOR, WORKER
-from core.redis_acl import users
+from core.redis_acl import acl_lines, set_commands, users
 from core.scripts import known_scripts
 from core.settings import Settings
 from core.tasks import end_tasks
@@ -168,6 +169,34 @@ def test_nobody_is_given_whole_tenants(settings: Settings):
             assert all("{p:" not in rule or f"{{p:{pool}}}" in rule for rule in rules)
 
 
+def test_a_rule_is_for_this_installation_and_for_what_it_names():
+    """A kind without a colon is one key, not all that begin like it."""
+    for name, rules in users("mine", ["default"]).items():
+        keys = [rule.partition("~")[2] for rule in rules if "~" in rule]
+        assert rules[:3] == ["resetkeys", "resetchannels", "-@all"], name
+        assert all(key.startswith(("{p:", "{t:*}", "mine:", "parley:")) for key in keys), name
+        assert all(key.endswith(":*") or key[-1] not in "*:" for key in keys), name
+
+
+@pytest.mark.parametrize("name", ["a ~*", "a\nuser b on nopass ~* +@all", "*", "", "a>b", "é"])
+def test_a_pool_that_could_write_rules_is_refused(name: str):
+    """Its name stands in them as it is."""
+    for installation, pools in ((name, ["default"]), ("parley", ["default", name])):
+        with pytest.raises(StartupError, match="cannot stand in a rule"):
+            users(installation, pools)
+
+
+def test_a_user_that_is_set_again_keeps_nothing_of_before():
+    """What an older release was given is taken away."""
+    of = users("parley", ["default"])
+    *lines, last = set_commands(acl_lines(of, dict.fromkeys(of, "x")))
+    assert len(lines) == len(of)
+    assert all(
+        re.match(r"ACL SETUSER parley-[a-z-]+ reset on #[0-9a-f]{64} resetkeys ", line) for line in lines
+    )
+    assert last.startswith("ACL SETUSER default off ")
+
+
 def test_the_command_writes_users_and_keeps_passwords(home: Path):
     """The server's file has hashes only; a second run changes no password."""
     environment = {"PARLEY_HOME": str(home)}
@@ -182,5 +211,8 @@ def test_the_command_writes_users_and_keeps_passwords(home: Path):
     assert written.startswith("user default off")
     assert (folder / "parley-worker-default.password").read_text() == password not in written
     assert all(path.stat().st_mode & 0o077 == 0 for path in folder.glob("*.password"))
+    passwords = [path.read_text() for path in folder.glob("*.password")]
+    assert len(passwords) == len(set(passwords)) > 6
+    assert all(re.fullmatch("[0-9a-f]{64}", each) for each in passwords)
     printed = CliRunner().invoke(acl_command, ["--set"], env=environment).output
     assert printed.splitlines()[-1].startswith("ACL SETUSER default off")
