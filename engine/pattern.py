@@ -47,8 +47,9 @@ class _Reader:
         """The size of the whole."""
         self._next("^")
         size = self._alternatives()
-        if self._at < len(self._pattern):
+        if self._next(")"):
             raise self._wrong("a ) without its (")
+        assert self._at == len(self._pattern), "only a ) ends what is read"
         return size
 
     def _alternatives(self) -> int:
