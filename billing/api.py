@@ -56,6 +56,8 @@ from billing.tenants.keys import (
     Principal,
     authenticate_key,
     create_key,
+    is_suspended_key,
+    is_suspended_secret,
     key_for_link,
     list_keys,
     principal_of_key,
@@ -65,6 +67,8 @@ from billing.tenants.keys import (
 from billing.tenants.session_ends import SESSION_ENDED, clear_sessions, end_session, note_use, tell_ended
 from billing.tenants.session_tables import BrowserSession
 from billing.tenants.sessions import (
+    is_suspended_session,
+    is_suspended_token,
     open_operator_session,
     open_session,
     operator_of_session,
@@ -170,6 +174,10 @@ __all__ = [
     "find_tenant",
     "held_events_of",
     "in_force",
+    "is_suspended_key",
+    "is_suspended_secret",
+    "is_suspended_session",
+    "is_suspended_token",
     "key_for_link",
     "list_budgets",
     "list_findings",

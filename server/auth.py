@@ -16,6 +16,10 @@ from billing.api import (
     Principal,
     authenticate_key,
     end_session,
+    is_suspended_key,
+    is_suspended_secret,
+    is_suspended_session,
+    is_suspended_token,
     open_session,
     principal_of_key,
     principal_of_session,
@@ -86,6 +90,28 @@ class Authenticator:
     async def of_browser(self, token: str) -> Principal | None:
         """Who a browser's cookie stands for."""
         return await principal_of_session(self._db, token)
+
+    async def is_suspended(self, token: str) -> bool:
+        """Whether a key, ticket or history pass that lets nobody in is good but for its tenant, which is
+        closed. Uses up nothing."""
+        now, keyring = now_ms(), self._settings.keyring
+        if token.startswith(tickets.PREFIX):
+            found = tickets.unseal(token, keyring, now)
+        elif token.startswith(history_passes.PREFIX):
+            found = history_passes.unseal(token, keyring, now)
+        else:
+            return await is_suspended_secret(self._db, token)
+        return found is not None and await self.is_suspended_proof(found.tenant, found.key, found.session)
+
+    async def is_suspended_browser(self, token: str) -> bool:
+        """The same of a browser's cookie."""
+        return await is_suspended_token(self._db, token)
+
+    async def is_suspended_proof(self, tenant: str, key: str, session: str) -> bool:
+        """The same of what somebody came in by."""
+        if session:
+            return await is_suspended_session(self._db, tenant, session)
+        return await is_suspended_key(self._db, tenant, key)
 
     async def standing(self, tenant: str, key: str, session: str, user: str = "") -> Principal | None:
         """What a key, or a browser's session, may do now. `user`: one that a service key was used for, who

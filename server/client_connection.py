@@ -24,6 +24,7 @@ STOPPED_AS = {
     4504: "forbidden",
     4505: "connection_limit",
     4506: "version",
+    4507: "account_suspended",
     4509: "too_large",
 }
 REFUSED_AS = {401: "unauthorized", 403: "forbidden"}

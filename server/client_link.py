@@ -24,7 +24,12 @@ _log = logging.getLogger(__name__)
 
 
 class SignedOut(Exception):  # noqa: N818  (a decision of the application)
-    """Raised by a `key` function that has no token to give: the client stops instead of trying again."""
+    """Raised by a `key` function that has no token to give: the client stops instead of trying again. `code`:
+    why, as it says then."""
+
+    def __init__(self, message: str = "", code: str = "unauthorized") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class Owner(Protocol):
@@ -119,7 +124,7 @@ class Link:
             async with asyncio.timeout(TOKEN_SECONDS_MAX):
                 return await self._settings.key()
         except SignedOut as signed_out:
-            raise Stopped("unauthorized", str(signed_out) or "signed out") from signed_out
+            raise Stopped(signed_out.code, str(signed_out) or "signed out") from signed_out
         except Exception as error:  # the application's own: the network that it asks may come back
             _log.warning("no token for the gateway, trying again: %r", error)
             raise Closed(1006, f"no token: {error}") from error

@@ -33,7 +33,7 @@ from server.follow import Readers, Source
 from server.hub import Hub
 from server.intake import Intake
 from server.places import Places
-from server.protocol.codes import HELLO_REFUSED, CloseCode, ErrorCode, refusal
+from server.protocol.codes import HELLO_REFUSED, CloseCode, ErrorCode, refusal, suspended
 from server.protocol.messages import Hello, ResumeRequest
 from server.session.events import (
     DrainStarted,
@@ -99,12 +99,16 @@ class Door:
         """Check a hello and open its session. `bearer` is the token of the upgrade, or empty."""
         self.hellos.spoke(who.id)
         principal = await self.edge.auth.of_token(hello.token or bearer)
+        if principal is None and await self.edge.auth.is_suspended(hello.token or bearer):
+            return HelloRefused(suspended(), CloseCode.SUSPENDED)
         if principal is None:
             problem = "this token does not work (any more): get a new ticket, or use an API key"
             refused = self.edge.rates.failed(who.address, "hello", refusal(ErrorCode.UNAUTHORIZED, problem))
             return HelloRefused(refused, HELLO_REFUSED[ErrorCode(refused.code)])
         who.principal = principal  # from here on it is found by news of its end; were there any before?
         if await standing.has_ended(self.edge, principal):
+            if await self.edge.auth.is_suspended_proof(*standing.proof_of(principal)):
+                return HelloRefused(suspended(), CloseCode.SUSPENDED)
             ended = refusal(
                 ErrorCode.UNAUTHORIZED, "the token has ended: get a new ticket, or use an API key"
             )

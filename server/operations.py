@@ -16,7 +16,7 @@ from server import instruments
 from server.access import owner_of
 from server.door import Door, Occupant, access_ms
 from server.follow import Opening, Source, StoredSource
-from server.protocol.codes import ErrorCode, refusal
+from server.protocol.codes import ErrorCode, refusal, suspended
 from server.protocol.messages import Hello, Send
 from server.session import effects as fx
 from server.session import events as ev
@@ -118,6 +118,8 @@ class Operations:
         self._rates.ask(mine)
         fresh = await self._door.edge.auth.of_token(token)
         if fresh is None or not _same_owner(fresh, mine):
+            if fresh is None and await self._door.edge.auth.is_suspended(token):
+                raise Refused(suspended())
             refused = refusal(ErrorCode.UNAUTHORIZED, "this token is not good for this session")
             self._rates.failed(who.address, "auth", refused)
             raise Refused(refused)

@@ -10,8 +10,9 @@ from typing import Protocol
 
 from billing.api import KEY_REVOKED, ControlNews, Principal
 from core.clock import now_ms
+from core.errors import Refusal
 from server.edge import Edge
-from server.protocol.codes import CloseCode, ErrorCode
+from server.protocol.codes import CloseCode, ErrorCode, suspended
 from server.session.events import AccessChanged, Event
 
 
@@ -44,17 +45,18 @@ async def check(edge: Edge, connected: Sequence[Occupant], of_tenant: str | None
     of_proof: dict[tuple[str, str, str], list[Occupant]] = {}
     for who in connected:
         if who.principal is not None and of_tenant in (None, who.principal.tenant):
-            of_proof.setdefault(_proof(who.principal), []).append(who)
+            of_proof.setdefault(proof_of(who.principal), []).append(who)
     for proof, users in of_proof.items():
         fresh = await edge.auth.standing(*proof)
+        refused = suspended() if fresh is None and await edge.auth.is_suspended_proof(*proof) else None
         for who in users:
-            await _check(edge, who, proof, fresh)
+            await _check(edge, who, proof, fresh, refused)
 
 
 async def has_ended(edge: Edge, principal: Principal) -> bool:
     """Whether a caller who was let in may come in no more: what ended meanwhile was told while nobody was
     there to be told."""
-    return await edge.auth.standing(*_proof(principal), principal.user) is None
+    return await edge.auth.standing(*proof_of(principal), principal.user) is None
 
 
 def end_all(connected: Sequence[Occupant], news: ControlNews) -> None:
@@ -72,10 +74,20 @@ def access_ms(principal: Principal) -> int | None:
     return None if principal.access_ends_ms is None else max(0, principal.access_ends_ms - now_ms())
 
 
-async def _check(edge: Edge, who: Occupant, proof: tuple[str, str, str], fresh: Principal | None) -> None:
-    """Hold a connection to what its key or session may do now; None: nothing any more."""
+async def _check(
+    edge: Edge,
+    who: Occupant,
+    proof: tuple[str, str, str],
+    fresh: Principal | None,
+    refused: Refusal | None,
+) -> None:
+    """Hold a connection to what its key or session may do now; None: nothing any more. `refused`: why, where
+    that is told."""
     before = who.principal
-    if before is None or _proof(before) != proof:  # it showed another token meanwhile
+    if before is None or proof_of(before) != proof:  # it showed another token meanwhile
+        return
+    if refused is not None:
+        who.order_close(CloseCode.SUSPENDED, ErrorCode(refused.code), refused.message)
         return
     if fresh is None:
         _end(who)
@@ -100,7 +112,8 @@ async def _check(edge: Edge, who: Occupant, proof: tuple[str, str, str], fresh: 
         who.feed(AccessChanged(access_ms(fresh)))
 
 
-def _proof(principal: Principal) -> tuple[str, str, str]:
+def proof_of(principal: Principal) -> tuple[str, str, str]:
+    """What somebody came in by: tenant, key, session."""
     return principal.tenant, principal.key, principal.session
 
 

@@ -234,11 +234,29 @@ async def authenticate_key(db: Database, secret: str) -> Principal | None:
     match = SECRET.fullmatch(secret)
     if match is None:
         return None
+    found = await _grant_of_secret(db, match)
+    return principal_of_grant(found) if found is not None else None
+
+
+async def _grant_of_secret(db: Database, match: re.Match[str]) -> Any | None:
     # The one query that cannot filter by tenant: it finds the tenant.
     found = await _grant(db, _BY_PREFIX, {"prefix": match[1]})
     # The same work whether there is such a prefix or not.
     right = hmac.compare_digest(found.secret_sha256 if found is not None else NOBODYS, _digest(match[2]))
-    return principal_of_grant(found) if right and found is not None else None
+    return found if right else None
+
+
+async def is_suspended_secret(db: Database, secret: str) -> bool:
+    """Whether a secret would be good, were its tenant not closed. Only who shows it may be told."""
+    match = SECRET.fullmatch(secret)
+    found = await _grant_of_secret(db, match) if match is not None else None
+    return found is not None and is_suspended_grant(found)
+
+
+async def is_suspended_key(db: Database, tenant_id: str, key_id: str, user: str = "") -> bool:
+    """The same of a key that its bearer has shown before, or has proof of."""
+    found = await _grant(db, _BY_ID, {"tenant": tenant_id, "id": key_id, "user": user})
+    return found is not None and is_suspended_grant(found)
 
 
 async def principal_of_key(db: Database, tenant_id: str, key_id: str, user: str = "") -> Principal | None:
@@ -295,9 +313,7 @@ async def _grant(db: Database, statement: Any, facts: dict[str, str]) -> Any | N
 
 def principal_of_grant(found: Any) -> Principal | None:
     """Who a row of `grants` stands for; None where something has ended it."""
-    expired = found.expires_ms is not None and found.expires_ms <= now_ms()
-    ends = (found.revoked_ms, found.tenant_closed_ms, found.project_closed_ms, found.user_closed_ms)
-    if expired or any(end is not None for end in ends):
+    if found.tenant_closed_ms is not None or _has_ended(found):
         return None
     return Principal(
         tenant=found.tenant_id,
@@ -314,6 +330,17 @@ def principal_of_grant(found: Any) -> Principal | None:
         shows_costs=found.shows_costs,
         cache_by_owner=found.cache_by_owner,
     )
+
+
+def is_suspended_grant(found: Any) -> bool:
+    """Whether nothing has ended what a row of `grants` is of but its tenant's being closed."""
+    return found.tenant_closed_ms is not None and not _has_ended(found)
+
+
+def _has_ended(found: Any) -> bool:
+    expired = found.expires_ms is not None and found.expires_ms <= now_ms()
+    ends = (found.revoked_ms, found.project_closed_ms, found.user_closed_ms)
+    return expired or any(end is not None for end in ends)
 
 
 async def _key(session: AsyncSession, tenant_id: str, key_id: str) -> ApiKey | None:

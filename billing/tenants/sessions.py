@@ -16,7 +16,13 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.tables import PLATFORM, ApiKey
 from billing.tenants.audit_log import record
-from billing.tenants.keys import DEFAULT_SCOPES, Principal, grants, principal_of_grant
+from billing.tenants.keys import (
+    DEFAULT_SCOPES,
+    Principal,
+    grants,
+    is_suspended_grant,
+    principal_of_grant,
+)
 from billing.tenants.session_ends import make_room, own_sessions
 from billing.tenants.session_tables import BrowserSession
 from billing.tenants.users import user_id
@@ -68,6 +74,18 @@ async def principal_of_session(db: Database, token: str) -> Principal | None:
 async def principal_of_session_id(db: Database, tenant_id: str, session_id: str) -> Principal | None:
     """The same of a session that is known by its id."""
     return await _principal(db, _BY_ID, {"tenant": tenant_id, "session": session_id})
+
+
+async def is_suspended_session(db: Database, tenant_id: str, session_id: str) -> bool:
+    """Whether a browser's session would be good, were its tenant not closed."""
+    return await _is_suspended(db, _BY_ID, {"tenant": tenant_id, "session": session_id})
+
+
+async def is_suspended_token(db: Database, token: str) -> bool:
+    """The same of the token in a browser's cookie."""
+    return len(token) <= TOKEN_CHARACTERS_MAX and await _is_suspended(
+        db, _BY_TOKEN, {"token": _digest(token)}
+    )
 
 
 async def sessions_of(db: Database, principal: Principal) -> Sequence[BrowserSession]:
@@ -126,6 +144,12 @@ _BY_TOKEN = _SESSIONS.where(col(BrowserSession.token_sha256) == bindparam("token
 _BY_ID = _SESSIONS.where(
     (col(BrowserSession.tenant_id) == bindparam("tenant")) & (col(BrowserSession.id) == bindparam("session"))
 )
+
+
+async def _is_suspended(db: Database, statement: Any, facts: dict[str, str]) -> bool:
+    async with db.looking() as connection:
+        found = (await connection.execute(statement, facts)).first()
+    return found is not None and found.session_ends_ms > now_ms() and is_suspended_grant(found)
 
 
 async def _principal(db: Database, statement: Any, facts: dict[str, str]) -> Principal | None:

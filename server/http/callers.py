@@ -10,7 +10,7 @@ from server import history_passes, tickets
 from server.auth import origin_allowed
 from server.edge import Edge
 from server.http.replies import known, unauthorized
-from server.protocol.codes import ErrorCode, refusal
+from server.protocol.codes import ErrorCode, refusal, suspended
 
 COOKIE = "parley_session"
 SAFE_METHODS = frozenset({"GET", "HEAD"})
@@ -41,6 +41,8 @@ async def reader(request: Request, edge: Edge) -> Principal:
     if token is None or not token.startswith(history_passes.PREFIX):
         return await caller(request, edge)
     principal = await edge.auth.of_history_pass(token)
+    if principal is None and await edge.auth.is_suspended(token):
+        raise Refused(suspended())
     if principal is None:
         raise failed(request, edge, "history", "this pass is wrong or over: get a new one with a ticket")
     known(request, principal)
@@ -67,6 +69,8 @@ async def _caller(request: Request, edge: Edge) -> Principal:
     token = bearer_of(request)
     if token is not None:
         principal = await edge.auth.of_api_key(token)
+        if principal is None and await edge.auth.is_suspended(token):
+            raise Refused(suspended())
         if principal is None:
             raise failed(request, edge, "bearer", _not_a_key(token))
         return principal
@@ -76,6 +80,8 @@ async def _caller(request: Request, edge: Edge) -> Principal:
     if request.method not in SAFE_METHODS:
         require_own_page(request, edge)
     principal = await edge.auth.of_browser(cookie)
+    if principal is None and await edge.auth.is_suspended_browser(cookie):
+        raise Refused(suspended())
     if principal is None:
         raise unauthorized(SIGNED_OUT_PROBLEM)
     return principal

@@ -9,11 +9,13 @@ from starlette.responses import Response
 from billing.api import BrowserSession, Principal, user_names
 from core.addresses import address_of
 from core.cookies import drop_cookie, read_cookie, set_cookie
+from core.errors import Refused
 from core.telemetry import logger
 from server.edge import Edge
 from server.http.callers import CODE_PROBLEM, COOKIE, KEY_PROBLEM, caller, failed, require_own_origin
 from server.http.fields import only
 from server.http.replies import bad_request, body_object, json_reply
+from server.protocol.codes import suspended
 
 log = logger(__name__)
 
@@ -36,6 +38,8 @@ class SessionRoutes:
             principal = await self._edge.auth.of_api_key(key)
         else:
             raise bad_request("send {code} or {key}, as text")
+        if principal is None and key is not None and await self._edge.auth.is_suspended(key):
+            raise Refused(suspended())
         if principal is None:
             shown, problem = ("key", KEY_PROBLEM) if key else ("code", CODE_PROBLEM)
             raise failed(request, self._edge, shown, problem)

@@ -30,6 +30,7 @@ class CloseCode(IntEnum):
     FORBIDDEN = 4504
     CONNECTION_LIMIT = 4505
     VERSION = 4506
+    SUSPENDED = 4507
     TOO_BIG = 4509
 
 
@@ -63,6 +64,7 @@ class ErrorCode(StrEnum):
 HELLO_REFUSED = {
     ErrorCode.UNAUTHORIZED: CloseCode.AUTH_INVALID,
     ErrorCode.FORBIDDEN: CloseCode.FORBIDDEN,
+    ErrorCode.ACCOUNT_SUSPENDED: CloseCode.SUSPENDED,
     ErrorCode.RATE_LIMITED: CloseCode.RATE_LIMITED,
 }
 """How a refused hello closes its socket; every other refusal is a fault of ours."""
@@ -97,6 +99,11 @@ def refusal(
 ) -> Refusal:
     """A refusal whose `retry` follows from its code."""
     return Refusal(code, message, code in RETRYABLE, after_ms, scope, limit)
+
+
+def suspended() -> Refusal:
+    """For those whose tenant is closed, and nobody else: they have shown what let them in before."""
+    return refusal(ErrorCode.ACCOUNT_SUSPENDED, "this account is suspended: ask its administrator")
 
 
 def of_queue(refused: Refusal) -> Refusal:

@@ -186,7 +186,9 @@ class Session:
     def _auth_refused(self, refused: Refusal) -> list[fx.Effect]:
         """A wrong token ends the session; one that was not looked at may be shown again."""
         error = _error(refused, "auth")
-        return [error] if refused.retry else self._close(CloseCode.AUTH_INVALID, error)
+        suspended = refused.code == ErrorCode.ACCOUNT_SUSPENDED
+        code = CloseCode.SUSPENDED if suspended else CloseCode.AUTH_INVALID
+        return [error] if refused.retry else self._close(code, error)
 
     def _opened(self, event: ev.Opened | ev.HelloRefused, now: float) -> list[fx.Effect]:
         if isinstance(event, ev.HelloRefused):

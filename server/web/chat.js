@@ -17,6 +17,7 @@ import { errorText, reasonText, titleOf } from "./words.js";
 /** @typedef {import("./answer_view.js").AnswerView} AnswerView */
 /** @typedef {{answer: Answer, conversation: string, view: AnswerView | null}} Live an answer on its way */
 
+const SUSPENDED = "account_suspended";
 const SUGGESTIONS = [
   "Explain how rainbows form, in simple words",
   "Plan a weekend in Lisbon for two",
@@ -91,8 +92,9 @@ class Chat {
     try {
       return await api.ticket();
     } catch (error) {
-      if (error instanceof api.HttpError && error.status === 401) throw new SignedOut(error.message);
-      throw error;
+      const known = error instanceof api.HttpError ? error : null;
+      const ends = known && (known.status === 401 || known.code === SUSPENDED);
+      throw ends ? new SignedOut(known.message, known.code === SUSPENDED ? SUSPENDED : undefined) : error;
     }
   }
 

@@ -15,6 +15,12 @@
  */
 /** Thrown by `token` when there is no way to get one: the client stops instead of trying again. */
 export class SignedOut extends Error {
+    /**
+     * @param {string} [message]
+     * @param {string} [code] why the client stops
+     */
+    constructor(message?: string, code?: string);
+    code: string;
 }
 export class Link {
     /**

@@ -20,7 +20,16 @@ import { inTime } from "./in_time.js";
  */
 
 /** Thrown by `token` when there is no way to get one: the client stops instead of trying again. */
-export class SignedOut extends Error {}
+export class SignedOut extends Error {
+  /**
+   * @param {string} [message]
+   * @param {string} [code] why the client stops
+   */
+  constructor(message, code = "unauthorized") {
+    super(message);
+    this.code = code;
+  }
+}
 
 const BACKOFF_MS_MAX = 20_000;
 const TOKEN_MS_MAX = 15_000;
@@ -35,6 +44,7 @@ const STOPPED_AS = new Map([
   [4504, "forbidden"],
   [4505, "connection_limit"],
   [4506, "version"],
+  [4507, "account_suspended"],
   [4509, "too_large"],
 ]);
 
@@ -167,7 +177,7 @@ export class Link {
   #noToken(error) {
     this.#dialling = false;
     if (this.#current) return void (error instanceof SignedOut || this.#moveLater());
-    if (error instanceof SignedOut) this.stop("unauthorized", error.message);
+    if (error instanceof SignedOut) this.stop(error.code, error.message);
     else this.#retryLater();
   }
 

@@ -7,7 +7,15 @@ from typing import Any
 import httpx
 import pytest
 
-from billing.api import KEY_REVOKED, SESSION_ENDED, Principal, make_link_code, revoke_key
+from billing.api import (
+    KEY_REVOKED,
+    SESSION_ENDED,
+    Principal,
+    create_key,
+    list_keys,
+    make_link_code,
+    revoke_key,
+)
 from billing.tenants import session_ends, sessions, tenancy, users
 from core.clock import now_ms
 from server.auth import Authenticator
@@ -32,30 +40,66 @@ async def _close_project(site: Site) -> None:
     await tenancy.close_project(site.database, site.redis, site.tenant, site.project)
 
 
-CHANGES: dict[str, Change] = {
-    "a key is revoked": _revoke,
-    "a tenant is closed": _close_tenant,
-    "a project is closed": _close_project,
+CHANGES: dict[str, tuple[Change, str, int]] = {
+    "a key is revoked": (_revoke, "unauthorized", 4501),
+    "a tenant is closed": (_close_tenant, "account_suspended", 4507),
+    "a project is closed": (_close_project, "unauthorized", 4501),
 }
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-async def test_open_connections_are_cut_and_their_answers_are_not_lost(gateway: Site, change: Change):
+@pytest.mark.parametrize(("change", "code", "close"), CHANGES.values(), ids=CHANGES)
+async def test_open_connections_are_cut_and_their_answers_are_not_lost(
+    gateway: Site, change: Change, code: str, close: int
+):
     """Sends are refused from then on; what runs goes on to its end and is billed."""
     async with gateway.answering("x" * 40, step_seconds=0.02), gateway.welcomed() as peer:
         id = await peer.send()
         await peer.hear("delta")
         began = time.monotonic()
         await change(gateway)
-        assert await peer.closed() == 4501
+        assert (await peer.hear("error"))["code"] == code
+        assert await peer.closed() == close
         seconds = time.monotonic() - began
         print(f"cut {seconds * 1000:.0f} ms after the command")
         assert seconds < CUT_SECONDS_MAX
         async with gateway.open() as late:
             await late.tell("hello", v=1, token=gateway.key)
-            assert (await late.hear("error"))["code"] == "unauthorized"
+            assert (await late.hear("error"))["code"] == code
+            assert await late.closed() == close
         await gateway.crew_ended(id)
         assert len(await gateway.crew.queue.tokens(gateway.tenant, id)) == 0  # ended: only the log is kept
+
+
+async def test_who_holds_a_good_key_of_a_closed_tenant_is_told_and_nobody_else(gateway: Site):
+    """`account_suspended` over HTTP (402), for a browser and by a ticket. A key that is revoked, expired, of
+    a closed project or half right hears what a wrong one hears."""
+    dead, expired = await gateway.another_key(), await gateway.another_key(expires_ms=now_ms() + 1)
+    elsewhere = await tenancy.create_project(gateway.database, gateway.tenant, "research")
+    _, of_project = await create_key(gateway.database, gateway.tenant, elsewhere.id)
+    await tenancy.close_project(gateway.database, gateway.redis, gateway.tenant, elsewhere.id)
+    (revoked,) = [
+        each for each in await list_keys(gateway.database, gateway.tenant) if each.prefix in dead.split("_")
+    ]
+    await revoke_key(gateway.database, gateway.redis, gateway.tenant, revoked.id)
+    half_right = gateway.key.rpartition("_")[0] + "_" + dead.rpartition("_")[2]
+    async with httpx.AsyncClient(base_url=gateway.url) as http:
+        bearer = {"authorization": f"Bearer {gateway.key}"}
+        ticket = (await http.post("/v1/tickets", json={"user": "ann"}, headers=bearer)).json()["ticket"]
+        signed_in = await http.post("/v1/login", json={"key": gateway.key}, headers={"origin": gateway.url})
+        assert signed_in.status_code == 200
+        await _close_tenant(gateway)
+        assert (await http.get("/v1/me")).json()["error"]["code"] == "account_suspended"
+        http.cookies.clear()
+        for key, status, code in (
+            (gateway.key, 402, "account_suspended"),
+            *((key, 401, "unauthorized") for key in (dead, expired, of_project, half_right)),
+        ):
+            reply = await http.get("/v1/conversations", headers={"authorization": f"Bearer {key}"})
+            assert (reply.status_code, reply.json()["error"]["code"]) == (status, code)
+        async with gateway.open() as ann:
+            await ann.tell("hello", v=1, token=ticket)
+            assert (await ann.hear("error"))["code"] == "account_suspended"
+            assert await ann.closed() == 4507
 
 
 async def test_a_closed_user_is_cut_and_cannot_be_named(gateway: Site):
