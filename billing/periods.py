@@ -10,6 +10,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 HOUR_MS = 3_600_000
+AHEAD_MS_MAX = 397 * 24 * HOUR_MS  # 13 months, whichever they are: what begins later wants a yes
 FIRST_MS = 0
 LAST_MS = 253_370_764_800_000  # 9999-01-01: local dates beyond have no next one
 

@@ -10,7 +10,8 @@ from zoneinfo import ZoneInfo
 import click
 
 from billing.commands.months import month_window
-from billing.commands.price_periods import close_period_command, commit_command, commitments_command
+from billing.commands.price_commitments import commit_command, commitments_command, end_commitment_command
+from billing.commands.price_periods import close_period_command
 from billing.commands.price_withdrawals import withdraw_command
 from billing.commands.running import (
     iso_time,
@@ -83,7 +84,13 @@ def prices_command() -> None:
     """
 
 
-for _command in (close_period_command, commit_command, commitments_command, withdraw_command):
+for _command in (
+    close_period_command,
+    commit_command,
+    commitments_command,
+    end_commitment_command,
+    withdraw_command,
+):
     prices_command.add_command(_command)
 
 _file = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))

@@ -15,12 +15,12 @@ from billing.books.ledger_rows import LineRow
 from billing.books.ledger_tables import LedgerHead, UsageLine
 from billing.books.writing import lock_heads, write
 from billing.periods import Window
-from billing.prices.period_commitments import commitments_in
+from billing.prices.period_commitments import commitments_in, first_owed_ms
 from billing.prices.period_sums import TRUE_UP, late_periods, sums_in, versions_in
 from billing.prices.price_tables import Charge, PeriodClose
 from billing.prices.price_versions import version_prices
 from billing.prices.rating import Meter
-from billing.prices.true_up import Key, Sums, TrueUp, true_up
+from billing.prices.true_up import Committed, Key, Sums, TrueUp, true_up
 from billing.tables import Tenant
 from billing.tenants.audit_log import record
 from core.clock import now_ms
@@ -90,13 +90,13 @@ async def _closing(session: AsyncSession, tenant_id: str, month: str, window: Wi
 
 
 async def true_ups_in(
-    session: AsyncSession, tenant_id: str, period: Window
+    session: AsyncSession, tenant_id: str, period: Window, tried: Sequence[Committed] = ()
 ) -> tuple[dict[Key, Sums], list[TrueUp]]:
-    """What the lines of a period say, and what is to be made of it.
+    """What the lines of a period say, and what is to be made of it; with commitments that are only tried.
 
     Raises Refused for what no book can hold."""
     versions = await version_prices(session, await versions_in(session, tenant_id, period))
-    commitments = await commitments_in(session, tenant_id, period)
+    commitments = [*await commitments_in(session, tenant_id, period), *tried]
     by_model = any(each.tiers for each in versions.values()) or any(each.meter for each in commitments)
     sums = await sums_in(session, tenant_id, period, by_model)
     try:
@@ -116,7 +116,8 @@ async def _next_period(
             raise bad_request(f"{month} lies before the months that were closed: the last is {last}")
     else:
         first = select(func.min(UsageLine.ended_ms)).where(col(UsageLine.tenant_id) == tenant_id)
-        start = min(window.start_ms, (await session.exec(first)).one() or window.start_ms)
+        used, owed = (await session.exec(first)).one(), await first_owed_ms(session, tenant_id)
+        start = min(each for each in (window.start_ms, used, owed) if each is not None)
     if window.start_ms - start > DAY_MS:
         raise bad_request(
             "an earlier month is open: months are closed one after the other, the first one first"

@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.periods import LAST_MS
+from billing.periods import AHEAD_MS_MAX, LAST_MS
 from billing.prices.price_files import FlatPrices
 from billing.prices.price_tables import GpuPrice
 from billing.prices.price_tiers import TierKey
@@ -29,7 +29,6 @@ from core.errors import Refusal, Refused, bad_request
 
 ANY_MODEL = "*"
 PARENTS_MAX = 3
-AHEAD_MS_MAX = 397 * 24 * 3_600_000  # 13 months, whichever they are
 
 
 @dataclass(frozen=True)

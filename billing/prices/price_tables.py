@@ -57,7 +57,8 @@ class GpuPrice(Record, table=True):
 class PeriodCommitment(Record, table=True):
     """What a tenant committed to for each month in a time. `model` and `meter` empty: to spend
     `committed_nano` at least. Else to `units` of the meter for `committed_nano`; what is used beyond costs
-    `overage_nano` for 1,000,000, or, where that is None, what the book says."""
+    `overage_nano` for 1,000,000, or, where that is None, what the book says. It holds from
+    `start_ms` to `end_ms` as agreed; where it was ended, to `ends_ms`, which at its start means never."""
 
     __table_args__ = (
         CheckConstraint("committed_nano >= 0", name="ck_period_commitment_amount"),
@@ -77,6 +78,8 @@ class PeriodCommitment(Record, table=True):
     start_ms: int = Field(sa_type=BigInteger)
     end_ms: int = Field(sa_type=BigInteger)
     created_ms: int = Field(sa_type=BigInteger)
+    notice_months: int = 1
+    ends_ms: int | None = Field(default=None, sa_type=BigInteger)
 
 
 class PeriodClose(Record, table=True):

@@ -118,7 +118,8 @@ STEPS = (
     ("prices import {planned}", "price.import"),
     ("prices withdraw silver 2 --reason typo", "price.withdraw"),
     ("prices close-period --tenant acme --month 1970-01", "period.close"),
-    ("prices commit --tenant acme --amount 100", "commitment.create"),
+    ("prices commit --tenant acme --amount 100USD", "commitment.create"),
+    ("prices end-commitment --tenant acme {commitment} --reason why", "commitment.end"),
     ("pools assign a --tenant acme", "pool.assign"),
     ("pools release a", "pool.release"),
     ("pools commit --tenant acme --gpu h200 --gpus 2 --rate 2.40 --days 30", "commitment.create"),
@@ -323,6 +324,8 @@ def _keep(facts: dict[str, str], line: str, result: Result) -> None:
         facts["key"] = json.loads(result.stdout)["key"]
     if line.startswith("budgets"):
         facts["budget"] = json.loads(result.stdout)["budget"]
+    if line.startswith("prices commit"):
+        facts["commitment"] = json.loads(result.stdout)["id"]
     if line.startswith("alerts test"):
         facts["message"] = json.loads(result.stdout)["message"]
     if line.startswith("alerts targets"):

@@ -22,7 +22,7 @@ from billing.pools.posting import post_hours
 from billing.pools.tables import Commitment
 from billing.posting.biller import post
 from billing.prices.period_close import Closing, close_period
-from billing.prices.period_commitments import commit
+from billing.prices.period_commitments import NewCommitment, commit
 from billing.prices.price_tables import Charge, PeriodClose
 from billing.prices.price_versions import tier_row
 from billing.prices.rating import Meter
@@ -55,6 +55,11 @@ def window(month: int) -> Window:
 async def closed(database: Database, tenant: Tenant, month: int, dry_run: bool = False) -> Closing:
     """Close a month of 2025."""
     return await close_period(database, tenant, f"2025-{month:02}", window(month), dry_run)
+
+
+async def committed(database: Database, tenant: Tenant, terms: Committed, months: Window) -> None:
+    """A commitment that is made when its first month begins."""
+    await commit(database, tenant, NewCommitment(terms, months), now=months.start_ms)
 
 
 async def a_tenant(database: Database, *versions: TierPrices, name: str = "acme") -> Tenant:
@@ -212,8 +217,8 @@ async def test_what_was_committed_to_is_paid_each_month(database: Database) -> N
     months = Window(window(1).start_ms, window(3).end_ms)
     cent = NANO // 100
     units = Committed(cent, "*", Meter.OUTPUT, 1_000, 2_000 * MILLION)
-    await commit(database, tenant.tenant_id, units, months)
-    await commit(database, tenant.tenant_id, Committed(5 * cent), months)
+    await committed(database, tenant, units, months)
+    await committed(database, tenant, Committed(5 * cent), months)
     await used(database, a_request(1, tenant, 1, 1_100), a_request(2, tenant, 2, 50_000))
     first, second, third, fourth = [(await closed(database, tenant, month)) for month in (1, 2, 3, 4)]
     assert first.amount_nano == 5 * cent - 1_100 * 400
@@ -222,16 +227,16 @@ async def test_what_was_committed_to_is_paid_each_month(database: Database) -> N
     assert await owed(database, tenant) == 5 * cent + cent + 98 * MILLION + 5 * cent
     for row in (units, Committed(0), Committed(cent, "*", Meter.OUTPUT), Committed(cent, "m")):
         with pytest.raises(Refused):
-            await commit(database, tenant.tenant_id, row, months)
+            await committed(database, tenant, row, months)
     with pytest.raises(Refused, match="is closed"):
-        await commit(database, tenant.tenant_id, Committed(cent), window(1))
+        await committed(database, tenant, Committed(cent), window(1))
 
 
 async def test_hours_of_pools_count_towards_what_was_committed_to_spend(database: Database) -> None:
     """Also those that are booked after the month was closed: the minimum that was too much is given back. A
     request that used nothing, and has no prices, is not in the way."""
     tenant = await a_tenant(database, GRADUATED)
-    await commit(database, tenant.tenant_id, Committed(5_000), window(1))
+    await committed(database, tenant, Committed(5_000), window(1))
     nothing = an_event("none", tenant.tenant_id, ended_ms=in_month(1), input_uncached=0, input_cached=0)
     unpriced = msgspec.structs.replace(
         nothing, output_text=0, prices=PinnedPrices("", 0, 0, 0, 0), cost_nano=0

@@ -1,5 +1,6 @@
 """Tiers and commitments on the command line: months are closed, other tiers are tried."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from sqlmodel import select
 from billing.prices.price_tables import PeriodClose
 from billing.tenants.tenancy import find_tenant
 from billing.usage import UsageEvent
+from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
 from tests.billing.events import an_event
@@ -57,21 +59,34 @@ def test_tiers_are_tried_on_a_month_that_was(
     assert total["was_nano"] == sum(event.cost_nano for event in october)
 
 
-def test_a_month_is_tried_closed_and_shown(parley: Command, october: list[UsageEvent], home: Path) -> None:
+def test_a_month_is_tried_closed_and_shown(parley: Command, home: Path) -> None:
     """Commitments are listed, and what they make of a month is shown before it is booked, and after."""
-    commit = ("prices", "commit", "--tenant", "acme", "--from", "2026-10", "--months", "2", "--json")
-    (spend,) = rows(parley(*commit, "--amount", "1"))
+    events = [an_event(f"r{number}", ended_ms=now_ms(), model="small") for number in range(10)]
+    used(home, events)
+    month = f"{datetime.now(UTC):%Y-%m}"
+    commit = ("prices", "commit", "--tenant", "acme", "--from", month, "--months", "1", "--json")
+    (spend,) = rows(parley(*commit, "--amount", "1 USD"))
     (units,) = rows(
         parley(
-            *commit, "--amount", "0.5", "--meter", "output", "--model", "*", "--units", "60", "--overage", "2"
+            *commit,
+            "--amount",
+            "0.5 USD",
+            "--meter",
+            "output",
+            "--model",
+            "*",
+            "--units",
+            "60",
+            "--overage",
+            "2 USD",
         )
     )
     listed = rows(parley("prices", "commitments", "--tenant", "acme", "--json"))
     assert sorted(row["id"] for row in listed) == sorted((spend["id"], units["id"]))
-    assert (units["from"], units["to"], units["overage_nano"]) == ("2026-10", "2026-11", 2_000_000_000)
-    close = ("prices", "close-period", "--tenant", "acme", "--month", "2026-10", "--json")
+    assert (units["from"], units["to"], units["overage_nano"]) == (month, month, 2_000_000_000)
+    close = ("prices", "close-period", "--tenant", "acme", "--month", month, "--json")
     dry = rows(parley(*close, "--dry-run"))
-    assert sum(row["difference_nano"] for row in dry) == 1_000_000_000 - sum(e.cost_nano for e in october)
+    assert sum(row["difference_nano"] for row in dry) == 1_000_000_000 - sum(e.cost_nano for e in events)
     assert {(row["model"], row["by"]) for row in dry} >= {("*", "commitment"), ("", "minimum")}
     assert "in all" in parley(*close[:-1], "--dry-run").output
     assert on_database(home, months_closed) == 0
@@ -86,10 +101,10 @@ async def months_closed(database: Database) -> int:
 def test_what_cannot_be_committed_to_is_one_line(parley: Command) -> None:
     """With what to do instead."""
     for arguments, says in (
-        (("--amount", "-1"), "above zero"),
+        (("--amount", "-1 USD"), "above zero"),
         (("--amount", "x"), "is no amount"),
-        (("--amount", "1", "--units", "5"), "name it"),
-        (("--amount", "1", "--from", "2026-13"), "is no month"),
+        (("--amount", "1 USD", "--units", "5"), "name it"),
+        (("--amount", "1 USD", "--from", "2026-13"), "is no month"),
     ):
         result = parley("prices", "commit", "--tenant", "acme", *arguments)
         assert isinstance(result.exception, StartupError), result.output

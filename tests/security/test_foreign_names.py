@@ -51,6 +51,7 @@ FOREIGN = (
     "pools assign a --tenant {other}",
     "pools commit --tenant {other} --gpu h200 --gpus 2 --rate 2.40 --days 30 --pool a",
     "prices import {parent}",
+    "prices end-commitment --tenant {other} {commitment} --reason why",
     "projects close --tenant {other} {project}",
     "projects move --tenant {other} {own_project} {cost_center}",
     "projects move --tenant {other} {project} {own_center}",
@@ -62,16 +63,19 @@ FOREIGN = (
     "tenants set {other} --price-book {book}",
     "plans create own --price-book {book}",
     "usage correct --tenant {other} billed --cause c1 --output 9",
+    "usage refund --tenant {other} billed --cause c1",
     "users erase --tenant {other} alice --yes",
     "users export --tenant {other} alice",
     "users reopen --tenant {other} alice",
 )
 # Words of a command that name a thing of a tenant, and those that name none, or a new one.
 NAMING = words(
-    "budget cost_center id key limit message named pool price_book project request_id session target user "
+    "budget commitment cost_center id key limit message named pool price_book project request_id session "
+    "target user"
 )
 NAMING_NONE = words(
-    "tenant platform messages as_json webhook email since kept ended until ends scope period soft "
+    "reason notice_months mistake tenant "
+    "platform messages as_json webhook email since kept ended until ends scope period soft "
     "thresholds shadow code name shared scopes priority_max expires_days expires url cancel "
     "overlap_hours dimension burst models weight slots_max tokens_max reserve_tokens gpu_type gpus "
     "rate days overage payment month region dry_run amount first months meter model units file start "

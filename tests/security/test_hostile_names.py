@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import os
 import sqlite3
 import sys
 import unicodedata
@@ -47,7 +48,7 @@ FILLING = (
     "pools commit --tenant acme --gpu h200 --gpus 2 --rate 2.40 --days 30 --pool a",
     "pools costs --gpu h200 --hour 1.10",
     "prices import {prices}",
-    "prices commit --tenant acme --amount 100 --model large --meter output --units 1000000",
+    "prices commit --tenant acme --amount 100USD --model large --meter output --units 1000000",
     "limits set --tenant acme --scope user --id alice --dimension concurrency --limit 2",
     "budgets set --tenant acme --limit 5USD --scope user --id alice",
     "wallets grant --tenant acme --amount 5USD --key k1 --note n",
@@ -160,6 +161,7 @@ class Typist:
             "budget": first(file, "SELECT id FROM budget"),
             "target": first(file, "SELECT id FROM alert_target"),
             "cost_center": first(file, "SELECT id FROM cost_center"),
+            "commitment": first(file, "SELECT id FROM period_commitment"),
             "event": first(file, "SELECT event_sha256 FROM usage_quarantine"),
             "finding": "f1",
             "message": HOSTILE,
@@ -170,8 +172,10 @@ class Typist:
         arguments = [*self._arguments(name, COMMANDS[name], known), *MORE.get(name, [])]
         as_json = as_json and any(each.name == "as_json" for each in COMMANDS[name].params)
         self._monkeypatch.setattr(sys, "argv", ["parley", *name.split(), *arguments, *["--json"] * as_json])
+        before = os.umask(0o022)
         with contextlib.suppress(SystemExit):
-            main()
+            main()  # narrows what files of this process are open to
+        os.umask(before)
         out, err = self._capsys.readouterr()
         assert harmless(out + err), (name, out, err)
         assert out + err or not known or as_json, name
