@@ -47,13 +47,10 @@ def test_settings_and_variables_of_others_are_not_told():
     """All names that the code, the tests and the documents have, in any case."""
     named = set[str]()
     folders = ("core", "billing", "engine", "server", "admin", "chaos", "tests", "scripts", "docs")
-    texts = [
-        path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".md")
-    ]
-    for path in [
-        *texts,
-        *(ROOT / name for name in ("README.md", "docker-compose.yml", "Dockerfile", "Makefile")),
-    ]:
+    texts = [ROOT / name for name in ("README.md", "docker-compose.yml", "Dockerfile", "Makefile")]
+    for folder in folders:
+        texts += [path for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".md")]
+    for path in texts:
         if path != Path(__file__):
             named |= set(NAME.findall(path.read_text()))
     constants = {"PARLEY_FULL", "PARLEY_IDLE"}  # of a bench: names in Python
