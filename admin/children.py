@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from core.environment import child_environment
+from core.errors import StartupError
 from core.leash import LeashedProcess, spawn
 from core.processes import Process
 
@@ -37,16 +38,24 @@ class Child:
         self._stopping = False
 
     async def run(self) -> None:
-        """Start it, and again whenever it ends, until `stop`."""
+        """Start it, and again whenever it ends, until `stop`. Raises StartupError where it cannot be started
+        at all."""
         failures = 0
         while not self._stopping:
             started = time.monotonic()
-            self._process = await spawn(self._argv, self.environment, self.log)
-            code = await self._process.wait()
+            try:
+                self._process = await spawn(self._argv, self.environment, self.log)
+            except StartupError as error:
+                if self._process is None:  # it never ran, and would not the next time
+                    raise
+                told = str(error)
+            else:
+                code = await self._process.wait()
+                told = f"{self.name} ended with code {code} and is started again: {self._last_line()}"
             if self._stopping:
                 return
             failures = 0 if time.monotonic() - started > STABLE_SECONDS else failures + 1
-            self._say(f"{self.name} ended with code {code} and is started again: {self._last_line()}")
+            self._say(told)
             await asyncio.sleep(min(BACKOFF_SECONDS_MAX, 0.5 * 2**failures) if failures else 0)
 
     async def stop(self) -> None:

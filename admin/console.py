@@ -37,8 +37,9 @@ from core.http import listen
 from core.metrics import CONSOLE_PLACE, serving_metrics_beside
 from core.names import checked_name
 from core.printed import say
-from core.redis import Client, connect
+from core.redis import Client
 from core.settings import Settings
+from core.stores import stores
 from core.telemetry import logger
 from server.api import (
     ErrorCode,
@@ -170,13 +171,9 @@ def _error(status: int, message: str) -> Response:
 
 @contextlib.asynccontextmanager
 async def _opened(settings: Settings) -> AsyncGenerator[Console]:
-    redis, db = connect(settings), Database(settings.database_endpoint)
-    try:
+    async with stores(settings) as (db, redis):
         await require_schema(db)
         yield Console(settings, redis, db)
-    finally:
-        await db.close()
-        await redis.aclose()
 
 
 async def serve(settings: Settings, stop: asyncio.Event) -> None:
@@ -185,11 +182,11 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
     host, port = settings.console_host, settings.console_endpoint_port
     if is_loopback(host) and not is_loopback(settings.host):
         log.warning("the console listens on this machine only", host=host, setting="PARLEY_CONSOLE_HOST")
-    listener = listen(host, port, "PARLEY_CONSOLE_PORT")
     metrics = serving_metrics_beside(settings, CONSOLE_PLACE, str)
-    async with _opened(settings) as console, metrics:
-        app, entrance = SecurityHeaders(console.app(), settings.tls), http.Entrance(settings, host)
-        await http.serve(app, listener, stop, entrance, ws="none")
+    with contextlib.closing(listen(host, port, "PARLEY_CONSOLE_PORT")) as listener:
+        async with _opened(settings) as console, metrics:
+            app, entrance = SecurityHeaders(console.app(), settings.tls), http.Entrance(settings, host)
+            await http.serve(app, listener, stop, entrance, ws="none")
 
 
 def _link(settings: Settings, name: str) -> str:

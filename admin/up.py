@@ -31,6 +31,7 @@ from core.printed import say_dated, say_json, say_lines
 from core.processes import BILLER, CONSOLE, GATEWAY, SUPERVISOR
 from core.redis import Client, connect
 from core.settings import Settings
+from core.tasks import end_tasks
 from engine.api import prepare_model, register_model
 
 T = TypeVar("T")
@@ -94,15 +95,21 @@ class Up:
         children = self._children(name)
         running = [asyncio.create_task(child.run()) for child in children]
         running.append(asyncio.create_task(rotate_logs(self._settings.home / "logs")))
+        running.append(asyncio.create_task(self._until_stopped(demo, stop)))
         try:
-            await self._announce(demo, stop)
-            await stop.wait()
+            ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                task.result()  # a child that cannot be started ends all
             self._say("stopping")
         finally:
-            await asyncio.gather(*(child.stop() for child in children))
-            for task in running:
-                task.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
+            try:
+                await asyncio.gather(*(child.stop() for child in children))
+            finally:
+                await end_tasks(running)
+
+    async def _until_stopped(self, demo: Demo, stop: asyncio.Event) -> None:
+        await self._announce(demo, stop)
+        await stop.wait()
 
     async def _prepare(self) -> tuple[str, Demo]:
         """Schema, model, demo tenant. Answers the model's name."""
@@ -206,10 +213,12 @@ class Up:
             finally:
                 await client.aclose()
         finally:
-            if keeping is not None:
-                keeping.cancel()
-            if valkey is not None:
-                await valkey.stop()
+            try:
+                if keeping is not None:
+                    await end_tasks([keeping])
+            finally:
+                if valkey is not None:
+                    await valkey.stop()
 
     @contextlib.contextmanager
     def _locked(self) -> Generator[None]:

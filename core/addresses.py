@@ -13,6 +13,7 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from core.errors import StartupError
+from core.listed import listed
 
 UNKNOWN = "unknown"
 HOPS_MAX = 20
@@ -29,11 +30,10 @@ class Seen:
     secure: bool
 
 
-def networks(listed: str, variable: str) -> Networks:
+def networks(text: str, variable: str) -> Networks:
     """Addresses and networks, separated by commas. Raises StartupError naming the variable."""
-    names = [name.strip() for name in listed.split(",") if name.strip()]
     try:
-        return tuple(ip_network(name, strict=False) for name in names)
+        return tuple(ip_network(name, strict=False) for name in listed(text))
     except ValueError as error:
         raise StartupError(
             f"{variable}: {error}; list addresses or networks, as in 10.0.0.0/8,fd00::/8"

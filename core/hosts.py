@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from core.errors import StartupError
+from core.listed import listed
 
 LOOPBACK = "localhost"
 ALL = "*"
@@ -23,15 +24,15 @@ ORIGIN = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?/?
 
 
 class Hosts:
-    """`listed`: names separated by commas, `*.example.org` for all below one, `*` for every name. `bind`:
+    """`names`: separated by commas, `*.example.org` for all below one, `*` for every name. `bind`:
     where the process listens. `origins`: PARLEY_PUBLIC_ORIGINS."""
 
-    def __init__(self, listed: str, bind: str, origins: str) -> None:
-        names = [name_of(each) for each in _listed(listed)]
-        self._any = ALL in names or (not names and not is_loopback(bind))
-        own = [urlsplit(origin.strip()).hostname or "" for origin in origins.split(",")]
-        self._names = {LOOPBACK, bind.lower(), *own, *names} - {""}
-        self._ends = tuple(name[1:] for name in names if name.startswith("*."))
+    def __init__(self, names: str, bind: str, origins: str) -> None:
+        called = [name_of(each) for each in listed(names)]
+        self._any = ALL in called or (not called and not is_loopback(bind))
+        own = [urlsplit(origin).hostname or "" for origin in listed(origins)]
+        self._names = {LOOPBACK, bind.lower(), *own, *called} - {""}
+        self._ends = tuple(name[1:] for name in called if name.startswith("*."))
 
     def allow(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
         """Whether a request with these headers is for us. One without Host comes from no browser."""
@@ -47,13 +48,13 @@ class Hosts:
         )
 
 
-def require_hosts(listed: str, origins: str) -> None:
+def require_hosts(names: str, origins: str) -> None:
     """Raises StartupError where PARLEY_ALLOWED_HOSTS or PARLEY_PUBLIC_ORIGINS lists what can be none."""
     for variable, text, form, example in (
-        ("PARLEY_ALLOWED_HOSTS", listed, HOST, "chat.example.org,*.example.net"),
+        ("PARLEY_ALLOWED_HOSTS", names, HOST, "chat.example.org,*.example.net"),
         ("PARLEY_PUBLIC_ORIGINS", origins, ORIGIN, "https://chat.example.org,http://localhost:3000"),
     ):
-        wrong = next((each for each in _listed(text) if not form.fullmatch(each)), None)
+        wrong = next((each for each in listed(text) if not form.fullmatch(each)), None)
         if wrong is not None:
             raise StartupError(f"{variable}: {wrong[:100]!r} is none; list them as in {example}")
 
@@ -70,10 +71,6 @@ def name_of(host: str) -> str:
 def is_loopback(bind: str) -> bool:
     """Whether only this machine reaches a process that listens there."""
     return bind == LOOPBACK or (_is_address(bind) and ip_address(bind).is_loopback)
-
-
-def _listed(text: str) -> list[str]:
-    return [each.strip() for each in text.split(",") if each.strip()]
 
 
 def _is_address(name: str) -> bool:

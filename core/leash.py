@@ -69,14 +69,20 @@ async def spawn(argv: Sequence[str], env: Mapping[str, str], log_path: Path | No
     report_read, report_write = os.pipe()
     try:
         leash = await _start(argv, env, log_path, held_read, report_write)
-    except OSError as error:
-        os.close(held_write)
+    except BaseException as error:
+        os.close(held_write)  # a leash that was started ends by this
         os.close(report_read)
-        raise StartupError(f"cannot start {argv[0]}: {error.strerror} ({error.filename})") from error
+        if isinstance(error, OSError):
+            raise StartupError(f"cannot start {argv[0]}: {error.strerror} ({error.filename})") from error
+        raise
     finally:
         os.close(held_read)
         os.close(report_write)
-    told = await asyncio.to_thread(_read_all, report_read)
+    try:
+        told = await asyncio.to_thread(_read_all, report_read)
+    except BaseException:
+        os.close(held_write)
+        raise
     pid, _, failure = told.partition("\n")
     if not pid or failure:
         os.close(held_write)

@@ -9,7 +9,9 @@ from collections.abc import Awaitable, Callable
 import uvloop
 
 from core import crashes, failpoints, telemetry
+from core.away import away
 from core.errors import StartupError
+from core.faults import place
 from core.printed import say
 from core.private_files import keep_private
 from core.settings import Settings
@@ -20,7 +22,7 @@ Main = Callable[[Settings, asyncio.Event], Awaitable[None]]
 def run(settings: Settings, name: str, main: Main) -> None:
     """Run `main(settings, stop)` to its end; SIGTERM and SIGINT set `stop`, a second one cancels.
 
-    A StartupError ends the process with one line on stderr and exit code 1.
+    A StartupError, and a Redis or database that fails, ends it with one line on stderr and exit code 1.
     """
     crashes.install()
     telemetry.configure(settings, name)
@@ -29,11 +31,26 @@ def run(settings: Settings, name: str, main: Main) -> None:
         failpoints.arm(settings.home, os.environ)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_watched(settings, main))
-    except StartupError as error:
-        say(f"parley {name}: {error}", err=True)
-        sys.exit(1)
     except asyncio.CancelledError:
         sys.exit(130)
+    except Exception as error:
+        line = why_it_ended(error, settings)
+        if line is None:
+            raise
+        say(f"parley {name}: {line}", err=True)
+        sys.exit(1)
+
+
+def why_it_ended(error: Exception, settings: Settings) -> str | None:
+    """What its operator is told: of a start that is not possible, also in one of several tasks, and of a
+    Redis or database that fails where nothing waits for it to come back. None of a bug."""
+    if isinstance(error, ExceptionGroup):
+        told = (why_it_ended(each, settings) for each in error.exceptions)
+        return next((line for line in told if line is not None), None)
+    if isinstance(error, StartupError):
+        return str(error)
+    told = away(error, settings)
+    return f"{told}, asked at {place(error)}" if told else None
 
 
 async def _watched(settings: Settings, main: Main) -> None:

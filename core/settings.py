@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from core.addresses import Networks, networks
 from core.errors import StartupError
 from core.hosts import Hosts, require_hosts
+from core.listed import listed
 from core.secret_files import SecretFiles, secret_names
 from core.signed import SECRET_BYTES_MIN, Keyring, checked_secret
 
@@ -233,7 +234,7 @@ class Settings(BaseSettings):
         which a biller has in place of the secret that makes them, else of that secret."""
         if self.admission_key:
             try:
-                keys = [bytes.fromhex(each) for each in self.admission_key.get_secret_value().split(",")]
+                keys = [bytes.fromhex(each) for each in listed(self.admission_key.get_secret_value())]
             except ValueError:
                 keys = []
             if not keys or any(len(key) != SECRET_BYTES_MIN for key in keys):

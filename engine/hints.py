@@ -10,6 +10,7 @@ from redis.exceptions import RedisError
 
 from core.faults import named
 from core.redis import Client
+from core.tasks import end_tasks
 from core.telemetry import Seldom, logger
 from engine import keys
 from engine.log import unpack_entries
@@ -39,13 +40,18 @@ class ShardChannel:
         self._get: Any = self._pubsub.get_sharded_message if cluster else self._pubsub.get_message
 
     async def open(self) -> None:
-        """Subscribe. Whatever is published after this returns arrives, while the connection holds."""
-        async with asyncio.timeout(OPEN_SECONDS_MAX):
-            await self._pubsub.ssubscribe(self.name)
-            while True:
-                message = await self._get(timeout=POLL_SECONDS)
-                if message and message["type"] == "ssubscribe":
-                    return
+        """Subscribe. Whatever is published after this returns arrives, while the connection holds. Where it
+        fails nothing is open."""
+        try:
+            async with asyncio.timeout(OPEN_SECONDS_MAX):
+                await self._pubsub.ssubscribe(self.name)
+                while True:
+                    message = await self._get(timeout=POLL_SECONDS)
+                    if message and message["type"] == "ssubscribe":
+                        return
+        except BaseException:
+            await self.close()
+            raise
 
     async def messages(self) -> AsyncIterator[bytes]:
         """Every message, for ever."""
@@ -89,11 +95,12 @@ class Hints:
 
     async def close(self) -> None:
         """Stop listening."""
-        for channel, task in self._channels.values():
-            task.cancel()
-            await asyncio.wait([task])
-            await channel.close()
-        self._channels.clear()
+        while self._channels:
+            _, (channel, task) = self._channels.popitem()
+            try:
+                await end_tasks([task])
+            finally:
+                await channel.close()
 
     async def _listen(self, pool: str, channel: ShardChannel) -> None:
         async for message in channel.messages():

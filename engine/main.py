@@ -94,7 +94,10 @@ def worker_command(name: str | None, unsure: bool, record: Path | None, pool: st
     async def main(settings: Settings, stop: asyncio.Event) -> None:
         outcome.append(await _work(settings, stop, name, scripted, not unsure, supervised))
 
-    run(settings, "worker", main)
+    try:
+        run(settings, "worker", main)
+    except SystemExit as ended:  # it could not start, or was ended in between: its engine ends with it
+        outcome = [ended.code if isinstance(ended.code, int) else 1]
     _leave(outcome[0] if outcome else 1)
 
 
@@ -170,8 +173,10 @@ async def _work(
         await worker.abandon()
         return ENGINE_DEAD
     finally:
-        await end_tasks(beside)
-        await redis.aclose()
+        try:
+            await end_tasks(beside)
+        finally:
+            await redis.aclose()
 
 
 async def _prove(

@@ -22,6 +22,7 @@ from redis.exceptions import RedisError
 from billing.api import Quota
 from core import exclusive
 from core.errors import StartupError
+from core.faults import reason
 from core.metrics import serving_metrics
 from core.pools import announce_pool
 from core.redis import Client
@@ -185,19 +186,22 @@ class Supervisor:
 @contextlib.contextmanager
 def _alone(settings: Settings) -> Generator[None]:
     """One supervisor a data folder, node and pool: two would write the same logs and each use all cores."""
-    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     names = f"{quote(settings.node, safe='')}-{quote(settings.pool, safe='')}"
     path = settings.home / f"supervisor-{names}.lock"
-    lock = exclusive.take(path, 0)
+    try:
+        settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = exclusive.take(path, 0)
+    except OSError as error:
+        raise StartupError(f"cannot use PARLEY_HOME {settings.home}: {reason(error)}") from error
     if lock is None:
         raise StartupError(
             f"another supervisor runs pool {settings.pool} on node {settings.node} from {settings.home} "
             f"(process {path.read_text().strip() or 'unknown'}): "
             "stop it, or choose another PARLEY_NODE, PARLEY_POOL or PARLEY_HOME"
         )
-    os.truncate(lock, 0)
-    os.pwrite(lock, b"%d\n" % os.getpid(), 0)
     try:
+        os.truncate(lock, 0)
+        os.pwrite(lock, b"%d\n" % os.getpid(), 0)
         yield
     finally:
         os.close(lock)

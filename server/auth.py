@@ -32,6 +32,7 @@ from core import one_time
 from core.author import Author
 from core.clock import now_ms
 from core.database import Database
+from core.listed import listed
 from core.redis import Client
 from core.settings import Settings
 from core.telemetry import logger
@@ -201,7 +202,7 @@ def origin_allowed(caller: HTTPConnection, settings: Settings) -> bool:
 
 def listed_origins(settings: Settings) -> list[str]:
     """PARLEY_PUBLIC_ORIGINS: the other sites whose pages may call."""
-    return [each.strip().rstrip("/") for each in settings.public_origins.split(",") if each.strip()]
+    return [each.rstrip("/") for each in listed(settings.public_origins)]
 
 
 def _sooner(ends_ms: int, other_ms: int | None) -> int:

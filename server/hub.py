@@ -145,6 +145,10 @@ class Hub:
         finally:
             await self._hints.close()
 
+    async def close(self) -> None:
+        """Stop listening; again is harmless."""
+        await self._hints.close()
+
     def join(self, name: Name, holder: object) -> Followed:
         """Start to hold a request's news for a reader; do it before registering with the pool."""
         followed = self._followed.get(name)

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import secrets
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -17,14 +18,14 @@ from starlette.websockets import WebSocket
 from billing.api import DIRECTORY_SEALED_SINCE, unsealed_until_ms
 from core import http, service
 from core.addresses import address_of
+from core.away import redis_away
 from core.clock import now_ms
-from core.database import Database, require_schema
-from core.errors import StartupError
+from core.database import require_schema
 from core.ids import uuid7
 from core.metrics import GATEWAY_PLACE, serving_metrics_beside
-from core.redis import connect
 from core.scripts import keep_scripts
 from core.settings import Settings
+from core.stores import stores
 from core.tasks import end_tasks
 from core.telemetry import logger
 from server.auth import origin_allowed
@@ -64,45 +65,42 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
     settings.require_edge()
     _ = settings.proxies  # what cannot be read is told now
     http.open_as_many_as_may_be()
-    listener = http.listen(settings.host, settings.port, "PARLEY_PORT")
-    redis, db = connect(settings), Database(settings.database_endpoint)
+    with closing(http.listen(settings.host, settings.port, "PARLEY_PORT")) as listener:
+        async with stores(settings) as (db, redis):
+            await require_schema(db)
+            until = await unsealed_until_ms(db, settings, DIRECTORY_SEALED_SINCE)
+            edge = make_edge(settings, _gateway_name(settings), db, redis, until)
+            hub = Hub(edge)
+            try:
+                await _start(hub, settings)
+                await _serve(edge, hub, listener, stop)
+            finally:
+                await hub.close()
+
+
+async def _start(hub: Hub, settings: Settings) -> None:
     try:
-        await require_schema(db)
-        until = await unsealed_until_ms(db, settings, DIRECTORY_SEALED_SINCE)
-        edge = make_edge(settings, _gateway_name(settings), db, redis, until)
-        hub = Hub(edge)
-        try:
-            await hub.start()
-        except (RedisError, OSError) as error:
-            raise StartupError(
-                f"Redis does not answer at {settings.redis_shown}: {type(error).__name__}"
-            ) from error
-        await _serve(edge, hub, listener, stop)
-    finally:
-        await db.close()
-        await redis.aclose()
+        await hub.start()
+    except (RedisError, OSError) as error:
+        raise redis_away(error, settings) from error
 
 
 async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Event) -> None:
     door, health = Door(edge, hub), Health(edge)
+    app, entrance = front(edge, door, health), GatewayEntrance(edge.settings, edge.rates, door.hellos)
+    lacks = partial(missing_words, health, asyncio.get_running_loop())
+    metrics = serving_metrics_beside(edge.settings, GATEWAY_PLACE, lacks)
+    # From here on nothing fails before the `try` below, which ends these.
     upkeep = [keep_scripts(edge.redis), Purge(edge.db, edge.recorders, edge.settings).run()]
     background = [hub.run(), door.run(), edge.terms.run(), Pools(edge).run(), *upkeep]
     tasks = [asyncio.create_task(work) for work in background]
     closed = asyncio.Event()
     serving = asyncio.create_task(
-        http.serve(
-            front(edge, door, health),
-            listener,
-            closed,
-            GatewayEntrance(edge.settings, edge.rates, door.hellos),
-            **serving_options(edge.settings),
-        )
+        http.serve(app, listener, closed, entrance, **serving_options(edge.settings))
     )
     stopping = asyncio.create_task(stop.wait())
-    log.info("gateway serves", gateway=edge.gateway, host=edge.settings.host, port=edge.settings.port)
-    lacks = partial(missing_words, health, asyncio.get_running_loop())
-    metrics = serving_metrics_beside(edge.settings, GATEWAY_PLACE, lacks)
     try:
+        log.info("gateway serves", gateway=edge.gateway, host=edge.settings.host, port=edge.settings.port)
         async with metrics:
             await asyncio.wait([serving, stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
             health.draining = True
@@ -111,9 +109,11 @@ async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Ev
             log.warning("connections cut", left=door.connections_open())
     finally:
         closed.set()
-        await serving
-        await end_tasks([stopping, *tasks])
-        await _end_work(door, hub)
+        try:
+            await serving
+        finally:
+            await end_tasks([stopping, *tasks])
+            await _end_work(door, hub)
         for task in tasks:
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error

@@ -35,10 +35,12 @@ from core.clock import now_ms
 from core.database import Database, insert_ignore, require_schema
 from core.failpoints import Point, reached
 from core.faults import facts, named
+from core.listed import listed
 from core.metrics import BILLER_PLACE, serving_metrics
 from core.pools import known_pools
-from core.redis import Client, connect, is_unwell
+from core.redis import Client, is_unwell
 from core.settings import Settings
+from core.stores import stores
 from core.tasks import Group
 from core.telemetry import logger
 
@@ -298,11 +300,10 @@ async def _beside(run: Callable[[], Awaitable[None]], stop: asyncio.Event) -> No
 
 async def main(settings: Settings, stop: asyncio.Event) -> None:
     """The process `parley biller`. Raises StartupError where the database is not migrated."""
-    db, redis = Database(settings.database_endpoint), connect(settings)
-    try:
+    async with stores(settings) as (db, redis):
         await require_schema(db)
-        admissions = await admissions_of(db, settings)
-        pools = [name.strip() for name in settings.pool.split(",") if name.strip()]
+        pools = listed(settings.pool)
+        biller = Biller(db, redis, settings, pools, admissions=await admissions_of(db, settings))
         log.info("biller ready", pools=pools)
         with serving_metrics(settings, BILLER_PLACE, lambda: ""):
             async with Group() as group:
@@ -314,8 +315,4 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
                     lambda: PoolMeter(db, redis, settings).run(stop),
                 ):
                     group.create_task(_beside(run, stop))
-                biller = Biller(db, redis, settings, pools, admissions=admissions)
                 group.create_task(biller.run(stop))
-    finally:
-        await redis.aclose()
-        await db.close()

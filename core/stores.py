@@ -1,0 +1,19 @@
+"""The database and Redis of one process: opened together, and closed however it ends."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from core.database import Database
+from core.redis import Client, connect
+from core.settings import Settings
+
+
+@asynccontextmanager
+async def stores(settings: Settings) -> AsyncGenerator[tuple[Database, Client]]:
+    """Both; each is closed also where the other cannot be opened or closed."""
+    async with AsyncExitStack() as stack:
+        db = Database(settings.database_endpoint)
+        stack.push_async_callback(db.close)
+        redis = connect(settings)
+        stack.push_async_callback(redis.aclose)
+        yield db, redis

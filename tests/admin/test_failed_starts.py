@@ -1,0 +1,157 @@
+"""A process whose start fails half way leaves nothing open, and says in one line what to do."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from redis.exceptions import ResponseError
+
+from admin import console
+from admin.children import Child
+from admin.up import Up
+from billing.posting import biller
+from core import leash
+from core.errors import StartupError
+from core.processes import BILLER
+from core.service import why_it_ended
+from core.settings import Settings
+from core.stores import stores
+from engine.queue import PoolQueue
+from engine.supervisor import Supervisor
+from server import main as gateway
+from tests.helpers.home import settings_in
+from tests.helpers.scripted_redis import scripted_redis
+from tests.helpers.wait import wait_until
+
+Serve = Callable[[Settings, asyncio.Event], Awaitable[None]]
+CANARY = "canary-Zq7x"
+
+
+async def refused(serve: Serve, settings: Settings) -> str:
+    """The one line of a start that fails; nothing is left of it, counted when all that is kept is there."""
+    said, files, tasks = "", 0, set[asyncio.Task[object]]()
+    for _ in range(2):
+        tasks, files = asyncio.all_tasks(), psutil.Process().num_fds()
+        with pytest.raises(Exception) as raised:  # noqa: PT011  (whatever it is, the process says one line)
+            await serve(settings, asyncio.Event())
+        said = why_it_ended(raised.value, settings) or repr(raised.value)
+    await wait_until(lambda: asyncio.all_tasks() <= tasks)
+    await wait_until(lambda: psutil.Process().num_fds() <= files)
+    return said
+
+
+def _settings(home: Path, redis_url: str, **facts: object) -> Settings:
+    return settings_in(home, redis_url=redis_url, port=0, console_port=0, **facts)
+
+
+@pytest.mark.parametrize(
+    "serve", [gateway.serve, console.serve, biller.main], ids=["gateway", "console", "biller"]
+)
+async def test_without_tables(serve: Serve, home: Path, redis_url: str):
+    assert "parley db migrate" in await refused(serve, _settings(home, redis_url))
+
+
+@pytest.mark.usefixtures("sqlite")
+async def test_a_gateway_whose_redis_refuses(home: Path):
+    """What it says is not repeated."""
+    async with scripted_redis() as server:
+        server.answer = lambda _: f"-NOPERM {CANARY}\r\n".encode()
+        said = await refused(gateway.serve, _settings(home, f"redis://127.0.0.1:{server.port}?protocol=2"))
+        await server.all_gone()
+    assert said.startswith(f"Redis refuses at redis://127.0.0.1:{server.port}: ")
+    assert "parley redis acl" in said
+    assert CANARY not in said
+
+
+@pytest.mark.usefixtures("sqlite")
+async def test_a_gateway_that_fails_when_it_listens_to_its_pool(
+    home: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Its channel and the task that reads it are closed."""
+
+    async def fails(self: PoolQueue, gateway: str) -> None:
+        raise ResponseError(f"OOM {CANARY}")
+
+    monkeypatch.setattr(PoolQueue, "renew_gateway", fails)
+    said = await refused(gateway.serve, _settings(home, redis_url))
+    assert said.startswith("Redis refuses")
+    assert CANARY not in said
+
+
+@pytest.mark.usefixtures("sqlite")
+async def test_a_biller_without_its_key(home: Path, redis_url: str):
+    """Also where it fails among its tasks, it is a line and no traceback."""
+    url = f"sqlite+aiosqlite:///{home / 'parley.db'}"
+    settings = Settings.model_validate({"home": home, "redis_url": redis_url, "database_url": url})
+    assert "parley secrets admission" in await refused(biller.main, settings)
+
+
+async def test_a_supervisor_without_its_folder(home: Path, redis_url: str):
+    """The folder cannot be made: a file is in its place."""
+    (home / "file").write_text("")
+    settings = _settings(home / "file" / "home", redis_url)
+
+    async def serve(settings: Settings, stop: asyncio.Event) -> None:
+        async with stores(settings) as (_, redis):
+            await Supervisor(settings, redis, 1).run(stop)
+
+    assert (await refused(serve, settings)).startswith("cannot use PARLEY_HOME")
+
+
+async def test_up_ends_where_a_child_cannot_be_started(
+    home: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
+):
+    """It does not wait for ever for what nobody starts again; its other children are stopped."""
+    stopped = list[str]()
+
+    class Fake(Child):
+        async def run(self) -> None:
+            if self.name == BILLER.name:
+                raise StartupError("cannot start python: Permission denied")
+            await asyncio.Event().wait()
+
+        async def stop(self) -> None:
+            stopped.append(self.name)
+
+    async def prepared(self: Up) -> tuple[str, None]:
+        return "model", None
+
+    async def announced(self: Up, demo: object, stop: asyncio.Event) -> None:
+        await stop.wait()
+
+    monkeypatch.setattr("admin.up.Child", Fake)
+    monkeypatch.setattr(Up, "_prepare", prepared)
+    monkeypatch.setattr(Up, "_announce", announced)
+    settings = _settings(home, redis_url)
+
+    async def serve(settings: Settings, stop: asyncio.Event) -> None:
+        await asyncio.wait_for(Up(settings, 1, "model", as_json=True).run(stop), 20)
+
+    assert await refused(serve, settings) == "cannot start python: Permission denied"
+    assert sorted(stopped) == sorted(["gateway", "console", "biller", "supervisor"] * 2)
+
+
+async def test_who_is_cancelled_while_it_starts_a_command_leaves_none(monkeypatch: pytest.MonkeyPatch):
+    """Neither an open pipe, nor a leash that waits for its end."""
+    starting = asyncio.Event()
+
+    async def never(*arguments: object) -> None:
+        starting.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(leash, "_start", never)
+    files = psutil.Process().num_fds()
+    task = asyncio.create_task(leash.spawn(["true"], {}))
+    await starting.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert psutil.Process().num_fds() == files
+
+
+async def test_a_bug_is_not_called_a_failed_start(settings: Settings):
+    assert why_it_ended(ValueError(CANARY), settings) is None
+    assert why_it_ended(ExceptionGroup("", [ValueError(CANARY)]), settings) is None
+    group = ExceptionGroup("", [ValueError(CANARY), ExceptionGroup("", [StartupError("do this")])])
+    assert why_it_ended(group, settings) == "do this"
