@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from billing.api import Principal
 from core.errors import Refusal, Refused
 from core.tasks import end_tasks
-from core.telemetry import logger
+from core.telemetry import Seldom, logger
 from engine.api import Entry
 from server import amounts, instruments
 from server.door import Door
@@ -37,6 +37,7 @@ TASKS_MAX = 64
 LAST_WORDS_SECONDS = 1.0
 
 log = logger(__name__)
+strangers = Seldom(log)
 
 _EPOCH = time.time() - time.monotonic()
 _jitter = random.Random()
@@ -337,12 +338,16 @@ class Connection:
         code = self._session.close_code
         instruments.CLOSES.add(1, {"code": code.name.lower() if code is not None else "peer"})
         principal, record = self.principal, self._operations.record
+        if principal is None:  # anybody may come and go as fast as addresses may
+            seconds = round(clock() - self._started, 3)
+            strangers.warning("connections that nobody signed in on", address=self.address, seconds=seconds)
+            return
         log.info(
             "connection",
             connection=self.id,
             session=record.session if record else None,
-            tenant=principal.tenant if principal else None,
-            key=principal.key if principal else None,
+            tenant=principal.tenant,
+            key=principal.key,
             subprotocol=self._subprotocol.value,
             close=int(code) if code is not None else self._peer_code,
             seconds=round(clock() - self._started, 3),

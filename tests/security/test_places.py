@@ -11,6 +11,8 @@ from websockets.exceptions import InvalidStatus
 from core import lobby
 from core.database import Database
 from core.settings import Settings
+from core.telemetry import Seldom
+from server import connection
 from tests.helpers.wait import wait_until
 from tests.server.site import Peer, Site, running_site
 
@@ -72,6 +74,27 @@ async def test_a_hello_that_finds_no_place_leaves_nothing(sqlite: Database, redi
             assert (error["code"], close) == ("rate_limited", 4505)
         keys: Any = redis.keys("*sess:*")
         assert len(await keys) == 1
+
+
+async def test_who_comes_and_goes_fills_no_log(
+    sqlite: Database,
+    redis: Redis,
+    settings: Settings,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Whom we know has a line for each connection; strangers one for many, with the address of the last."""
+    monkeypatch.setattr(connection, "strangers", Seldom(connection.log, 3600))
+    async with running_site(settings, sqlite, redis) as site:
+        for _ in range(10):
+            async with site.open():
+                pass
+        async with site.welcomed():
+            pass
+    lines = [line for line in capsys.readouterr().out.splitlines() if "] connection" in line]
+    assert len(lines) == 2
+    assert [site.tenant in line for line in lines].count(True) == 1
+    assert "127.0.0.1" in "".join(lines)
 
 
 async def test_silent_sockets_of_one_address_are_few(
