@@ -57,3 +57,10 @@ def test_no_service_writes_what_another_reads(services: dict[str, Any]):
         "model": ["models:/var/lib/parley/models"],
         "parley": ["models:/var/lib/parley/models"],
     }
+
+
+def test_no_flood_of_log_lines_fills_the_disk(services: dict[str, Any]):
+    """Docker keeps all of them unless it is told not to."""
+    assert {
+        name for name, service in services.items() if "max-size" not in service["logging"]["options"]
+    } == set()
