@@ -67,6 +67,7 @@ from billing.tenants.keys import (
 from billing.tenants.session_ends import SESSION_ENDED, clear_sessions, end_session, note_use, tell_ended
 from billing.tenants.session_tables import BrowserSession
 from billing.tenants.sessions import (
+    is_own_session,
     is_suspended_session,
     is_suspended_token,
     open_operator_session,
@@ -174,6 +175,7 @@ __all__ = [
     "find_tenant",
     "held_events_of",
     "in_force",
+    "is_own_session",
     "is_suspended_key",
     "is_suspended_secret",
     "is_suspended_session",

@@ -16,6 +16,7 @@ from billing.api import (
     Principal,
     authenticate_key,
     end_session,
+    is_own_session,
     is_suspended_key,
     is_suspended_secret,
     is_suspended_session,
@@ -151,6 +152,10 @@ class Authenticator:
     async def sessions(self, principal: Principal) -> Sequence[BrowserSession]:
         """The browsers that are signed in as the caller."""
         return await sessions_of(self._db, principal)
+
+    async def is_own_session(self, principal: Principal, session: str) -> bool:
+        """Whether one of them is this."""
+        return await is_own_session(self._db, principal, session)
 
     def ticket(self, principal: Principal, user: str, scopes: Collection[str]) -> tuple[str, int]:
         """A single-use ticket that lets its bearer be `user` with these scopes, and by when it must be shown

@@ -271,11 +271,16 @@ function askToSignIn(message) {
   signOut.hidden = true;
 }
 
+let refused = ""; // why the link of this page did not sign in
+
 async function signIn() {
   const code = new URLSearchParams(location.hash.slice(1)).get("o");
   if (!code) return;
   history.replaceState(null, "", location.pathname);
-  await fetch("/api/login", { method: "POST", headers: { "x-parley-code": code } });
+  const reply = await fetch("/api/login", { method: "POST", headers: { "x-parley-code": code } });
+  if (reply.ok) return;
+  const body = await reply.json().catch(() => ({}));
+  refused = body.error?.message ?? `The console answered ${reply.status}.`;
 }
 
 /** @param {string} path */
@@ -298,7 +303,7 @@ async function refresh() {
     const reply = await fetch("/api/status");
     const body = await reply.json();
     if (reply.status === 401) {
-      askToSignIn(body.error.message);
+      askToSignIn(refused || body.error.message);
       return;
     }
     if (!reply.ok) throw new Error(body.error.message);

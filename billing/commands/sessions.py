@@ -64,9 +64,10 @@ def revoke_command(tenant: str | None, operators: bool, session: str | None, use
         owner = await _owner(db, tenant)
         known = await user_named(db, owner, user) if user is not None else None
         whom = known.id if known is not None else user
-        found = await sessions.list_sessions(db, owner)
-        wanted = [row for row in found if session == row.id or (whom is not None and whom == row.user_id)]
-        return sum([await end_session(db, redis, owner, row.id) for row in wanted])
+        ended = 0
+        while wanted := await sessions.list_sessions(db, owner, session, whom):
+            ended += sum([await end_session(db, redis, owner, row.id) for row in wanted])
+        return ended
 
     ended = run_with_redis(end)
     if ended == 0:

@@ -25,7 +25,7 @@ from billing.tenants.keys import (
 )
 from billing.tenants.session_ends import make_room, own_sessions
 from billing.tenants.session_tables import BrowserSession
-from billing.tenants.users import user_id
+from billing.tenants.users import add_user
 from core.author import Author
 from core.clock import now_ms
 from core.database import Database
@@ -52,13 +52,13 @@ async def open_session(
     if principal.access_ends_ms is not None:
         ends_ms = min(ends_ms, principal.access_ends_ms)
     row, token = _draft(principal.tenant, principal.key, principal.user, now, ends_ms, address, agent)
-    if not principal.user:
-        row.own_user = True
-        name = UNNAMED_USER.format(session=row.id)
-        row.user_id = await user_id(db, principal.tenant, name, settings.users_per_tenant_max)
     most = (settings.sessions_per_user_max, settings.sessions_per_key_max)
     async with db.transaction() as session:
         ended = await make_room(session, principal, *most, now)
+        if not principal.user:
+            name = UNNAMED_USER.format(session=row.id)
+            user = await add_user(session, principal.tenant, name, now, settings.users_per_tenant_max)
+            row.own_user, row.user_id = True, user.id
         await _add(session, row)
     return row, token, ended
 
@@ -94,11 +94,24 @@ async def sessions_of(db: Database, principal: Principal) -> Sequence[BrowserSes
     return await _listed(db, own_sessions(principal, now_ms()))
 
 
-async def list_sessions(db: Database, tenant_id: str) -> Sequence[BrowserSession]:
-    """A tenant's sessions, newest first. PLATFORM: the operators' at the console. For operators."""
+async def is_own_session(db: Database, principal: Principal, session_id: str) -> bool:
+    """Whether an open session is a caller's own."""
+    statement = own_sessions(principal, now_ms()).where(col(BrowserSession.id) == session_id)
+    return bool(await _listed(db, statement))
+
+
+async def list_sessions(
+    db: Database, tenant_id: str, session_id: str | None = None, user_id: str | None = None
+) -> Sequence[BrowserSession]:
+    """A tenant's sessions, newest first: all, one, or a user's. PLATFORM: the operators' at the console. For
+    operators."""
     statement = select(BrowserSession).where(
         col(BrowserSession.tenant_id) == tenant_id, col(BrowserSession.ends_ms) > now_ms()
     )
+    if session_id is not None:
+        statement = statement.where(col(BrowserSession.id) == session_id)
+    if user_id is not None:
+        statement = statement.where(col(BrowserSession.user_id) == user_id)
     return await _listed(db, statement)
 
 

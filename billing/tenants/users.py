@@ -72,6 +72,18 @@ async def user_id(db: Database, tenant_id: str, user: str, users_max: int = USER
     return found.id
 
 
+async def add_user(
+    session: AsyncSession, tenant_id: str, user: str, now: int, users_max: int = USERS_MAX
+) -> TenantUser:
+    """A user of a name that nobody can have, in the caller's transaction; that is no administrator's doing.
+    Raises Refused where the tenant has `users_max` open users."""
+    await _check_room(session, tenant_id, users_max)
+    row = TenantUser(tenant_id=tenant_id, id=opaque_id(now), name=user, created_ms=now)
+    session.add(row)
+    await session.flush()
+    return row
+
+
 async def find_user(
     session: AsyncSession, tenant_id: str, user: str, lock: bool = False
 ) -> TenantUser | None:

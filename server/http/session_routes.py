@@ -41,7 +41,7 @@ class SessionRoutes:
         if principal is None and key is not None and await self._edge.auth.is_suspended(key):
             raise Refused(suspended())
         if principal is None:
-            shown, problem = ("key", KEY_PROBLEM) if key else ("code", CODE_PROBLEM)
+            shown, problem = ("code", CODE_PROBLEM) if key is None else ("key", KEY_PROBLEM)
             raise failed(request, self._edge, shown, problem)
         if key is not None:  # a code is good once, and was made by an operator
             self._edge.rates.signed_in(principal)
@@ -78,7 +78,7 @@ class SessionRoutes:
         apart from one that has ended."""
         principal = await caller(request, self._edge)
         named = request.path_params["id"]
-        if any(row.id == named for row in await self._edge.auth.sessions(principal)):
+        if await self._edge.auth.is_own_session(principal, named):
             await self._end(principal, named)
         return json_reply({})
 

@@ -54,3 +54,29 @@ async def test_an_operator_signs_out(chromium: Browser):
         assert not signed_in
     finally:
         await context.close()
+
+
+async def test_a_link_that_does_not_sign_in_says_why(chromium: Browser):
+    """Not only that a link is needed."""
+    why = "too many failed sign-ins from this address: try again after 2000 ms"
+
+    async def answer(route: Route) -> None:
+        path = route.request.url.removeprefix(URL).partition("#")[0]
+        if path == "/":
+            await route.fulfill(path=WEB / "console.html")
+        elif path.startswith("/web/"):
+            await route.fulfill(path=WEB / path.removeprefix("/web/"))
+        else:
+            refused = path == "/api/login"
+            message = why if refused else "sign in with a link"
+            await route.fulfill(status=429 if refused else 401, json={"error": {"message": message}})
+
+    context = await chromium.new_context()
+    try:
+        page = await context.new_page()
+        await page.route("**/*", answer)
+        await page.goto(f"{URL}/#o=c0de")
+        await expect(page.get_by_text(why)).to_be_visible()
+        assert page.url == f"{URL}/"
+    finally:
+        await context.close()

@@ -195,3 +195,17 @@ async def test_a_key_signs_in_so_often(sqlite: Database, redis: Redis, settings:
         assert "retry-after" in reply.headers
         await found.sign_in(code=site.code("ann"))
         await found.sign_in(key=await site.another_key(user="anne"))
+
+
+async def test_what_is_not_listed_can_be_ended(site: HttpSite, monkeypatch: pytest.MonkeyPatch):
+    """Where there are more sessions than a list shows, the older ones are ended by their id all the same."""
+    found = Browsers(site)
+    oldest = await found.sign_in(key=site.key)
+    principal = await found.who(oldest)
+    assert principal is not None
+    await found.sign_in(key=site.key)
+    monkeypatch.setattr(sessions, "LISTED_MAX", 1)
+    listed = (await site.client.get("/v1/sessions", headers=site.bearer)).json()["sessions"]
+    assert [each["id"] for each in listed] != [principal.session]
+    await site.client.delete(f"/v1/sessions/{principal.session}", headers=site.bearer)
+    assert await found.who(oldest) is None

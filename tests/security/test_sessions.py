@@ -317,3 +317,38 @@ async def test_a_link_names_nobody_but_its_keys_user(site: HttpSite):
     row, _ = await create_key(site.edge.db, site.tenant, site.project, user="anne")
     proof = {"code": site.code("eve", row.id)}
     assert (await site.client.post("/v1/login", json=proof, headers=OWN)).status_code == 401
+
+
+async def test_what_is_said_at_sign_in_is_one_text_for_all_causes(site: HttpSite, redis: Redis):
+    """Of a key, a link and a cookie: what may have happened, and what to do; not which, nor whether there was
+    any."""
+
+    async def said(proof: dict[str, str]) -> str:
+        reply = await site.client.post("/v1/login", json=proof, headers=OWN)
+        assert reply.status_code == 401
+        return reply.text
+
+    db, expired = site.edge.db, now_ms() - 1
+    other = await create_project(db, site.tenant, "other")
+    rows = [await create_key(db, site.tenant, project) for project in (site.project, site.project, other.id)]
+    cookies = [(await _sign_in(site, {"key": secret}))[0] for _, secret in rows]
+    codes = [site.code("ann", row.id) for row, _ in rows]
+    await revoke_key(db, redis, site.tenant, rows[0][0].id)
+    async with db.transaction() as session:
+        late = await session.get(ApiKey, (site.tenant, rows[1][0].id))
+        assert late is not None
+        late.expires_ms = expired
+        session.add(late)
+    await tenancy.close_project(db, redis, site.tenant, other.id)
+    keys = {
+        await said({"key": secret})
+        for secret in (*(secret for _, secret in rows), f"pk_{'0' * 12}_{'0' * 48}", "x")
+    }
+    links = {await said({"code": code}) for code in (*codes, "x")}
+    pages = {(await site.client.get("/v1/me", headers=_with(token))).text for token in (*cookies, "x" * 43)}
+    assert (len(keys), len(links), len(pages)) == (1, 1, 1)
+    for text, advice in zip(
+        (*keys, *links, *pages), ("closed", "ask for a new one", "sign in again"), strict=True
+    ):
+        assert advice in text
+        assert "PARLEY" not in text
