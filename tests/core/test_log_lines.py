@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import json
 import logging
 import sqlite3
 import subprocess
@@ -200,3 +201,26 @@ def test_an_errors_codes_are_kept():
         ),
     }
     assert {name: faults.kind(error) for name, error in told.items()} == {name: name for name in told}
+
+
+def _deep(left: int) -> None:
+    if left:
+        _deep(left - 1)
+    json.loads("{")
+
+
+def test_an_error_is_placed_where_our_code_led_to_it(monkeypatch: pytest.MonkeyPatch):
+    """Not where a library raised it, nor where we began; of the calls and the causes there are a few."""
+    monkeypatch.setattr(faults, "OURS", {"tests"})
+    with pytest.raises(ValueError, match="Expecting") as raised:
+        _deep(50)
+    line = _deep.__code__.co_firstlineno + 3
+    assert faults.place(raised.value) == f"tests/core/test_log_lines.py:{line}"
+    assert faults.facts(raised.value)["calls"].count(" > ") == faults.PLACES_MAX - 1
+    error = ValueError(CANARY)
+    for _ in range(50):
+        cause, error = error, ValueError(CANARY)
+        error.__cause__ = cause
+    assert faults.facts(error)["cause"].count("ValueError") <= faults.CAUSES_MAX
+    many = ExceptionGroup("", [type(f"E{number}", (Exception,), {})() for number in range(50)])
+    assert faults.kind(many).count("E") - "ExceptionGroup".count("E") == faults.CAUSES_MAX

@@ -1,18 +1,21 @@
 """Connections: what one end user or one silent address may have of what all share."""
 
 from contextlib import AsyncExitStack
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import httpx
 import pytest
 from redis.asyncio import Redis
 from websockets.exceptions import InvalidStatus
 
+from billing.api import Principal
 from core import lobby
 from core.database import Database
 from core.settings import Settings
 from core.telemetry import Seldom
 from server import connection
+from server.places import Places
 from tests.helpers.wait import wait_until
 from tests.server.site import Peer, Site, running_site
 
@@ -149,3 +152,27 @@ async def test_a_users_name_is_not_in_redis(sqlite: Database, redis: Redis, sett
         names = [name async for name in redis.scan_iter(match="*conns:*")]
         assert len(names) == 2
         assert not any(user.encode() in name for name in names)
+
+
+async def test_a_place_whose_gateway_died_is_free_again(redis: Redis, settings: Settings):
+    """Also where others of the key live on; and who has the most of his own is told that."""
+    few = settings.model_copy(update={"connections_per_key_max": 3, "connections_per_user_max": 2})
+    places, client = Places(redis, few), cast(Any, redis)
+    ada = Principal("t1", "p1", "k1", "ada", frozenset({"chat"}), "interactive", None, True, "k1")
+    bob = replace(ada, user="bob")
+    for number, who in enumerate((ada, bob, ada)):
+        assert await places.take(who, f"c{number}", "") is None
+    full = [await places.take(who, "more", "") for who in (ada, bob)]
+    assert [(each and each.scope) for each in full] == ["user", "key"]
+    assert await places.take(replace(ada, key="k2"), "another key's", "") is None
+    for name in await client.keys("*conns:*"):
+        await client.zadd(name, {"c0": 1}, xx=True)
+    await places.keep()
+    assert await places.take(ada, "c3", "") is not None, "a lease that its gateway renews is no dead one"
+    places._taken.pop("c0")  # pyright: ignore[reportPrivateUsage]
+    for name in await client.keys("*conns:*"):
+        await client.zadd(name, {"c0": 1}, xx=True)
+    await places.keep()
+    assert await places.take(ada, "c3", "") is None
+    await places.leave("c3")
+    assert await places.take(ada, "c4", "") is None
