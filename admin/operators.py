@@ -19,7 +19,7 @@ from billing.api import (
     open_operator_session,
     operator_of_session,
 )
-from core import one_time, signed
+from core import one_time
 from core.addresses import address_of
 from core.author import Author, process_user
 from core.away import database_away
@@ -29,6 +29,7 @@ from core.cookies import drop_cookie, read_cookie, set_cookie
 from core.database import Database, require_schema
 from core.errors import StartupError
 from core.redis import Client
+from core.sealed import Sealed
 from core.settings import Settings
 from core.signed import Keyring
 from core.signins import FailedSignins
@@ -49,15 +50,14 @@ class OperatorLink(msgspec.Struct, frozen=True, array_like=True):
     opens_by_ms: int
 
 
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(OperatorLink)
+_links = Sealed(OperatorLink, PURPOSE, lambda link: link.opens_by_ms)
 
 
 def make_operator_code(keyring: Keyring, name: str = "") -> str:
     """A code that signs one browser in as this operator, once, within an hour. No name: the system's user."""
     opens_by_ms = now_ms() + CODE_SECONDS * 1000
     link = OperatorLink(secrets.token_urlsafe(ID_BYTES), name or process_user(), opens_by_ms)
-    return signed.seal(_encoder.encode(link), PURPOSE, keyring)
+    return _links.seal(link, keyring)
 
 
 async def operator_code_on_record(settings: Settings, name: str = "") -> str:
@@ -75,9 +75,9 @@ async def operator_code_on_record(settings: Settings, name: str = "") -> str:
 
 async def use_operator_code(redis: Client, keyring: Keyring, code: str) -> str | None:
     """The name that a good code was made for; it is used up by this."""
-    body, now = signed.unseal(code, PURPOSE, keyring), now_ms()
-    link = _decoder.decode(body) if body is not None else None
-    if link is None or link.opens_by_ms <= now:
+    now = now_ms()
+    link = _links.unseal(code, keyring, now)
+    if link is None:
         return None
     spent = await one_time.spend(redis, f"parley:operator:{link.id}", link.opens_by_ms - now)
     return link.name if spent else None

@@ -5,8 +5,7 @@ Sealed content like a ticket's. A pass opens no connection, writes nothing, and 
 
 import msgspec
 
-from core import signed
-from core.signed import Keyring
+from core.sealed import Sealed
 
 PURPOSE = b"parley history v1"
 PREFIX = "ph_"
@@ -23,19 +22,5 @@ class HistoryPass(msgspec.Struct, frozen=True, array_like=True):
     ends_ms: int
 
 
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(HistoryPass)
-
-
-def seal(found: HistoryPass, keyring: Keyring) -> str:
-    """The pass as the page gets it."""
-    return PREFIX + signed.seal(_encoder.encode(found), PURPOSE, keyring)
-
-
-def unseal(text: str, keyring: Keyring, now_ms: int) -> HistoryPass | None:
-    """The pass in a text; None for one that is forged, damaged or over."""
-    if not text.startswith(PREFIX):
-        return None
-    body = signed.unseal(text.removeprefix(PREFIX), PURPOSE, keyring)
-    found = _decoder.decode(body) if body is not None else None
-    return found if found is not None and found.ends_ms > now_ms else None
+_passes = Sealed(HistoryPass, PURPOSE, lambda found: found.ends_ms, PREFIX)
+seal, unseal = _passes.seal, _passes.unseal

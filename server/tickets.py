@@ -5,8 +5,7 @@ A ticket is sealed content: nobody who writes Redis can make one, and Redis only
 
 import msgspec
 
-from core import signed
-from core.signed import Keyring
+from core.sealed import Sealed
 
 PURPOSE = b"parley ticket v3"
 PREFIX = "pt_"
@@ -29,19 +28,5 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True):
     ends_ms: int
 
 
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Ticket)
-
-
-def seal(ticket: Ticket, keyring: Keyring) -> str:
-    """The ticket as the browser gets it."""
-    return PREFIX + signed.seal(_encoder.encode(ticket), PURPOSE, keyring)
-
-
-def unseal(text: str, keyring: Keyring, now_ms: int) -> Ticket | None:
-    """The ticket in a text; None for one that is forged, damaged, or too old to open a connection."""
-    if not text.startswith(PREFIX):
-        return None
-    body = signed.unseal(text.removeprefix(PREFIX), PURPOSE, keyring)
-    ticket = _decoder.decode(body) if body is not None else None
-    return ticket if ticket is not None and ticket.opens_by_ms > now_ms else None
+_tickets = Sealed(Ticket, PURPOSE, lambda ticket: ticket.opens_by_ms, PREFIX)
+seal, unseal = _tickets.seal, _tickets.unseal

@@ -8,7 +8,7 @@ import secrets
 
 import msgspec
 
-from core import signed
+from core.sealed import Sealed
 from core.signed import Keyring
 
 PURPOSE = b"parley sign-in v2"
@@ -26,18 +26,15 @@ class SignInLink(msgspec.Struct, frozen=True, array_like=True):
     opens_by_ms: int
 
 
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(SignInLink)
+_links = Sealed(SignInLink, PURPOSE, lambda link: link.opens_by_ms)
 
 
 def make_link_code(keyring: Keyring, tenant: str, key: str, user: str, now_ms: int) -> str:
     """A code that signs one browser in, once, within an hour."""
     link = SignInLink(secrets.token_urlsafe(ID_BYTES), tenant, key, user, now_ms + LASTS_SECONDS * 1000)
-    return signed.seal(_encoder.encode(link), PURPOSE, keyring)
+    return _links.seal(link, keyring)
 
 
 def read_link_code(code: str, keyring: Keyring, now_ms: int) -> SignInLink | None:
     """What a code was made for; None for one that is forged, damaged or too old."""
-    body = signed.unseal(code, PURPOSE, keyring)
-    link = _decoder.decode(body) if body is not None else None
-    return link if link is not None and link.opens_by_ms > now_ms else None
+    return _links.unseal(code, keyring, now_ms)
