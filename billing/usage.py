@@ -5,6 +5,8 @@ This module owns the event's format and the stream's name (docs/architecture.md,
 
 import msgspec
 
+from core.unreadable import Unreadable, read
+
 ENDED_GROUP_BILLER = "biller"
 ENDED_GROUP_RECORDER = "recorder"
 ENDED_FIELD = "e"
@@ -100,6 +102,11 @@ _decoder = msgspec.msgpack.Decoder(UsageEvent)
 def encode(event: UsageEvent) -> bytes:
     """The event as msgpack, for the `ended` stream."""
     return _encoder.encode(event)
+
+
+def read_event(data: bytes) -> UsageEvent | Unreadable:
+    """What a worker says is one."""
+    return read("usage event", _decoder.decode, data)
 
 
 def decode(data: bytes) -> UsageEvent:

@@ -8,11 +8,11 @@ has lost can be appended again.
 from collections.abc import Sequence
 from enum import Enum, auto
 
-import msgspec
 from tokenizers import Tokenizer
 
 from billing import usage
 from billing.usage import UsageEvent
+from core.unreadable import Unreadable, read
 from engine.continuation import ModelLimits, completed, ids_from, packed
 from engine.ending import EndFacts, end_payload
 from engine.queue_types import Append, Appended, Claim, ReleaseWhy
@@ -263,14 +263,18 @@ class Answer:
 
 def _read(claim: Claim) -> tuple[RequestInput, list[int], list[int]]:
     """What was asked for, its prompt, and the ids that are logged."""
-    try:
-        request = input_decoder.decode(claim.input)
-        prompt, logged = ids_from(request.prompt), ids_from(claim.tokens)
-    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
-        raise UnreadableClaimError(type(error).__name__) from error
+    found = read("input", _parts, claim)
+    if isinstance(found, Unreadable):
+        raise UnreadableClaimError(found.why)
+    request, prompt, logged = found
     if len(logged) != claim.n:
         raise UnreadableClaimError(f"{len(logged)} token ids where {claim.n} are logged")
     return request, prompt, logged
+
+
+def _parts(claim: Claim) -> tuple[RequestInput, list[int], list[int]]:
+    request = input_decoder.decode(claim.input)
+    return request, ids_from(request.prompt), ids_from(claim.tokens)
 
 
 def _pieces(text: str, bytes_max: int) -> list[str]:

@@ -15,6 +15,7 @@ from billing import usage
 from billing.api import Counts, PinnedPrices, Quota, UsageEvent, UsageOwner, rate
 from core.faults import named
 from core.telemetry import logger
+from core.unreadable import Unreadable, read
 from engine.log import DamagedLogError, LogReader
 from engine.queue import PoolQueue
 from engine.queue_types import Append, AppendCode, Claim, Unowned
@@ -185,10 +186,10 @@ async def _text_of(queue: PoolQueue, tenant: str, id: str, head: int) -> str:
 async def _request_of(quota: Quota, tenant: str, id: str, found: Unowned) -> RequestInput:
     """What was asked for; where that cannot be read, what its admission says of owner and prices. Without
     that either, the biller finds no price and holds what is to be paid."""
-    try:
-        return input_decoder.decode(found.input)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        log.error("input cannot be read", tenant=tenant, id=id, error=type(error).__name__)
+    request = read("input", input_decoder.decode, found.input)
+    if not isinstance(request, Unreadable):
+        return request
+    log.error("input cannot be read", tenant=tenant, id=id, error=request.why)
     admitted = await quota.directory(tenant, id)
     return RequestInput(
         prompt=b"",

@@ -8,6 +8,8 @@ import msgspec
 
 from billing.api import READY_GAP_MS_MAX, READY_INTERVALS_MAX
 from core.scripts import Script
+from core.telemetry import logger
+from core.unreadable import Unreadable, read
 from engine import keys
 from engine.devices import DeviceHealth
 from engine.queue import PoolQueue
@@ -19,6 +21,8 @@ ORDER_KEEP_MS = 15_000
 REPORT = Script(FOLDER / "report.lua", [FOLDER / "prelude" / "base.lua"])
 READY = Script(FOLDER / "ready.lua", [FOLDER / "prelude" / "base.lua"])
 ORDER = Script(FOLDER / "order.lua", [FOLDER / "prelude" / "base.lua"])
+
+log = logger(__name__)
 
 
 class SlotState(StrEnum):
@@ -115,7 +119,8 @@ class Fleet:
         """What every living supervisor said last."""
         names = await self._redis.zrange(self._key("supervisors"), 0, -1)
         found = [await self._redis.get(self._key(f"supervisor:{name.decode()}")) for name in names]
-        return [msgspec.json.decode(each, type=NodeReport) for each in found if each is not None]
+        reports = [read("report", _report, each) for each in found if each is not None]
+        return [each for each in reports if not isinstance(each, Unreadable)]
 
     async def order(self, addressee: str, kind: OrderKind, worker: str) -> None:
         """Leave an order with a worker or a supervisor. Whether it was obeyed shows in `workers`."""
@@ -126,8 +131,11 @@ class Fleet:
         taken = await self._redis.blpop([self._key(f"orders:{addressee}")], timeout=seconds)
         if taken is None:
             return None
-        kind, _, worker = taken[1].decode().partition(" ")
-        return Order(OrderKind(kind), worker)
+        order = read("order", _order, taken[1])
+        if isinstance(order, Unreadable):
+            log.warning("an order cannot be read", pool=self._pool, why=order.why)
+            return None
+        return order
 
     async def is_draining(self, worker: str) -> bool:
         """A registered worker was told to drain."""
@@ -138,3 +146,12 @@ class Fleet:
 
     async def _run(self, script: Script, *arguments: str | bytes | int) -> Any:
         return await script(self._queue.redis, [keys.system(self._pool)], [0, *arguments])
+
+
+def _report(data: bytes) -> NodeReport:
+    return msgspec.json.decode(data, type=NodeReport)
+
+
+def _order(data: bytes) -> Order:
+    kind, _, worker = data.decode().partition(" ")
+    return Order(OrderKind(kind), worker)

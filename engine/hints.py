@@ -8,10 +8,10 @@ import msgspec
 from redis.asyncio import RedisCluster
 from redis.exceptions import RedisError
 
-from core.faults import named
 from core.redis import Client
 from core.tasks import end_tasks
 from core.telemetry import Seldom, logger
+from core.unreadable import Unreadable, read
 from engine import keys
 from engine.log import unpack_entries
 from engine.queue_types import Hint
@@ -124,18 +124,27 @@ _news = msgspec.msgpack.Decoder(list[_News], strict=False)
 
 def _hints(pool: str, message: bytes) -> list[Hint]:
     """What a message says; nothing where it is none: readers poll."""
-    try:
-        return [
-            Hint(pool, each.tenant, each.id, _entries(each), each.head, each.epoch, each.dest)
-            for each in _news.decode(message)
-        ]
-    except (ValueError, RecursionError) as error:
-        away.warning("hints cannot be read", pool=pool, error=named(error))
+    found = read("hint", lambda packed: _decoded(pool, packed), message)
+    if isinstance(found, Unreadable):
+        away.warning("hints cannot be read", pool=pool, error=found.why)
         return []
+    return found
+
+
+def _decoded(pool: str, message: bytes) -> list[Hint]:
+    return [
+        Hint(pool, each.tenant, each.id, _entries(each), each.head, each.epoch, each.dest)
+        for each in _news.decode(message)
+    ]
 
 
 def _entries(news: _News) -> list[Entry]:
     return unpack_entries(news.head, [list(entry) for entry in news.entries])
+
+
+def _wake(message: bytes) -> tuple[str, str, Control]:
+    tenant, id, flags = msgspec.msgpack.decode(message, type=tuple[str, str, int])
+    return tenant, id, Control(flags)
 
 
 class WorkerWakes:
@@ -150,8 +159,11 @@ class WorkerWakes:
 
     async def __aiter__(self) -> AsyncIterator[tuple[str, str, Control]]:
         async for message in self._channel.messages():
-            tenant, id, flags = msgspec.msgpack.decode(message)
-            yield tenant, id, Control(flags)
+            woken = read("wake", _wake, message)
+            if isinstance(woken, Unreadable):
+                away.warning("a wake cannot be read", error=woken.why)
+            else:
+                yield woken
 
     async def close(self) -> None:
         """Stop listening."""

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from billing import usage
+from core.unreadable import Unreadable
 from engine import keys
 from engine.devices import DeviceHealth
 from engine.fleet import Fleet, NodeReport, SlotReport, SlotState
@@ -373,10 +374,8 @@ def _ended_row(event: usage.UsageEvent, fields: Mapping[str, str]) -> RequestRow
 
 def _event(fields: Mapping[bytes, bytes]) -> usage.UsageEvent | None:
     """What the stream holds, None where it is none: the biller says so."""
-    try:
-        return usage.decode(fields.get(usage.ENDED_FIELD.encode(), b""))
-    except msgspec.MsgspecError:
-        return None
+    event = usage.read_event(fields.get(usage.ENDED_FIELD.encode(), b""))
+    return None if isinstance(event, Unreadable) else event
 
 
 def _number(value: str) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from core.redis import Client
+from core.unreadable import Unreadable, read
 from engine import keys
 from engine.request import Entry, EntryKind
 
@@ -70,18 +71,22 @@ def visible_text(entries: list[Entry], before: str = "") -> str:
 def entry_of(stream_id: bytes, fields: Mapping[bytes, bytes]) -> Entry:
     """One stream entry; absent fields have their defaults. Raises DamagedLogError."""
     offset = int(stream_id.partition(b"-")[0])
-    try:
-        return Entry(
-            o=offset,
-            k=EntryKind(fields[b"k"].decode()) if b"k" in fields else EntryKind.TEXT,
-            x=fields.get(b"x", b"").decode(),
-            p=int(fields.get(b"p", 0)),
-            r=int(fields.get(b"r", 0)),
-            i=int(fields.get(b"i", 0)),
-            v=fields.get(b"v", b""),
-        )
-    except ValueError as error:
-        raise DamagedLogError(f"the entry at offset {offset} cannot be read") from error
+    found = read("entry", lambda entry: _entry(offset, entry), fields)
+    if isinstance(found, Unreadable):
+        raise DamagedLogError(f"the entry at offset {offset} cannot be read ({found.why})")
+    return found
+
+
+def _entry(offset: int, fields: Mapping[bytes, bytes]) -> Entry:
+    return Entry(
+        o=offset,
+        k=EntryKind(fields[b"k"].decode()) if b"k" in fields else EntryKind.TEXT,
+        x=fields.get(b"x", b"").decode(),
+        p=int(fields.get(b"p", 0)),
+        r=int(fields.get(b"r", 0)),
+        i=int(fields.get(b"i", 0)),
+        v=fields.get(b"v", b""),
+    )
 
 
 def pack_entry(entry: Entry) -> list[Any]:

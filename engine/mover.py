@@ -20,6 +20,7 @@ from core.pools import known_pools
 from core.redis import Client
 from core.settings import Settings
 from core.signed import Keyring
+from core.unreadable import Unreadable, read
 from engine import keys, scripts
 from engine.orders import HOP_MAX, Orders, order_of
 from engine.queue import PoolQueue
@@ -236,9 +237,8 @@ def _refused(reason: MoveReason, message: str) -> MoveRefused:
 
 def _need(packed: bytes) -> int:
     """KV tokens that it takes at most; 0 where its input cannot be read, which is for a worker to say."""
-    try:
-        request = input_decoder.decode(packed)
-    except msgspec.MsgspecError:
+    request = read("input", input_decoder.decode, packed)
+    if isinstance(request, Unreadable):
         return 0
     return len(request.prompt) // 4 + request.sampling.max_tokens
 

@@ -14,6 +14,8 @@ from core.errors import Refusal
 from core.multiplexed import Argument
 from core.redis import Client
 from core.settings import Settings
+from core.telemetry import Seldom, logger
+from core.unreadable import Unreadable, read
 from engine import keys, replies, scripts
 from engine.log import pack_entry
 from engine.queue_types import (
@@ -40,6 +42,8 @@ REAP_BUDGET = 100
 BURIED_KEEP_SECONDS = 15 * 60
 STEP_AGE_MS_MIN = 3_000
 STEP_AGE_MS_MAX = 8_000
+
+unreadable = Seldom(logger(__name__))
 
 
 class PoolQueue:
@@ -222,12 +226,23 @@ class PoolQueue:
         now = await self.now_ms()
         leases = await self._redis.zrange(keys.workers(self.pool), 0, -1, withscores=True)
         found: list[WorkerView] = []
-        for name, lease in ((name.decode(), int(lease)) for name, lease in leases):
-            fields = await self._redis.hgetall(keys.worker(self.pool, name))
-            if fields:
-                held = await self._redis.scard(keys.claims(self.pool, name))
-                found.append(replies.worker(name, lease, now, held, fields))
+        for name, lease in leases:
+            view = await self._worker(name, int(lease), now)
+            if isinstance(view, Unreadable):
+                unreadable.warning("a worker's record cannot be read", pool=self.pool, why=view.why)
+            elif view is not None:
+                found.append(view)
         return found
+
+    async def _worker(self, raw: bytes, lease: int, now: int) -> WorkerView | Unreadable | None:
+        name = read("name", bytes.decode, raw)
+        if isinstance(name, Unreadable):
+            return name
+        fields = await self._redis.hgetall(keys.worker(self.pool, name))
+        if not fields:
+            return None
+        held = await self._redis.scard(keys.claims(self.pool, name))
+        return read("worker", lambda of: replies.worker(name, lease, now, held, of), fields)
 
     async def unowned(self, tenant: str, id: str) -> Unowned | None:
         """All that ending a queued or parked request takes; None where it is neither."""

@@ -9,6 +9,7 @@ from redis.exceptions import RedisError, ResponseError
 from billing.api import Quota
 from core.faults import named
 from core.signed import Keyring
+from core.survived import AWAY, survived
 from core.telemetry import Seldom, logger
 from engine import instruments
 from engine.ending import end_unclaimed
@@ -41,10 +42,12 @@ class Reaper:
     async def run(self) -> None:
         """For ever. A Redis that does not answer is tried again."""
         while True:
-            await self.once()
+            with survived(log, "reap failed", pool=self._queue.pool):
+                await self.once()
             if time.monotonic() >= self._sweep_due:
                 self._sweep_due = time.monotonic() + SWEEP_SECONDS
-                await self.sweep()
+                with survived(log, "sweep failed", pool=self._queue.pool):
+                    await self.sweep()
             await asyncio.sleep(self._interval_seconds)
 
     async def sweep(self) -> None:
@@ -76,8 +79,9 @@ class Reaper:
         tenant, id, reason, code = expired.tenant, expired.id, expired.reason, expired.code
         try:
             ended = await end_unclaimed(self._queue, self._quota, tenant, id, reason, code or None)
-        except (ResponseError, ValueError, KeyError) as error:
-            # Its keys are not what they should be: the others must not suffer.
+        except Exception as error:  # its keys are not what they should be: the others must not suffer
+            if isinstance(error, AWAY) and not isinstance(error, ResponseError):
+                raise
             log.error("request not ended", tenant=tenant, id=id, error=named(error))
             return
         if ended:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from core.errors import Refusal
+from core.unreadable import Unreadable, read
 from engine.orders import order_of
 from engine.queue_types import (
     AppendCode,
@@ -145,13 +146,18 @@ def renewed(reply: list[Any]) -> Renewed:
 def reaped(reply: list[Any]) -> Reaped:
     """{requeued, {{tenant, id, reason, code}...}, dropped readers, {{tenant, id}...}}."""
     requeued, expired, dropped, moves = reply
-    ends = [Expired(*(part.decode() for part in row)) for row in expired]
-    return Reaped(requeued, ends, dropped, [(t.decode(), id.decode()) for t, id in moves])
+    ends = [end for row in expired if not isinstance(end := read("end", _texts, row), Unreadable)]
+    going = [move for row in moves if not isinstance(move := read("move", _texts, row), Unreadable)]
+    return Reaped(requeued, [Expired(*end) for end in ends], dropped, [(t, id) for t, id in going])
+
+
+def _texts(row: list[bytes]) -> list[str]:
+    return [part.decode() for part in row]
 
 
 def worker(name: str, lease_ms: int, now_ms: int, held: int, fields: Mapping[bytes, bytes]) -> WorkerView:
     """A worker's hash."""
-    info = msgspec.json.decode(fields.get(b"info", b"{}"))
+    info = msgspec.json.decode(fields.get(b"info", b"{}"), type=dict[str, Any])
     fingerprint = fields[b"fingerprint"].decode()
     return WorkerView(name, fingerprint, lease_ms > now_ms, lease_ms, held, info)
 

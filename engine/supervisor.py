@@ -28,6 +28,7 @@ from core.pools import announce_pool
 from core.redis import Client
 from core.scripts import keep_scripts
 from core.settings import Settings
+from core.survived import survived
 from core.tasks import end_tasks
 from core.telemetry import Seldom, logger
 from engine import instruments
@@ -118,7 +119,7 @@ class Supervisor:
             self._changed.clear()
             await self._look_at_devices()
             instruments.show_places([slot.report().state.value for slot in self._slots], self._seen)
-            try:
+            with survived(away, "report failed", pool=self._settings.pool):
                 await announce_pool(self._queue.redis, self._settings, self._queue.pool)
                 views = {view.worker: view for view in await self._queue.workers()}
                 for slot in self._slots:
@@ -126,8 +127,6 @@ class Supervisor:
                 await self._fleet.report(self._report())
                 await self._beat()
                 self._log_health(views)
-            except (RedisError, OSError) as error:
-                away.warning("report failed", error=type(error).__name__)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(REPORT_SECONDS):
                     await self._changed.wait()
@@ -172,15 +171,17 @@ class Supervisor:
     async def _obey(self) -> None:
         """Orders as they come, for ever."""
         while True:
-            try:
-                order = await self._fleet.next_order(self._name, ORDER_WAIT_SECONDS)
-            except (RedisError, OSError):
-                await asyncio.sleep(ORDER_WAIT_SECONDS)
+            with survived(away, "orders not read", pool=self._settings.pool):
+                await self._obey_next()
                 continue
-            if order is not None and order.kind is OrderKind.KILL:
-                for slot in self._slots:
-                    if slot.worker == order.worker:
-                        slot.kill()
+            await asyncio.sleep(ORDER_WAIT_SECONDS)
+
+    async def _obey_next(self) -> None:
+        order = await self._fleet.next_order(self._name, ORDER_WAIT_SECONDS)
+        if order is not None and order.kind is OrderKind.KILL:
+            for slot in self._slots:
+                if slot.worker == order.worker:
+                    slot.kill()
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from redis.exceptions import ResponseError
 
 from billing.api import Quota
 from core.faults import named
+from core.survived import AWAY
 from core.telemetry import logger
 from engine.queue import PoolQueue
 
@@ -27,7 +28,9 @@ async def sweep(queue: PoolQueue, quota: Quota, older_than_ms: int = STALE_MS) -
             stale = [id for id, pool in await quota.stale(tenant, older_than_ms) if pool == queue.pool]
             for at in range(0, len(stale), IDS_MAX):
                 swept += await _sweep(queue, quota, tenant, stale[at : at + IDS_MAX])
-        except ResponseError as error:  # its keys are not what they should be: the others must not suffer
+        except Exception as error:  # its keys are not what they should be: the others must not suffer
+            if isinstance(error, AWAY) and not isinstance(error, ResponseError):
+                raise
             log.error("tenant not swept", tenant=tenant, error=named(error))
     return swept
 

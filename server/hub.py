@@ -13,8 +13,10 @@ from redis.exceptions import RedisError
 
 from core.faults import named
 from core.pools import HOPS_MAX, announce_pool, known_pools
+from core.survived import survived
 from core.tasks import Group
 from core.telemetry import Seldom, logger
+from core.unreadable import ERRORS
 from engine.api import Entry, EntryKind, Hint, Hints, ReaderState, Status
 from server.edge import Edge
 
@@ -196,7 +198,8 @@ class Hub:
 
     async def _listen(self) -> None:
         async for hint in self._hints:
-            self._take(hint)
+            with survived(log, "a hint is not taken", pool=hint.pool):
+                self._take(hint)
 
     def _take(self, hint: Hint) -> None:
         followed = self._followed.get(Name(hint.pool, hint.tenant, hint.id))
@@ -235,10 +238,11 @@ class Hub:
 
     async def _every(self, seconds: float, step: Callable[[], Awaitable[None]]) -> None:
         while True:
-            try:
-                await step()
-            except (RedisError, OSError) as error:
-                log.warning("hub interrupted", error=type(error).__name__)
+            with survived(log, "hub interrupted"):
+                try:
+                    await step()
+                except (RedisError, OSError) as error:
+                    log.warning("hub interrupted", error=type(error).__name__)
             await asyncio.sleep(seconds)
 
     async def _poll(self) -> None:
@@ -251,7 +255,7 @@ class Hub:
         """A record that is none keeps nobody else waiting."""
         try:
             await self._look(followed)
-        except (ValueError, TypeError) as error:
+        except ERRORS as error:
             unreadable.warning("a record cannot be read", pool=followed.name.pool, error=named(error))
 
     async def _look(self, followed: Followed, hops: int = 0) -> None:

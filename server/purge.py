@@ -8,22 +8,24 @@ hidden can be read by nobody; from then on it lasts `deleted_keep_seconds` at mo
 import asyncio
 from collections.abc import Sequence
 
-from redis.exceptions import RedisError
+from redis.exceptions import ResponseError
 from sqlalchemy import delete
-from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import col, select
 
 from billing.api import clear_sessions
 from core.clock import now_ms
 from core.database import Database
 from core.faults import facts
+from core.redis import is_unwell
 from core.settings import Settings
+from core.survived import AWAY, survived
 from core.telemetry import logger
 from server.recorder import Recorders
 from server.tables import Conversation, Message
 
 ROUND_SECONDS = 30.0
 CONVERSATIONS_AT_ONCE = 20
+ASIDE_MAX = 1_000
 
 log = logger(__name__)
 
@@ -37,16 +39,15 @@ class Purge:
         self._db = db
         self._recorders = recorders
         self._settings = settings
+        self._aside = set[str]()
 
     async def run(self) -> None:
         """Purge for ever; a failure is logged and tried again in the next round."""
         while True:
             for step in (self.step, self.clear_sessions):
-                try:
+                with survived(log, "purge interrupted", step=step.__name__):
                     while await step(now_ms()):
                         pass
-                except (RedisError, SQLAlchemyError, OSError) as error:
-                    log.warning("purge interrupted", step=step.__name__, **facts(error))
             await asyncio.sleep(ROUND_SECONDS)
 
     async def clear_sessions(self, now: int) -> int:
@@ -59,18 +60,36 @@ class Purge:
         async with self._db.session() as session:
             statement = (
                 select(Conversation.tenant_id, Conversation.id)
-                .where(col(Conversation.deleted_ms) <= before_ms)
+                .where(col(Conversation.deleted_ms) <= before_ms, col(Conversation.id).not_in(self._aside))
                 .order_by(col(Conversation.deleted_ms))
                 .limit(CONVERSATIONS_AT_ONCE)
             )
             found = [(tenant, id) for tenant, id in (await session.exec(statement)).all()]
-        return await purge(self._db, self._recorders, found)
+        forgotten = [each for each in found if await self._forget(*each)]
+        return await _delete(self._db, forgotten) + len(found) - len(forgotten)
+
+    async def _forget(self, tenant: str, conversation: str) -> bool:
+        """False: its keys in Redis are not what they should be. It stays until a gateway starts anew, and the
+        others go; where there are very many such, its rows go all the same."""
+        try:
+            await _forget(self._db, self._recorders, tenant, conversation)
+        except Exception as error:
+            if isinstance(error, AWAY) and (not isinstance(error, ResponseError) or is_unwell(error)):
+                raise
+            log.error("conversation not purged", tenant=tenant, conversation=conversation, **facts(error))
+            self._aside.add(conversation)
+            return len(self._aside) > ASIDE_MAX
+        return True
 
 
 async def purge(db: Database, recorders: Recorders, conversations: Sequence[Id]) -> int:
     """Take these deleted conversations away, first from Redis; how many were still there."""
     for tenant, conversation in conversations:
         await _forget(db, recorders, tenant, conversation)
+    return await _delete(db, conversations)
+
+
+async def _delete(db: Database, conversations: Sequence[Id]) -> int:
     gone = 0
     async with db.erasing() as session:
         for tenant, conversation in conversations:

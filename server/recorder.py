@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
-from redis.exceptions import RedisError, ResponseError
-from sqlalchemy.exc import SQLAlchemyError
+from redis.exceptions import ResponseError
 
 from billing.api import Admissions, admissions_of
-from billing.usage import ENDED_FIELD, ENDED_GROUP_RECORDER, UsageEvent, decode, ended_stream
+from billing.usage import ENDED_FIELD, ENDED_GROUP_RECORDER, UsageEvent, ended_stream, read_event
 from core.clock import now_ms
 from core.faults import named
 from core.pools import HOPS_MAX, ByPool
 from core.redis import Client, is_unwell
 from core.settings import Settings
+from core.survived import AWAY, survived
 from core.telemetry import logger
+from core.unreadable import Unreadable, read
 from engine.api import DamagedLogError, EntryKind, LogReader, PoolQueue, Status, View
 from server.conversations import Answer, Conversations
 from server.tables import Message
@@ -79,13 +80,17 @@ class Recorder:
     async def run(self) -> None:
         """Record for ever; a failure is logged and tried again, because the event stays unacknowledged."""
         while True:
-            try:
-                await self._make_group()
-                while True:
-                    await self._step()
-            except (RedisError, SQLAlchemyError, OSError) as error:
-                log.warning("recorder interrupted", error=type(error).__name__)
-                await asyncio.sleep(RETRY_SECONDS)
+            with survived(log, "recorder interrupted", pool=self._queue.pool):
+                await self._record_all()
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _record_all(self) -> None:
+        try:
+            await self._make_group()
+            while True:
+                await self._step()
+        except AWAY as error:
+            log.warning("recorder interrupted", error=type(error).__name__)
 
     async def view(self, tenant: str, request: str) -> View | None:
         """The request as this pool knows it."""
@@ -124,19 +129,19 @@ class Recorder:
     def _events(self, items: list[tuple[bytes, dict[bytes, bytes]]]) -> list[Ended]:
         events: list[Ended] = []
         for stream_id, fields in items:
-            try:
-                events.append(Ended(stream_id, decode(fields[ENDED_FIELD.encode()])))
-            except (KeyError, TypeError, msgspec.MsgspecError):
-                log.error("ended event cannot be read", stream_id=stream_id.decode())
-                events.append(Ended(stream_id, None))  # left there, it would stop the stream's trimming
+            event = read_event((fields or {}).get(ENDED_FIELD.encode(), b""))
+            if isinstance(event, Unreadable):
+                log.error("ended event cannot be read", stream_id=stream_id.decode(), why=event.why)
+                event = None  # left there, it would stop the stream's trimming
+            events.append(Ended(stream_id, event))
         return events
 
     async def _record_if_readable(self, event: UsageEvent) -> None:
         """What a worker wrote may be anything: one that cannot be recorded holds up no other."""
         try:
             await self._record_event(event)
-        except (ValueError, TypeError, KeyError, RecursionError, ResponseError) as error:
-            if isinstance(error, ResponseError) and is_unwell(error):
+        except Exception as error:
+            if isinstance(error, AWAY) and (not isinstance(error, ResponseError) or is_unwell(error)):
                 raise
             log.error("answer not recorded", tenant=event.tenant, id=event.request, error=named(error))
 
@@ -168,7 +173,7 @@ class Recorder:
         """Write the answer of a request that has ended into its conversation, once."""
         try:
             answer = await self._answer(tenant, request, view.epoch, view.head)
-        except (DamagedLogError, ValueError, RecursionError) as error:
+        except (DamagedLogError, ValueError) as error:
             log.error("log cannot be read", tenant=tenant, id=request, error=type(error).__name__)
             found = await self._conversations.answer_row(tenant, request)
             answer = _lost(found[0]) if found else None
@@ -180,7 +185,9 @@ class Recorder:
         tail = await self._reader.read(tenant, request, head - 1, TAIL_ENTRIES)
         if not tail or tail[0].k is not EntryKind.END:
             return None
-        end = _end.decode(tail[0].v)
+        end = read("end", _end.decode, tail[0].v)
+        if isinstance(end, Unreadable):
+            raise DamagedLogError(str(end))
         text = await self._reader.text_through(tenant, request, head)
         if "\0" in f"{text}{end.reason}{end.code}" or not (0 <= epoch < NUMBER_MAX and head < NUMBER_MAX):
             raise ValueError("no database holds this")

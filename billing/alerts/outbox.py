@@ -28,6 +28,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.faults import named
 from core.settings import Settings
+from core.survived import survived
 from core.telemetry import logger
 
 log = logger(__name__)
@@ -68,12 +69,12 @@ class Sender:
     async def run(self, stop: asyncio.Event) -> None:
         """Send what is due until `stop` is set. What is under way is finished."""
         while not stop.is_set():
-            try:
-                if await self.send_due() < AT_ONCE:
+            sent = 0
+            with survived(log, "outbox interrupted"):
+                sent = await self.send_due()
+                if sent < AT_ONCE:
                     await self._forget()
-                    await _wait(stop, POLL_SECONDS)
-            except (DBAPIError, OSError) as error:
-                log.warning("outbox interrupted", error=type(error).__name__)
+            if sent < AT_ONCE:
                 await _wait(stop, POLL_SECONDS)
 
     async def send_due(self) -> int:

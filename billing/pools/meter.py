@@ -2,9 +2,6 @@
 
 import asyncio
 
-from redis.exceptions import RedisError
-from sqlalchemy.exc import DBAPIError
-
 from billing.pools.posting import post_hours
 from billing.pools.store import take
 from core.clock import now_ms
@@ -12,6 +9,7 @@ from core.database import Database
 from core.pools import known_pools
 from core.redis import Client
 from core.settings import Settings
+from core.survived import survived
 from core.telemetry import logger
 
 log = logger(__name__)
@@ -32,12 +30,10 @@ class PoolMeter:
         """Until `stop`. What fails is tried again: nothing is lost, Redis and SQL hold what was not done."""
         rounds = 0
         while not stop.is_set():
-            try:
+            with survived(log, "pools not metered"):
                 await self.take()
                 if rounds % round(POST_SECONDS / TAKE_SECONDS) == 0:
                     await post_hours(self._db, now_ms())
-            except (RedisError, DBAPIError, OSError) as error:
-                log.warning("pools not metered", error=type(error).__name__)
             rounds += 1
             try:
                 async with asyncio.timeout(TAKE_SECONDS):

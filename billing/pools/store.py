@@ -10,10 +10,10 @@ from sqlalchemy.dialects import postgresql, sqlite
 from billing.pools.hours import READY_GAP_MS_MAX, Interval, parse, ready_key
 from billing.pools.tables import PoolInterval
 from core.database import Database
-from core.faults import named
 from core.redis import Client
 from core.scripts import Script
 from core.telemetry import Seldom, logger
+from core.unreadable import Unreadable, read
 
 log = logger(__name__)
 wrong = Seldom(log)
@@ -42,10 +42,11 @@ async def take(db: Database, redis: Client, pool: str) -> int:
 def _readable(pool: str, entries: Sequence[tuple[bytes, bytes]]) -> list[tuple[Interval, bytes, bytes]]:
     found: list[tuple[Interval, bytes, bytes]] = []
     for name, value in entries:
-        try:
-            found.append((parse(pool, name, value), name, value))
-        except ValueError as error:  # it stays, and holds up no other
-            wrong.warning("ready time that cannot be read", pool=pool, error=named(error))
+        interval = read("ready time", lambda field: parse(pool, *field), (name, value))
+        if isinstance(interval, Unreadable):  # it stays, and holds up no other
+            wrong.warning("ready time that cannot be read", pool=pool, error=interval.why)
+        else:
+            found.append((interval, name, value))
     return found
 
 

@@ -15,8 +15,9 @@ from billing.books.ledger_rows import RequestRow
 from billing.posting.admissions import Admissions
 from billing.prices.rating import Line, counts_of, rate
 from billing.tables import UsageQuarantine
-from billing.usage import UsageEvent, UsageOwner, decode
+from billing.usage import UsageEvent, UsageOwner, read_event
 from core.names import mended
+from core.unreadable import Unreadable, read
 
 INTEGER_MAX = 1 << 53  # what Redis scripts count exactly, and far below BIGINT
 SMALL_INTEGER_MAX = 1 << 31
@@ -93,22 +94,23 @@ def conflicts(
     ]
 
 
+def known(data: bytes) -> UsageEvent | None:
+    """An event, None where it cannot be read."""
+    event = read_event(data)
+    return None if isinstance(event, Unreadable) else event
+
+
 def unstorable(pool: str, data: bytes, why: str, now_ms: int) -> UsageQuarantine:
     """The row of an event that the database does not take although nothing was found wrong with it."""
-    try:
-        event = decode(data)
-    except msgspec.MsgspecError:
-        event = None
-    return _held(pool, data, now_ms, Quarantined.UNSTORABLE, why, event)
+    return _held(pool, data, now_ms, Quarantined.UNSTORABLE, why, known(data))
 
 
 def _assess_one(
     pool: str, data: bytes, now_ms: int, batch: Batch, admissions: Admissions | None
 ) -> Assessed | None:
-    try:
-        event = decode(data)
-    except msgspec.MsgspecError as error:
-        batch.held.append(_held(pool, data, now_ms, Quarantined.UNDECODABLE, str(error)))
+    event = read_event(data)
+    if isinstance(event, Unreadable):
+        batch.held.append(_held(pool, data, now_ms, Quarantined.UNDECODABLE, str(event)))
         return None
     problem = _unstorable(event)
     if problem:
@@ -218,11 +220,8 @@ def _within(event: UsageEvent, at_ms: int) -> int:
 
 def _metadata(data: bytes) -> dict[str, Any]:
     """The client's labels. They decide nothing, so what cannot be read, or kept, is left out, not held up."""
-    try:
-        found = msgspec.json.decode(data, type=dict[str, Any])
-    except (msgspec.MsgspecError, RecursionError):
-        return {}
-    return found if _depth(found) <= METADATA_DEPTH_MAX else {}
+    found = read("labels", lambda text: msgspec.json.decode(text, type=dict[str, Any]), data)
+    return {} if isinstance(found, Unreadable) or _depth(found) > METADATA_DEPTH_MAX else found
 
 
 def _depth(value: object) -> int:
@@ -243,7 +242,7 @@ def _depth(value: object) -> int:
 
 def _conflicting(pool: str, found: Assessed, now_ms: int) -> UsageQuarantine:
     detail = "another event of this request was posted"
-    return _held(pool, found.data, now_ms, Quarantined.CONFLICTING, detail, decode(found.data))
+    return _held(pool, found.data, now_ms, Quarantined.CONFLICTING, detail, known(found.data))
 
 
 def _held(

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from operator import attrgetter
 
 from redis.exceptions import RedisError, ResponseError
-from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -30,6 +30,7 @@ from billing.posting.ended import CLAIM_IDLE_MS, Delivery, EndedStream
 from billing.quotas.quota import Quota
 from billing.reconciliation import board as reconciliation
 from billing.tables import UsageRow
+from billing.usage import UsageEvent
 from billing.wallets.watch import watch_wallets
 from core.clock import now_ms
 from core.database import Database, insert_ignore, require_schema
@@ -41,6 +42,7 @@ from core.pools import known_pools
 from core.redis import Client, is_unwell
 from core.settings import Settings
 from core.stores import stores
+from core.survived import AWAY, survived
 from core.tasks import Group
 from core.telemetry import logger
 
@@ -97,12 +99,13 @@ class Biller:
     async def _serve(self, stream: EndedStream, stop: asyncio.Event) -> None:
         """A failure leaves its batch pending: it is read again once Redis and SQL answer."""
         while not stop.is_set():
-            try:
-                await stream.ensure_groups()
-                await self._follow(stream, stop)
-            except (RedisError, SQLAlchemyError, OSError) as error:
-                log.warning("billing interrupted", pool=stream.pool, error=named(error))
-                await _wait(stop, RETRY_SECONDS)
+            with survived(log, "billing interrupted", pool=stream.pool):
+                try:
+                    await stream.ensure_groups()
+                    await self._follow(stream, stop)
+                except AWAY as error:
+                    log.warning("billing interrupted", pool=stream.pool, error=named(error))
+            await _wait(stop, RETRY_SECONDS)
 
     async def _follow(self, stream: EndedStream, stop: asyncio.Event) -> None:
         while batch := await stream.own_pending():  # of the batch that failed before
@@ -134,26 +137,35 @@ class Biller:
     async def _settle(self, batch: Batch) -> None:
         """A slot whose keys are broken holds up nobody: reconciliation shows what it lacks."""
         ended = [(event, batch.line_seqs.get((event.tenant, event.request))) for event in batch.settlements]
-        for (event, _), outcome in zip(ended, await self._quota.settle_all(ended), strict=True):
+        for (event, _), outcome in zip(ended, await self._settle_each(ended), strict=True):
             if isinstance(outcome, ResponseError) and is_unwell(outcome):
                 raise outcome
             if isinstance(outcome, Exception):
                 log.error("not settled", tenant=event.tenant, request=event.request, error=named(outcome))
 
+    async def _settle_each(self, ended: Sequence[tuple[UsageEvent, int | None]]) -> Sequence[object]:
+        """In one round trip; where one of them makes that fail, one by one."""
+        try:
+            return await self._quota.settle_all(ended)
+        except AWAY:
+            raise
+        except Exception as error:  # noqa: BLE001
+            return [error] if len(ended) == 1 else [(await self._settle_each([each]))[0] for each in ended]
+
 
 async def post_in_parts(
     db: Database, pool: str, deliveries: Sequence[bytes], admissions: Admissions | None = None
 ) -> list[tuple[Batch, list[Assessed]]]:
-    """Write a batch in one transaction. Where the database refuses the data itself, in halves, down to the
-    event that it does not take, which is held."""
+    """Write a batch in one transaction. Where the database refuses the data itself, or nobody knew that there
+    is such data, in halves, down to the event that is not taken, which is held."""
     try:
         return [await post(db, pool, deliveries, admissions)]
-    except DBAPIError as error:
-        if not refuses_the_data(error):
+    except Exception as error:
+        if isinstance(error, AWAY) and not (isinstance(error, DBAPIError) and refuses_the_data(error)):
             raise
         if len(deliveries) == 1:
             now = now_ms()
-            batch = Batch(held=[unstorable(pool, deliveries[0], f"SQL: {named(error)}", now)])
+            batch = Batch(held=[unstorable(pool, deliveries[0], named(error), now)])
             async with db.transaction() as session:
                 await insert_ignore(session, batch.held)
             return [(batch, [])]

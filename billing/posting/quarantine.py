@@ -14,11 +14,12 @@ from billing.prices.rating import Meter, counts_of, rate
 from billing.quotas.quota import Quota
 from billing.tables import UsageQuarantine, UsageRow
 from billing.tenants.audit_log import record
-from billing.usage import UsageEvent, decode, encode
+from billing.usage import UsageEvent, encode, read_event
 from billing.wallets.enforced import enforce
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused, bad_request
+from core.unreadable import Unreadable
 
 LISTED_MAX = 1_000
 
@@ -122,10 +123,10 @@ async def _held(db: Database, event_sha256: str) -> UsageQuarantine:
 
 
 def _readable(held: UsageQuarantine) -> UsageEvent:
-    try:
-        return decode(held.event)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise bad_request(f"the event cannot be read ({error}): dismiss it") from error
+    event = read_event(held.event)
+    if isinstance(event, Unreadable):
+        raise bad_request(f"the {event}: dismiss it")
+    return event
 
 
 async def _resolve(db: Database, held: UsageQuarantine, action: str, resolution: str) -> None:

@@ -15,12 +15,15 @@ from billing.reconciliation.tables import EngineHour
 from billing.tables import PLATFORM
 from billing.usage import EngineCounts, engine_hours
 from core.database import Database, upsert
+from core.names import mended
 from core.redis import Client
+from core.unreadable import Unreadable, read
 
 KEPT_MS = 2 * HOUR_MS  # in Redis; a worker writes the hour that is and the one before
 LOOKED_AT_MS = 24 * HOUR_MS
 BOOKED_AFTER_MS = 5 * 60_000
 COUNTS = EngineCounts.__struct_fields__
+INTEGER_MAX = 1 << 53
 
 
 async def store_engine_hours(db: Database, redis: Client, pool: str, now_ms: int) -> int:
@@ -28,7 +31,8 @@ async def store_engine_hours(db: Database, redis: Client, pool: str, now_ms: int
     client: Any = redis
     key = engine_hours(pool)
     fields: dict[bytes, bytes] = await client.hgetall(key)
-    rows = [row for name, value in fields.items() if (row := _row(pool, name.decode(), value, now_ms))]
+    found = [read("hour", lambda field: _row(pool, *field, now_ms), field) for field in fields.items()]
+    rows = [row for row in found if not isinstance(row, Unreadable)]
     if rows:
         ordered = sorted(rows, key=lambda row: (row["worker"], row["hour_ms"]))
         async with db.transaction() as session:
@@ -39,14 +43,15 @@ async def store_engine_hours(db: Database, redis: Client, pool: str, now_ms: int
     return len(rows)
 
 
-def _row(pool: str, field: str, value: bytes, now_ms: int) -> dict[str, Any] | None:
-    """A field as a row of engine_hour; None where it is none."""
-    worker, _, hour = field.rpartition(":")
-    try:
-        counts, hour_ms = msgspec.msgpack.decode(value, type=EngineCounts), int(hour)
-    except (msgspec.MsgspecError, ValueError):
-        return None
+def _row(pool: str, field: bytes, value: bytes, now_ms: int) -> dict[str, Any]:
+    """A field as a row of engine_hour."""
+    worker, _, hour = field.decode().rpartition(":")
+    counts, hour_ms = msgspec.msgpack.decode(value, type=EngineCounts), int(hour)
     facts = {name: getattr(counts, name) for name in COUNTS}
+    if mended(worker) != worker or not all(
+        0 <= number < INTEGER_MAX for number in (hour_ms, *facts.values())
+    ):
+        raise ValueError("no row holds this")
     names = {"tenant_id": PLATFORM, "pool": pool, "worker": worker, "hour_ms": hour_ms}
     return {**names, **facts, "updated_ms": max(now_ms, hour_ms)}
 

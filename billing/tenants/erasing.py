@@ -20,11 +20,12 @@ from billing.tables import ApiKey, Project, Tenant, TenantUser, UsageQuarantine,
 from billing.tenants.audit_log import record
 from billing.tenants.session_tables import BrowserSession
 from billing.tenants.users import opaque_id
-from billing.usage import UsageEvent, decode, encode
+from billing.usage import UsageEvent, encode, read_event
 from billing.wallets.tables import AlertTarget, BudgetAlert, BudgetSpent, Outbox, WalletGrant
 from core.clock import now_ms
 from core.database import Database
 from core.errors import bad_request
+from core.unreadable import Unreadable
 
 OPAQUE = re.compile(r"u_[0-9a-f]{32}", re.ASCII)
 REQUESTS_AT_ONCE = 500
@@ -186,10 +187,8 @@ async def _held(session: AsyncSession, tenant: str) -> AsyncGenerator[Sequence[U
 
 
 def _readable(held: UsageQuarantine) -> UsageEvent | None:
-    try:
-        return decode(held.event)
-    except (msgspec.MsgspecError, RecursionError):
-        return None
+    event = read_event(held.event)
+    return None if isinstance(event, Unreadable) else event
 
 
 async def _erase_names(session: AsyncSession, tenant: Tenant) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from core.errors import Refusal
 from core.redis import Client
+from core.unreadable import Unreadable, read
 from engine import keys
 
 RULES = "1"  # another number where what passes changes: nothing that was found before holds then
@@ -75,7 +76,8 @@ class Trials:
 
     async def _redis_knows(self, pool: str, name: str) -> str | None:
         known = await self._redis.get(keys.verdict(pool, name))
-        return None if known is None else known.decode()
+        problem = None if known is None else read("verdict", bytes.decode, known)
+        return None if isinstance(problem, Unreadable) else problem
 
     def _keep(self, name: str, problem: str) -> None:
         self._kept[name] = problem

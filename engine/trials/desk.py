@@ -20,6 +20,7 @@ from core.redis import Client
 from core.settings import Settings
 from core.tasks import end_tasks
 from core.telemetry import Seldom, logger
+from core.unreadable import Unreadable, read
 from engine import keys
 from engine.models.registry import ModelRecord, resolve
 from engine.trials.lanes import Lanes
@@ -75,12 +76,17 @@ class TrialDesk:
                     await asyncio.sleep(RETRY_SECONDS)
                     continue
                 if found is not None:
-                    await self._line_up(*keys.split_member(found[1].decode()))
+                    await self._line_up(found[1])
                 self._begin(trier)
         finally:
             await end_tasks(self._tasks)
 
-    async def _line_up(self, tenant: str, name: str) -> None:
+    async def _line_up(self, member: bytes) -> None:
+        asked = read("trial", lambda data: keys.split_member(data.decode()), member)
+        if isinstance(asked, Unreadable):
+            away.warning("what is asked cannot be read", error=asked.why)
+            return
+        tenant, name = asked
         if not self._lanes.add(tenant, name):
             with contextlib.suppress(RedisError, OSError):  # so that it can be asked for again
                 await self._redis.delete(keys.trial(self._settings.pool, tenant, name))

@@ -1,0 +1,30 @@
+"""Loops that one bad entry does not end."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Protocol
+
+from redis.exceptions import RedisError
+from sqlalchemy.exc import SQLAlchemyError
+
+from core.faults import facts
+
+# A store that does not answer: whoever works for all waits for it, instead of blaming what it was asked for.
+AWAY = (RedisError, SQLAlchemyError, OSError)
+
+
+class Says(Protocol):
+    """A logger, or one that seldom says the same."""
+
+    def warning(self, event: str, **facts: object) -> object:
+        """See core.telemetry."""
+        ...
+
+
+@contextmanager
+def survived(log: Says, event: str, **about: object) -> Generator[None]:
+    """What is raised within is logged by its type and place, and ends this round alone."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001
+        log.warning(event, **about, **facts(error))

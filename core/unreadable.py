@@ -1,0 +1,31 @@
+"""What others wrote into Redis, read by one way: the value, or what cannot be read and why. Never what it
+says. Pure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+Data = TypeVar("Data")
+Value = TypeVar("Value")
+
+# Of msgspec, json, struct, enums and our own decoders. RecursionError: depth; UnicodeError is a ValueError.
+ERRORS = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError)
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """What is none. `what`: the kind of thing it should have been; `why`: the type of what was raised."""
+
+    what: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.what} cannot be read ({self.why})"
+
+
+def read(what: str, decode: Callable[[Data], Value], data: Data) -> Value | Unreadable:
+    """`decode` of data that may be anything."""
+    try:
+        return decode(data)
+    except ERRORS as error:
+        return Unreadable(what, type(error).__name__)
