@@ -47,14 +47,19 @@ async def make_room(
     least = (col(BrowserSession.seen_ms), col(BrowserSession.id))
     unnamed_first = (col(BrowserSession.own_user).desc(), *least)
     of_key = _with_keys(now, principal.tenant).where(_of_chain(principal.owner_key))
-    ended: list[str] = []
+    rows: Sequence[BrowserSession] = []
     if principal.user:
         of_user = _with_keys(now, principal.tenant).where(
             col(ApiKey.project_id) == principal.project, col(BrowserSession.user_id) == principal.user
         )
-        ended += await _end_surplus(session, principal, of_user.order_by(*least), user_max - 1, now)
-    ended += await _end_surplus(session, principal, of_key.order_by(*unnamed_first), key_max - 1, now)
-    return ended
+        rows = await _surplus(session, of_user, least, user_max - 1)
+    of_key = of_key.where(col(BrowserSession.id).not_in([row.id for row in rows]))
+    rows = [*rows, *await _surplus(session, of_key, unnamed_first, key_max - 1)]
+    rows.sort(key=lambda row: row.id)  # so that sign-ins never wait for one another in a circle
+    ended = [row for row in rows if await _take_away(session, row, now)]
+    for row in ended:
+        await _record_end(session, row, Author(principal.user or principal.key, "api"))
+    return [row.id for row in ended]
 
 
 async def end_session(
@@ -101,19 +106,14 @@ async def note_use(db: Database, tenant_id: str, session_id: str) -> bool:
         return (await session.exec(noted.values(used=True))).rowcount > 0
 
 
-async def _end_surplus(
-    session: AsyncSession, by: Principal, ordered: Any, most: int, now: int
-) -> Sequence[str]:
-    """Of sessions in the order in which they may go, end those that are more than `most`."""
-    counted = select(func.count()).select_from(ordered.order_by(None).subquery())
-    many = min((await session.exec(counted)).one() - most, ENDED_AT_ONCE)
-    rows = (await session.exec(ordered.limit(many))).all() if many > 0 else []
-    ended: list[str] = []
-    for row in rows:
-        if await _take_away(session, row, now):
-            await _record_end(session, row, Author(by.user or by.key, "api"))
-            ended.append(row.id)
-    return ended
+async def _surplus(
+    session: AsyncSession, found: Any, order: Sequence[Any], most: int
+) -> Sequence[BrowserSession]:
+    """Of sessions in the order in which they may go, those that are more than `most`."""
+    many = (await session.exec(select(func.count()).select_from(found.subquery()))).one() - most
+    if many <= 0:
+        return []
+    return (await session.exec(found.order_by(*order).limit(min(many, ENDED_AT_ONCE)))).all()
 
 
 async def _record_end(session: AsyncSession, row: BrowserSession, author: Author | None) -> None:

@@ -1,5 +1,6 @@
 """How browsers' sessions end where they are too many or over, and what becomes of whom they were made for."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -209,3 +210,17 @@ async def test_what_is_not_listed_can_be_ended(site: HttpSite, monkeypatch: pyte
     assert [each["id"] for each in listed] != [principal.session]
     await site.client.delete(f"/v1/sessions/{principal.session}", headers=site.bearer)
     assert await found.who(oldest) is None
+
+
+async def test_many_sign_in_at_once(few: Browsers):
+    """None of them waits for another in a circle, and the next one finds at most as many as there may be."""
+    proofs = [{"code": few.site.code("ann")} for _ in range(6)] + [{"key": few.site.key}] * 6
+    replies = await asyncio.gather(
+        *(few.site.client.post("/v1/login", json=proof, headers=OWN) for proof in proofs)
+    )
+    assert {reply.status_code for reply in replies} == {200}
+    few.site.client.cookies.clear()
+    await few.sign_in(code=few.site.code("ann"))
+    open_rows = await sessions.list_sessions(few.site.edge.db, few.site.tenant)
+    assert len(open_rows) == 4
+    assert sum(row.user_id == "ann" for row in open_rows) <= 3
