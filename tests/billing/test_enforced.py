@@ -7,6 +7,7 @@ import pytest
 from billing.posting.biller import post
 from billing.posting.quarantine import held_events
 from billing.quotas.limit_book import LimitBook
+from billing.quotas.quota import SETTLED_KEEP_MS
 from billing.quotas.quota_types import Admitted
 from billing.tenants.tenancy import create_tenant
 from billing.usage import encode
@@ -77,6 +78,42 @@ def test_what_quarantine_accepts_counts_at_once(acme: Acme) -> None:
     acme.parley("quarantine", "accept", acme.does(another), "--reason", "late token")
     acme.agrees()
     assert isinstance(acme.asks("b"), Refusal)
+
+
+async def a_quarter_passes(books: Books) -> None:
+    """Redis forgets what it keeps no longer than settled requests."""
+    keys = [key async for key in books.redis.scan_iter(match="{t:*}rq:*")]
+    for key in keys:
+        if 0 < await books.redis.pttl(key) <= SETTLED_KEEP_MS:
+            await books.redis.delete(key)
+
+
+def test_what_is_booked_late_is_counted_once(acme: Acme) -> None:
+    """The biller was away for longer than a settled request is known, or somebody decided on an event so late:
+    what the worker settled does not count beside the books for ever."""
+
+    async def late(books: Books) -> list[tuple[int, int, int]]:
+        for name in ("billed", "accepted", "dismissed"):
+            assert isinstance(await books.ask(name), Admitted)
+            wrong = {} if name == "billed" else {"cost_nano": COST + 5}
+            await books.quota.settle(books.event(name, **wrong))
+            await a_quarter_passes(books)
+        await books.spend("billed")
+        for name in ("accepted", "dismissed"):
+            await post(books.db, "A", [encode(books.event(name, cost_nano=COST + 5))])
+        return await books.posted()
+
+    acme.does(lambda books: books.budget(10 * COST))
+    assert acme.does(late) == [(COST, 2 * (COST + 5), 0)]
+    for event, verb in zip(acme.does(held), ("accept", "dismiss"), strict=True):
+        acme.parley("quarantine", verb, event, "--reason", "late")
+    assert acme.does(Books.posted) == [(2 * COST, 0, 0)]
+    acme.agrees()
+
+
+async def held(books: Books) -> list[str]:
+    """The events that wait for a decision."""
+    return [each.event_sha256 for each in await held_events(books.db)]
 
 
 async def test_a_grant_pays_for_nothing_from_its_end_on(sqlite: Database, settings: Settings) -> None:

@@ -123,10 +123,13 @@ async def test_a_request_is_settled_once(quota: Quota, redis: Redis) -> None:
 
 
 async def test_a_settled_request_is_known_for_a_while(quota: Quota, redis: Redis) -> None:
-    """A second sending finds the end instead of running again; then the record goes by itself."""
+    """A second sending finds the end instead of running again; then the record goes by itself, once its lines are
+    booked."""
     await admitted(quota)
     assert await redis.pttl(RQ) == -1
     await quota.settle(an_event())
+    assert await redis.pttl(RQ) > 100 * SETTLED_KEEP_MS
+    await quota.settle(an_event(), line_seq=3)
     assert SETTLED_KEEP_MS - 5_000 < await redis.pttl(RQ) <= SETTLED_KEEP_MS
     again = await admitted(quota)
     assert (again.dup, again.state) == (True, AdmissionState.ENDED)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Close a request with what it cost, once; and once more, when its lines are in the books. The record stays a
--- while, so that a second sending finds its end.
+-- while, so that a second sending finds its end; until its lines are booked as long as what counts it as unbooked.
 -- KEYS: rq, posted (the tenant's sums), windows (of money that is counted)
 -- ARGV: id, cost_nano, input tokens, output tokens, keep_ms, now_ms or 0, last line in the books or "",
 --       accepted_ms, project, key, user, model as they stand in keys
@@ -52,6 +52,13 @@ if not state then
   return 'unknown'
 end
 
+-- It is decided that it will not be in the books: what was counted of it is not.
+local function forget()
+  call('HINCRBY', KEYS[2], 'input', int(-tonumber(ARGV[3])))
+  call('HINCRBY', KEYS[2], 'output', int(-tonumber(ARGV[4])))
+  call('HINCRBY', KEYS[2], 'requests', -1)
+end
+
 if state == 'ended' then
   if seq and not record[7] then
     local before = tonumber(record[6])
@@ -62,6 +69,10 @@ if state == 'ended' then
       move(limit, 0, 0, -before)
     end
     book(ARGV[2])
+    if seq == 0 then
+      forget()
+    end
+    call('PEXPIRE', KEYS[1], ARGV[5])
   end
   return 'dup'
 end
@@ -79,7 +90,10 @@ if seq then
   call('HSET', KEYS[1], 'booked', 1)
 end
 call('HSET', KEYS[1], 'state', 'ended', 'cost', ARGV[2], 'hold', 0)
-call('PEXPIRE', KEYS[1], ARGV[5])
+call('PEXPIRE', KEYS[1], seq and ARGV[5] or int(KEEP_MS))
+if seq == 0 then
+  return 'settled'
+end
 -- The amounts stay text: HINCRBY counts in 64 bits, a Lua number only to 2^53.
 call('HINCRBY', KEYS[2], 'cost_nano', ARGV[2])
 call('HINCRBY', KEYS[2], 'input', ARGV[3])
