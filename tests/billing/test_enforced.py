@@ -89,8 +89,8 @@ async def a_quarter_passes(books: Books) -> None:
 
 
 def test_what_is_booked_late_is_counted_once(acme: Acme) -> None:
-    """The biller was away for longer than a settled request is known, or somebody decided on an event so late:
-    what the worker settled does not count beside the books for ever."""
+    """The biller was away for longer than a settled request is known, or somebody decided that late on an
+    event: what the worker settled does not count beside the books for ever."""
 
     async def late(books: Books) -> list[tuple[int, int, int]]:
         for name in ("billed", "accepted", "dismissed"):

@@ -123,8 +123,8 @@ async def test_a_request_is_settled_once(quota: Quota, redis: Redis) -> None:
 
 
 async def test_a_settled_request_is_known_for_a_while(quota: Quota, redis: Redis) -> None:
-    """A second sending finds the end instead of running again; then the record goes by itself, once its lines are
-    booked."""
+    """A second sending finds the end instead of running again; then the record goes by itself, once its lines
+    are booked."""
     await admitted(quota)
     assert await redis.pttl(RQ) == -1
     await quota.settle(an_event())
