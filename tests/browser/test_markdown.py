@@ -71,7 +71,8 @@ async def test_a_finished_block_is_never_touched_again(blank: WatchedPage):
 
 
 async def test_hostile_text_neither_runs_nor_fetches(blank: WatchedPage):
-    """Raw HTML is text, images are links, and only http, https and mailto can be followed."""
+    """Raw HTML is text, images are links, only http, https and mailto can be followed, and links say where
+    they lead."""
     seen: list[dict[str, Any]] = await blank.page.evaluate(
         """async (texts) => {
       const { MarkdownView } = await import("/web/markdown.js");
@@ -89,7 +90,8 @@ async def test_hostile_text_neither_runs_nor_fetches(blank: WatchedPage):
           }
           const tags = [...root.querySelectorAll("*")].map((element) => element.localName);
           const handlers = [...root.querySelectorAll("*")].flatMap((element) => element.getAttributeNames());
-          const links = [...root.querySelectorAll("a")].map((a) => [a.protocol, a.rel, a.target]);
+          const honest = (a) => a.textContent === a.href || a.title === a.href;
+          const links = [...root.querySelectorAll("a")].map((a) => [a.protocol, a.rel, a.target, honest(a)]);
           found.push({ text, tags, handlers, links });
         }
       }
@@ -103,7 +105,8 @@ async def test_hostile_text_neither_runs_nor_fetches(blank: WatchedPage):
         assert not [
             name for name in each["handlers"] if name.startswith("on") or name in ("id", "src", "style")
         ]
-        for protocol, rel, target in each["links"]:
+        for protocol, rel, target, honest in each["links"]:
+            assert honest, "it says where it leads, if not by its text"
             assert protocol in ("http:", "https:", "mailto:"), each
             assert (rel, target) == ("noopener noreferrer nofollow", "_blank")
     assert await blank.page.evaluate("window.hacked") is None
