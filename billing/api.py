@@ -10,7 +10,7 @@ from billing.periods import Period, Window, window_at, zone_named
 from billing.pools.hours import READY_GAP_MS_MAX, READY_INTERVALS_MAX
 from billing.posting.admissions import Admissions, Asked, asked_of, seal
 from billing.posting.admitted import admissions_of
-from billing.prices.price_book import pinned_prices
+from billing.prices.price_book import offered_prices, pinned_prices
 from billing.prices.rating import Counts, Line, Meter, counts_of, rate
 from billing.quotas.bindings import Bindings
 from billing.quotas.limit_book import LimitBook
@@ -82,6 +82,7 @@ from billing.tenants.tenancy import (
     ACCESS_CHANGED,
     CONTROL_CHANNEL,
     DEFAULT_PROJECT,
+    PRICES_CHANGED,
     PRIORITIES,
     ControlNews,
     create_project,
@@ -94,7 +95,7 @@ from billing.tenants.tenancy import (
 )
 from billing.tenants.terms import TERMS_CHANGED, list_terms, set_terms
 from billing.tenants.users import user_id, user_is_closed, user_named, user_names
-from billing.usage import PinnedPrices, UsageEvent, UsageOwner
+from billing.usage import PinnedPrices, PriceOffer, UsageEvent, UsageOwner
 
 __all__ = [
     "ACCESS_CHANGED",
@@ -106,6 +107,7 @@ __all__ = [
     "LIMITS_CHANGED",
     "MEANING",
     "PLATFORM",
+    "PRICES_CHANGED",
     "PRIORITIES",
     "READY_GAP_MS_MAX",
     "READY_INTERVALS_MAX",
@@ -143,6 +145,7 @@ __all__ = [
     "PinnedPrices",
     "PoolTerms",
     "PostedSums",
+    "PriceOffer",
     "Principal",
     "Project",
     "Quota",
@@ -190,6 +193,7 @@ __all__ = [
     "make_link_code",
     "note",
     "note_use",
+    "offered_prices",
     "open_of",
     "open_operator_session",
     "open_session",

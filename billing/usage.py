@@ -35,6 +35,22 @@ class PinnedPrices(msgspec.Struct, frozen=True, omit_defaults=True):
     currency: str = "usd"
 
 
+class PriceOffer(msgspec.Struct, frozen=True):
+    """A model's prices in force, and those that follow them; `next_from_ms` 0: none that are known of."""
+
+    now: PinnedPrices
+    next: PinnedPrices | None = None
+    next_from_ms: int = 0
+
+    def at(self, at_ms: int) -> PinnedPrices:
+        """Those in force at a time from now on."""
+        return self.next if self.next is not None and self.begun(at_ms) else self.now
+
+    def begun(self, at_ms: int) -> bool:
+        """Whether those that follow are in force: others may follow them."""
+        return self.next is not None and at_ms >= self.next_from_ms
+
+
 class UsageOwner(msgspec.Struct, frozen=True, omit_defaults=True):
     """Who a request is charged to; `key` is the API key's id, `metadata` a JSON object of the client's."""
 

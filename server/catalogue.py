@@ -2,7 +2,8 @@
 
 import time
 
-from billing.api import PinnedPrices, pinned_prices
+from billing.api import PinnedPrices, PriceOffer, offered_prices
+from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused
 from core.settings import Settings
@@ -21,7 +22,8 @@ class Catalogue:
         self._default = settings.model
         self._models: dict[str, ModelRecord] = {}
         self._read_at = float("-inf")
-        self._prices: dict[tuple[str, str], tuple[float, PinnedPrices]] = {}
+        self._offers: dict[tuple[str, str], tuple[float, PriceOffer]] = {}
+        self._price_changes = 0
 
     async def models(self) -> list[ModelRecord]:
         """All models, by name."""
@@ -47,11 +49,22 @@ class Catalogue:
 
     async def prices(self, tenant: str, model: str) -> PinnedPrices:
         """A tenant's prices of a model now. Raises Refused where there are none."""
-        kept = self._prices.get((tenant, model))
-        if kept is not None and time.monotonic() - kept[0] < KEEP_SECONDS:
+        return (await self.offer(tenant, model)).at(now_ms())
+
+    async def offer(self, tenant: str, model: str) -> PriceOffer:
+        """The same with those that follow, for whoever decides when they do."""
+        kept = self._offers.get((tenant, model))
+        if kept is not None and time.monotonic() - kept[0] < KEEP_SECONDS and not kept[1].begun(now_ms()):
             return kept[1]
-        if len(self._prices) >= PRICES_KEPT_MAX:
-            self._prices.clear()
-        prices = await pinned_prices(self._db, tenant, model)
-        self._prices[tenant, model] = (time.monotonic(), prices)
-        return prices
+        if len(self._offers) >= PRICES_KEPT_MAX:
+            self._offers.clear()
+        read_at, changes = time.monotonic(), self._price_changes
+        offer = await offered_prices(self._db, tenant, model)
+        if changes == self._price_changes:
+            self._offers[tenant, model] = (read_at, offer)
+        return offer
+
+    def prices_changed(self) -> None:
+        """What was kept of prices holds no more, nor what is being read."""
+        self._price_changes += 1
+        self._offers.clear()

@@ -16,6 +16,7 @@ from billing.api import (
     CONTROL_CHANNEL,
     KEY_REVOKED,
     LIMITS_CHANGED,
+    PRICES_CHANGED,
     SESSION_ENDED,
     TERMS_CHANGED,
     ControlNews,
@@ -273,7 +274,10 @@ class Door:
                 found.order_close(CloseCode.SUPERSEDED)
         elif news.kind in (KEY_REVOKED, SESSION_ENDED):
             standing.end_all(list(self._sockets.values()), news)
+        elif news.kind == PRICES_CHANGED:
+            self.edge.catalogue.prices_changed()
         elif news.kind == ACCESS_CHANGED:
+            self.edge.catalogue.prices_changed()  # it may have another book
             self.edge.closed_users.changed()
             self.edge.users.changed()
             self.spawn(self._access_changed(news.tenant))

@@ -207,6 +207,7 @@ class Intake:
         turn, record, edge = prepared.turn, prepared.record, self._edge
         who = (principal.tenant, principal.project, principal.key, prepared.user)
         limits = await edge.limits.limits_for(*who, record.name, prepared.accepted_ms)
+        offer = await edge.catalogue.offer(principal.tenant, record.name)
         admission = Admission(
             tenant=principal.tenant,
             id=turn.id,
@@ -220,9 +221,11 @@ class Intake:
             input_tokens=len(prepared.prompt),
             chunk_tokens=min(edge.settings.chunk_tokens, prepared.sampling.max_tokens),
             deadline_ms=prepared.deadline_ms,
-            prices=await edge.catalogue.prices(principal.tenant, record.name),
+            prices=offer.now,
             limits=limits,
             key=principal.key,
+            next_prices=offer.next,
+            next_from_ms=offer.next_from_ms,
         )
         admitted = await edge.quota.admit(admission)
         if isinstance(admitted, Refusal):

@@ -17,6 +17,7 @@ from billing.commands.running import (
     iso_time,
     json_option,
     run_on_database,
+    run_with_redis,
     show,
     show_table,
     tenant_named,
@@ -27,15 +28,17 @@ from billing.prices.price_book import NewVersion, add_version, list_books, pinne
 from billing.prices.price_files import FlatPrices, PriceFile, gpus_of, parse, tiers_of
 from billing.prices.price_tiers import HOUR_SECONDS, TierKey
 from billing.prices.price_versions import Contents, contents_of
+from billing.prices.price_withdrawals import NOTICE_MS
 from billing.prices.tiers import TierPrices
 from billing.prices.what_if import Compared, what_if
 from billing.tables import PLATFORM, PriceVersion
-from billing.tenants.tenancy import tenant_names
+from billing.tenants.tenancy import PRICES_CHANGED, tell, tenant_names
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
 from core.faults import reason
 from core.printed import progress, say
+from core.redis import Client
 
 FILE_BYTES_MAX = 1 << 20
 EPOCH = datetime.fromtimestamp(0, UTC)
@@ -101,23 +104,38 @@ _file = click.argument("file", type=click.Path(exists=True, dir_okay=False, path
 @click.option("--replace", "replaces", type=int, help="A version that has not begun, withdrawn for this one.")
 @click.option("--reason", help="Why it is replaced; kept in the audit log.")
 @click.option("--yes", is_flag=True, help="It is meant to begin in more than 13 months.")
+@click.option(
+    "--now", "at_once", is_flag=True, help="From this moment on, or as the file says, not in a minute."
+)
 @json_option
-def import_command(file: Path, replaces: int | None, reason: str | None, yes: bool, as_json: bool) -> None:
+def import_command(
+    file: Path, replaces: int | None, reason: str | None, yes: bool, at_once: bool, as_json: bool
+) -> None:
     """Add the version in FILE to its book. Importing the same file again changes nothing.
 
-    What was admitted before the version begins keeps its prices; versions may be planned in any order.
+    What was admitted before the version begins keeps its prices; versions may be planned in any order. Where
+    another is in force it begins in a minute at the earliest, so that all gateways know of it when it does;
+    --now tells them at once, and some requests of that moment may still have the prices before.
     `tenant = "acme"` in the file makes the book that tenant's own; `parent = "default"` takes what it does
     not name from another book.
     """
     if (replaces is None) != (reason is None):
         raise StartupError("--replace and --reason belong together: say which version, and why")
     parsed, contents = _read(file)
+    lead_ms = 0 if at_once else NOTICE_MS
 
     async def add(db: Database) -> tuple[PriceVersion, bool]:
         new = await _new_version(db, parsed, contents)
-        return await add_version(db, replace(new, far_ahead=yes, replaces=replaces, reason=reason or ""))
+        return await add_version(
+            db, replace(new, lead_ms=lead_ms, far_ahead=yes, replaces=replaces, reason=reason or "")
+        )
 
-    version, made = run_on_database(add)
+    async def add_and_tell(db: Database, redis: Client) -> tuple[PriceVersion, bool]:
+        done = await add(db)
+        await tell(redis, PLATFORM, PRICES_CHANGED)
+        return done
+
+    version, made = run_with_redis(add_and_tell) if at_once else run_on_database(add)
     show(
         {
             "book": version.book_id,

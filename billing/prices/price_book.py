@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 from sqlalchemy.exc import IntegrityError
-from sqlmodel import col, select
+from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.periods import AHEAD_MS_MAX, LAST_MS
@@ -22,7 +22,7 @@ from billing.prices.price_withdrawals import locked_book, may_be_withdrawn, with
 from billing.prices.tiers import TierPrices
 from billing.tables import PLATFORM, Price, PriceBook, PriceVersion, Tenant
 from billing.tenants.audit_log import record
-from billing.usage import PinnedPrices
+from billing.usage import PinnedPrices, PriceOffer
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refusal, Refused, bad_request
@@ -33,8 +33,9 @@ PARENTS_MAX = 3
 
 @dataclass(frozen=True)
 class NewVersion:
-    """A version of a book to be. `valid_from_ms` None: from now on; `far_ahead`: it may begin in years.
-    `gpus`: nano-USD for 1,000,000 GPU-seconds. `replaces`: a version that is withdrawn for it, and why."""
+    """A version of a book to be. `valid_from_ms` None: from now on; `lead_ms`: where another is in force, no
+    earlier than in so long; `far_ahead`: it may begin in years. `gpus`: nano-USD for 1,000,000 GPU-seconds.
+    `replaces`: a version that is withdrawn for it, and why."""
 
     book: str
     prices: Mapping[str, FlatPrices]
@@ -45,6 +46,7 @@ class NewVersion:
     valid_from_ms: int | None = None
     tiers: Mapping[TierKey, TierPrices] = field(default_factory=dict[TierKey, TierPrices])
     gpus: Mapping[str, int] = field(default_factory=dict[str, int])
+    lead_ms: int = 0
     far_ahead: bool = False
     replaces: int | None = None
     reason: str = ""
@@ -54,13 +56,37 @@ async def pinned_prices(db: Database, tenant_id: str, model: str, at_ms: int | N
     """The prices of `model` for this tenant at a time, by default now: its book's, else those of its parent.
 
     Raises Refused `unknown_model` where there are none: nothing is served without a price."""
-    at = now_ms() if at_ms is None else at_ms
     async with db.session() as session:
-        async for book in _books_of(session, tenant_id):
-            price = await _price(session, book, model, at)
-            if price is not None:
-                return pinned(book, price)
-    raise Refused(Refusal("unknown_model", f"there is no price for the model {model!r}"))
+        found = await _pinned(session, tenant_id, model, now_ms() if at_ms is None else at_ms)
+    if found is None:
+        raise Refused(Refusal("unknown_model", f"there is no price for the model {model!r}"))
+    return found
+
+
+async def offered_prices(db: Database, tenant_id: str, model: str, at_ms: int | None = None) -> PriceOffer:
+    """The prices of `model` at a time, by default now, and those that are in force next.
+
+    Raises Refused `unknown_model` where there are none now."""
+    at = now_ms() if at_ms is None else at_ms
+    now = await pinned_prices(db, tenant_id, model, at)
+    async with db.session() as session:
+        books = [book.id async for book in _books_of(session, tenant_id)]
+        begin = select(func.min(PriceVersion.valid_from_ms)).where(
+            col(PriceVersion.book_id).in_(books),
+            col(PriceVersion.valid_from_ms) > at,
+            col(PriceVersion.withdrawn_ms).is_(None),
+        )
+        begins = (await session.exec(begin)).one()
+        following = await _pinned(session, tenant_id, model, begins) if begins else None
+    return PriceOffer(now) if following is None else PriceOffer(now, following, begins or 0)
+
+
+async def _pinned(session: AsyncSession, tenant_id: str, model: str, at_ms: int) -> PinnedPrices | None:
+    async for book in _books_of(session, tenant_id):
+        price = await _price(session, book, model, at_ms)
+        if price is not None:
+            return pinned(book, price)
+    return None
 
 
 async def gpu_price(session: AsyncSession, tenant_id: str, gpu_type: str, at_ms: int) -> GpuPrice | None:
@@ -136,14 +162,17 @@ async def _add_version(session: AsyncSession, new: NewVersion) -> tuple[PriceVer
     now = now_ms()
     book = await _book_for(session, new, now)
     versions = await versions_of(session, book.id)
-    same = await _same(session, new, versions, now)
+    earliest = now + (new.lead_ms if _in_force(versions, now) else 0)
+    same = await _same(session, new, versions, earliest)
     if new.replaces is not None:
         replaced = await may_be_withdrawn(session, book.id, new.replaces, now, again=same is not None)
         if replaced is not None and replaced != same:
             await withdraw(session, replaced, new.reason, now)
     if same is not None:
         return same, False
-    valid_from = now if new.valid_from_ms is None else new.valid_from_ms
+    valid_from = earliest if new.valid_from_ms is None else new.valid_from_ms
+    if now <= valid_from < earliest:
+        raise bad_request("valid_from is less than a minute ahead, and gateways keep prices: or say --now")
     _check_begin(new, [each for each in versions if each.version != new.replaces], valid_from, now)
     number = max((each.version for each in versions), default=0) + 1
     version = PriceVersion(
@@ -161,14 +190,19 @@ async def _add_version(session: AsyncSession, new: NewVersion) -> tuple[PriceVer
     return version, True
 
 
+def _in_force(versions: Sequence[PriceVersion], at_ms: int) -> PriceVersion | None:
+    begun = [each for each in versions if each.withdrawn_ms is None and each.valid_from_ms <= at_ms]
+    return max(begun, key=lambda each: (each.valid_from_ms, each.version), default=None)
+
+
 async def _same(
-    session: AsyncSession, new: NewVersion, versions: Sequence[PriceVersion], now: int
+    session: AsyncSession, new: NewVersion, versions: Sequence[PriceVersion], earliest: int
 ) -> PriceVersion | None:
-    """The version that says the same from the same time on; without a time, the one in force now."""
+    """The version that says the same from the same time on; without a time, the one in force as early as may
+    be."""
     kept = [each for each in versions if each.withdrawn_ms is None]
     if new.valid_from_ms is None:
-        begun = [each for each in kept if each.valid_from_ms <= now]
-        found = max(begun, key=lambda each: (each.valid_from_ms, each.version), default=None)
+        found = _in_force(versions, earliest)
     else:
         found = next((each for each in kept if each.valid_from_ms == new.valid_from_ms), None)
     contents = (dict(new.prices), dict(new.tiers), dict(new.gpus))

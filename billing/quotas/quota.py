@@ -148,7 +148,7 @@ class Quota:
         reply = await _ADMIT(
             self.redis,
             keys,
-            [a.now_ms, attempt, *who, *binding, *amounts, limits, a.key or a.owner_key, seal],
+            [a.now_ms, attempt, *who, *binding, *amounts, limits, a.key or a.owner_key, seal, *self._next(a)],
         )
         match reply:
             case [b"conflict"]:
@@ -163,6 +163,15 @@ class Quota:
                 return admitted_of(a, facts, a.now_ms or now_ms())
             case _:
                 raise AssertionError(f"admit answered {reply!r}")
+
+    def _next(self, a: Admission) -> tuple[int, bytes, bytes, bytes]:
+        """From when on, and as what, a request is bound to the prices that follow."""
+        if a.next_prices is None:
+            return 0, b"", b"", b""
+        then = replace(a, prices=a.next_prices)
+        record = record_of(then)
+        seal = self._bindings.seal(a.tenant, a.id, record) if self._bindings else b""
+        return a.next_from_ms, record[b"prices"], packed(a.limits, a.next_prices), seal
 
     async def _seeded(self, tenant: str, limits: Sequence[MoneyLimit]) -> bool:
         if self._db is None:

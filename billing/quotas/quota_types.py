@@ -23,7 +23,8 @@ class Admission:
     """One request that wants in. `input_tokens` is exact; `chunk_tokens` is the output held at first.
 
     The owner is (project, owner_key, user): another owner who sends the same id meets a conflict. `key`: the
-    one of the owner's chain that was used, empty for the owner's own name."""
+    one of the owner's chain that was used, empty for the owner's own name. `next_prices` hold from
+    `next_from_ms` on, by the clock that admits."""
 
     tenant: str
     id: str
@@ -41,6 +42,8 @@ class Admission:
     now_ms: int = 0
     limits: Limits = UNLIMITED
     key: str = ""
+    next_prices: PinnedPrices | None = None
+    next_from_ms: int = 0
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from core.settings import Settings
 
 CONTROL_CHANNEL = "parley:control"
 ACCESS_CHANGED = "access_changed"
+PRICES_CHANGED = "prices_changed"
 PRIORITIES = ("interactive", "standard", "bulk")  # highest first
 DEFAULT_PROJECT = "default"
 DEFAULT_PRICE_BOOK = "default"

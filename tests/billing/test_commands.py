@@ -142,7 +142,7 @@ def test_prices_are_imported_once_and_shown(parley: Command, tmp_path: Path) -> 
     """The second import of the same file says that it is there already."""
     file = tmp_path / "prices.toml"
     file.write_text(FILE)
-    (first,) = rows(parley("prices", "import", str(file), "--json"))
+    (first,) = rows(parley("prices", "import", str(file), "--now", "--json"))
     assert (first["book"], first["version"], first["state"]) == ("default", 2, "added")
     (again,) = rows(parley("prices", "import", str(file), "--json"))
     assert (again["version"], again["state"]) == (2, "there already")

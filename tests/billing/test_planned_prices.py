@@ -55,7 +55,7 @@ def test_one_typo_does_not_close_a_book(parley: Command, add: Import) -> None:
     assert rows(add(far, "9", "--yes"))[0]["version"] == 2
     (sooner,) = rows(add(ahead(days=30), "3"))
     (between,) = rows(add(ahead(days=300), "4"))
-    (now,) = rows(add(None, "2"))
+    (now,) = rows(add(None, "2", "--now"))
     assert (sooner["version"], between["version"], now["version"]) == (3, 4, 5)
     (paid,) = rows(parley("prices", "show", "--tenant", "acme", "--json"))
     assert (paid["version"], paid["output"]) == (5, "2.00")
@@ -96,6 +96,18 @@ def test_a_planned_version_is_replaced_in_one_step(parley: Command, add: Import)
     }
 
 
+def test_all_gateways_know_a_version_before_it_begins(parley: Command, add: Import) -> None:
+    """It begins a minute ahead, or is said to begin now; the same file again changes nothing meanwhile."""
+    (made,) = rows(add(None, "3"))
+    assert datetime.fromisoformat(made["valid_from"]) > datetime.now(UTC)
+    assert states(parley) == {1: ("0.40", "in force"), 2: ("3.00", "planned")}
+    (again,) = rows(add(None, "3"))
+    assert (again["version"], again["state"]) == (2, "there already")
+    assert "--now" in refused(add(ahead(seconds=30), "4"))
+    (now,) = rows(add(None, "4", "--now"))
+    assert states(parley)[now["version"]] == ("4.00", "in force")
+
+
 def test_who_withdrew_what_and_why_is_recorded(parley: Command, add: Import, home: Path) -> None:
     """Of both ways to do it."""
     rows(add(ahead(days=30), "3"))
@@ -127,7 +139,7 @@ def test_what_cannot_be_withdrawn_stays(
 ) -> None:
     """What has begun or begins in a minute, which gateways may have read, and what nobody wrote."""
     rows(add(ahead(days=30), "3"))
-    rows(add(ahead(seconds=55), "4"))
+    rows(add(ahead(seconds=55), "4", "--now"))
     before = states(parley)
     assert says in refused(parley("prices", "withdraw", *arguments))
     after = states(parley)

@@ -38,7 +38,7 @@ def test_a_pool_is_dedicated_and_released(parley: Command, tmp_path: Path) -> No
     (again,) = rows(parley("pools", "assign", "a", "--tenant", "acme", "--json"))
     assert "bills tokens too" in again["note"]
     (file := tmp_path / "prices.toml").write_text(BOOK)
-    rows(parley("prices", "import", str(file), "--json"))
+    rows(parley("prices", "import", str(file), "--now", "--json"))
     (priced,) = rows(parley("pools", "assign", "a", "--tenant", "acme", "--project", "default", "--json"))
     assert priced["note"] == ""
     rows(parley("pools", "release", "a", "--json"))
@@ -51,7 +51,7 @@ def test_owners_see_what_was_idle_and_operators_what_it_earned(
 ) -> None:
     """GPU-seconds and nano-USD for scripts, hours and dollars for people; a tenant sees its own only."""
     (file := tmp_path / "prices.toml").write_text(BOOK)
-    rows(parley("prices", "import", str(file), "--json"))
+    rows(parley("prices", "import", str(file), "--now", "--json"))
     rows(parley("pools", "costs", "--gpu", "h200", "--hour", "1.80", "--json"))
     on_database(home, an_hour)
     mine, shared = rows(parley("pools", "usage", "--json"))

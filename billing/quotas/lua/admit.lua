@@ -6,7 +6,8 @@
 -- ARGV: now_ms or 0, attempt, id, body hash, owner, pool, fingerprint, prices, project, key, user, model,
 --       input tokens, chunk tokens, unlimited tokens, deadline_ms, grace_ms, limits as msgpack: {rates, concurrency, money,
 --       prices of input, output and request}, the key that was used (`key` is the first of its chain),
---       seal or "" (billing/quotas/bindings.py)
+--       seal or "" (billing/quotas/bindings.py), from when on (0: never) other prices hold, those, the limits with
+--       them, the seal of that
 -- Reply: {"ok", dup, pool, fingerprint, prices, cancelled, granted, state, left of each limit, shadow refusals,
 --        of a known one all that is sealed, and the seal},
 --        {"conflict"}, {"seed", numbers of the money limits of which nothing is known}, or {"refused", refusal}.
@@ -29,7 +30,12 @@ if known[1] and known[1] ~= 'released' then
     known[1], {}, {}, sealed}
 end
 
-local rates, concurrency, money, prices = unpack(cmsgpack.unpack(ARGV[18]))
+-- A version of prices that begins between the gateway's look and now has begun.
+local bound, packed, seal = ARGV[8], ARGV[18], ARGV[20]
+if tonumber(ARGV[21]) > 0 and now >= tonumber(ARGV[21]) then
+  bound, packed, seal = ARGV[22], ARGV[23], ARGV[24]
+end
+local rates, concurrency, money, prices = unpack(cmsgpack.unpack(packed))
 local refusal, longest, shadowed = nil, -1, {}
 
 local function refuse(shadow, after, ...)
@@ -150,13 +156,13 @@ local cancelled = math.max(unpack(call('SMISMEMBER', KEYS[2], unpack(who))))
 call('DEL', KEYS[2], KEYS[1])
 call('HSET', KEYS[1],
   'state', 'open', 'attempt', ARGV[2], 'hash', ARGV[4], 'owner', ARGV[5], 'pool', ARGV[6], 'fp', ARGV[7],
-  'prices', ARGV[8], 'project', ARGV[9], 'key', ARGV[10], 'by', ARGV[19], 'user', ARGV[11], 'model', ARGV[12],
+  'prices', bound, 'project', ARGV[9], 'key', ARGV[10], 'by', ARGV[19], 'user', ARGV[11], 'model', ARGV[12],
   'input', ARGV[13], 'granted', granted, 'deadline', ARGV[16],
-  'admitted', int(now), 'cancelled', cancelled, 'limits', ARGV[18], 'hold', int(#money > 0 and cost or 0))
+  'admitted', int(now), 'cancelled', cancelled, 'limits', packed, 'hold', int(#money > 0 and cost or 0))
 call('ZREMRANGEBYSCORE', KEYS[3], '-inf', '(' .. int(now))
 call('ZADD', KEYS[3], leaves, id)
 call('ZADD', KEYS[4], int(now), id)
-if ARGV[20] ~= '' then
-  call('HSET', KEYS[1], 'seal', ARGV[20])
+if seal ~= '' then
+  call('HSET', KEYS[1], 'seal', seal)
 end
-return {'ok', 0, ARGV[6], ARGV[7], ARGV[8], cancelled, tonumber(granted), 'open', rest, shadowed, {}}
+return {'ok', 0, ARGV[6], ARGV[7], bound, cancelled, tonumber(granted), 'open', rest, shadowed, {}}
