@@ -17,6 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from core.pools import announce_pool
 from core.scripts import Script
 from engine.api import AppendCode, Claim, Control, Moved, Mover, Status
 from tests.engine.builders import Pool, append_to, end_entry, text, tokens, usage_event
@@ -181,6 +182,7 @@ class MovesMachine(QueueMachine):
             return
         m = each.m
         self.start_or_renew(WORKERS[0])
+        self.run(announce_pool(self.redis, self.pool.settings, HERE))  # as its supervisor does
         assert self.run(self.mover.move(THERE, m.tenant, m.id, HERE)) == Moved(HERE)
         self.away.remove(each)
         self.hops[m.id] += 1
