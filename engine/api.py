@@ -10,6 +10,7 @@ from engine.models.provision import register as register_model
 from engine.models.registry import ModelRecord, list_models
 from engine.models.registry import resolve as resolve_model
 from engine.mover import Mover, MoveReason, MoveRefused
+from engine.orders import Order, Orders
 from engine.queue import PoolQueue
 from engine.queue_types import (
     Append,
@@ -76,6 +77,8 @@ __all__ = [
     "Moved",
     "Mover",
     "Offer",
+    "Order",
+    "Orders",
     "PoolQueue",
     "PriorityClass",
     "ReaderState",

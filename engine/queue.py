@@ -113,10 +113,13 @@ class PoolQueue:
             await self._run(scripts.REWRITE, *self._commit_terms, position, packed, *binary)
         )
 
-    async def control(self, tenant: str, id: str, flag: Control) -> Status | Moved | None:
-        """Set a flag; the owner of a running request is woken. None: the pool does not know the id. After a
-        CANCEL of a queued or parked request call engine.ending.end_unclaimed."""
-        return replies.status(await self._run(scripts.CONTROL, tenant, id, int(flag)))
+    async def control(
+        self, tenant: str, id: str, flag: Control, body_hash: str = ""
+    ) -> Status | Moved | None:
+        """Set a flag; the owner of a running request is woken. None: the pool does not know the id, or, where
+        it is told the hash of what was asked for, knows another request under it. After a CANCEL of a queued
+        or parked request call engine.ending.end_unclaimed."""
+        return replies.status(await self._run(scripts.CONTROL, tenant, id, int(flag), body_hash))
 
     async def finish(
         self, tenant: str, id: str, expected_o: int, entries: Sequence[Entry], end: bytes

@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 
 from billing.api import Bindings, LimitBook, Quota
+from core.clock import now_ms
 from core.database import Database
 from core.pools import ByPool
 from core.redis import Client
 from core.settings import Settings
-from engine.api import LogReader, PoolQueue, Trials
+from engine.api import LogReader, Order, Orders, PoolQueue, Trials
 from server.auth import Authenticator
 from server.catalogue import Catalogue
 from server.closed_users import ClosedUsers
@@ -47,6 +48,11 @@ class Edge:
     logs: ByPool[LogReader]
     recorders: Recorders
     terms: Terms
+    orders: Orders
+
+    def is_ordered(self, pool: str, tenant: str, id: str, order: Order | None) -> bool:
+        """Whether a request went from this pool by a good order: a worker may write that it did."""
+        return order is not None and self.orders.good(tenant, id, pool, order, now_ms())
 
     def serve(self, pool: str) -> None:
         """A pool of the installation."""
@@ -60,6 +66,9 @@ def make_edge(
     """Wire a gateway. `unsealed_until_ms`: until when admissions may have no seal."""
     rates = Rates(settings)
     conversations, closed_users = Conversations(db), ClosedUsers(db)
+    bindings = Bindings(settings.keyring, settings.installation, unsealed_until_ms)
+    quota = Quota(redis, settings, db, bindings)
+    orders = Orders(settings.keyring, settings.installation)
     queues = ByPool(lambda pool: PoolQueue(redis, pool, settings), settings.pool)
     return Edge(
         settings=settings,
@@ -68,9 +77,7 @@ def make_edge(
         db=db,
         redis=redis,
         auth=Authenticator(db, redis, settings),
-        quota=Quota(
-            redis, settings, db, Bindings(settings.keyring, settings.installation, unsealed_until_ms)
-        ),
+        quota=quota,
         limits=LimitBook(db),
         closed_users=closed_users,
         users=Users(db, settings.users_per_tenant_max),
@@ -83,4 +90,5 @@ def make_edge(
         logs=ByPool(lambda pool: LogReader(redis, pool), settings.pool),
         recorders=Recorders(redis, settings, conversations, gateway),
         terms=Terms(db, redis, queues, settings),
+        orders=orders,
     )

@@ -181,6 +181,8 @@ class Readers:
             raise
         if view is not None and view.status is Status.MOVED:
             source.close()
+            if not self._edge.is_ordered(*name, view.order):
+                return None
             return await self.open_log(name._replace(pool=view.dest), body_hash, epoch, o, hops + 1)
         if view is None or view.first != 1 or view.body_hash != body_hash:
             source.close()

@@ -17,7 +17,7 @@ from core.survived import survived
 from core.tasks import Group
 from core.telemetry import Seldom, logger
 from core.unreadable import ERRORS
-from engine.api import Entry, EntryKind, Hint, Hints, ReaderState, Status
+from engine.api import Entry, EntryKind, Hint, Hints, Order, ReaderState, Status
 from server.edge import Edge
 
 RENEW_SECONDS = 1.0
@@ -265,7 +265,7 @@ class Hub:
         if self._followed.get(name) is not followed:
             return
         if view is not None and view.status is Status.MOVED:
-            await self._read_on(followed, view.dest, hops + 1)
+            await self._read_on(followed, view.order, hops + 1)
         elif view is not None:
             followed.seen(view.epoch)
             followed.ended = followed.ended or view.ended
@@ -274,10 +274,11 @@ class Hub:
             followed.epoch = None  # said once
             followed.broken()
 
-    async def _read_on(self, followed: Followed, pool: str, hops: int) -> None:
+    async def _read_on(self, followed: Followed, order: Order, hops: int) -> None:
         """Its request has moved: register there, and let its readers go on at their cursors."""
-        name = followed.name
-        if hops > HOPS_MAX or not await self.follow(pool):
+        name, pool = followed.name, order.dest
+        ordered = self._edge.is_ordered(*name, order)
+        if not ordered or hops > HOPS_MAX or not await self.follow(pool):
             followed.broken()
             return
         if self._followed.get(name) is not followed:

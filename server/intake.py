@@ -273,7 +273,7 @@ class Intake:
                 source.close()
                 return _repeated(await self._readers.open(principal, turn.id, None, 0))
             if admitted.cancelled:
-                await self._cancel_placed(admitted.pool, tenant, turn.id)
+                await cancel_placed(self._edge, admitted.pool, tenant, turn.id, turn.body_hash)
         except BaseException:
             source.close()
             raise
@@ -357,14 +357,11 @@ class Intake:
         if found.state is AdmissionState.ENDED:
             return "ended"
         for _ in range(CANCEL_TRIES):  # its gateway may be between admitting and putting it in line
-            status = await self._cancel_placed(found.pool, principal.tenant, id)
+            status = await cancel_placed(self._edge, found.pool, principal.tenant, id, found.body_hash)
             if status is not None:
                 return "running" if status in (Status.MOVING, Status.MOVED) else status.value
             await asyncio.sleep(CANCEL_RETRY_SECONDS)
         return "pending"
-
-    async def _cancel_placed(self, pool: str, tenant: str, id: str) -> Status | None:
-        return await cancel_placed(self._edge.queues, self._edge.quota, pool, tenant, id)
 
 
 def _canceller(principal: Principal) -> Canceller:

@@ -1,9 +1,11 @@
 #!lua flags=allow-oom
--- control(now, t, id, flag): sets the flag and wakes the worker. Replies the status, nil for an unknown id; where it lives in
+-- control(now, t, id, flag, body hash or ''): sets the flag and wakes the worker. Replies the status, nil for an unknown id, and one of another body; where it lives in
 -- another pool {'moved', pool, hop, ordered, seal}.
 local t, id, flag = ARGV[2], ARGV[3], tonumber(ARGV[4])
-local status = call('HGET', key('req', t, id), 'status')
-if not status or status == 'ended' then
+local status, hash = unpack(call('HMGET', key('req', t, id), 'status', 'body_hash'))
+if ARGV[5] ~= '' and hash ~= ARGV[5] then
+  return nil
+elseif not status or status == 'ended' then
   return status
 elseif status == 'moved' then
   return redirect(t, id)
