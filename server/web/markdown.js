@@ -1,5 +1,6 @@
 // Markdown that arrives in pieces, shown with DOM calls only. The DOM depends on the text alone, never on how it
-// was cut into pieces. A finished block is never touched again; the open one is patched in place.
+// was cut into pieces. A finished block is never touched again; the open one is patched in place. One that is
+// long is not read again for every piece: what is new of it waits until it is a part of it, or for a moment.
 
 import { parseBlocks } from "./blocks.js";
 import { shape } from "./shapes.js";
@@ -9,16 +10,29 @@ import { shape } from "./shapes.js";
 /** @typedef {import("./shapes.js").Shape} Shape */
 
 const PAGE_HEADING = 2; // the page's own headings are h1 and h2
+const LONG = 8192; // characters of an open block
+const PART = 1 / 32;
+const WAIT_MS = 500;
 
 export class MarkdownView {
-  /** @param {HTMLElement} root where the blocks go; the view owns its children */
-  constructor(root) {
+  /**
+   * @param {HTMLElement} root where the blocks go; the view owns its children
+   * @param {typeof parseBlocks} parse
+   */
+  constructor(root, parse = parseBlocks) {
     this.root = root;
+    this.#parse = parse;
     this.reset("");
   }
 
+  #parse;
   /** Complete lines of the open block. @type {string[]} */
   #lines = [];
+  /** How many characters of the open block are read, and how many wait. */
+  #read = 0;
+  #waiting = "";
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #timer;
   /** The line that has no end yet. */
   #tail = "";
   /** Children of the root that are finished. */
@@ -30,18 +44,33 @@ export class MarkdownView {
    * @param {string} text
    */
   push(text) {
-    const lines = (this.#tail + text).split("\n");
-    this.#tail = lines.pop() ?? "";
-    for (const line of lines) this.#lines.push(cleanLine(line));
-    const blocks = parseBlocks(this.#lines);
-    for (const block of blocks.slice(0, -1)) this.#finish(block);
-    this.#lines.splice(0, blocks[blocks.length - 2]?.end ?? 0);
-    this.#showOpen(true);
+    this.#waiting += text;
+    if (this.#read >= LONG && this.#waiting.length < this.#read * PART) {
+      this.#timer ??= setTimeout(() => this.#take(), WAIT_MS);
+    } else {
+      this.#take();
+    }
   }
 
   /** The text is complete. */
   finish() {
+    this.#take();
     this.#showOpen(false);
+  }
+
+  /** Show what waits. */
+  #take() {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const lines = (this.#tail + this.#waiting).split("\n");
+    this.#waiting = "";
+    this.#tail = lines.pop() ?? "";
+    for (const line of lines) this.#lines.push(cleanLine(line));
+    const blocks = this.#parse(this.#lines);
+    for (const block of blocks.slice(0, -1)) this.#finish(block);
+    this.#lines.splice(0, blocks[blocks.length - 2]?.end ?? 0);
+    this.#read = this.#lines.reduce((sum, line) => sum + line.length + 1, this.#tail.length);
+    this.#showOpen(true);
   }
 
   /**
@@ -51,9 +80,10 @@ export class MarkdownView {
   reset(text) {
     this.#lines = [];
     this.#tail = "";
+    this.#waiting = text;
     this.#finished = 0;
     this.#outline = { level: PAGE_HEADING };
-    this.push(text);
+    this.#take();
   }
 
   /** @param {Block} block */
@@ -64,7 +94,7 @@ export class MarkdownView {
   /** @param {boolean} growing */
   #showOpen(growing) {
     const tail = growing ? withoutHalfMarker(this.#tail) : this.#tail;
-    const blocks = parseBlocks(tail === "" ? this.#lines : [...this.#lines, cleanLine(tail)]);
+    const blocks = this.#parse(tail === "" ? this.#lines : [...this.#lines, cleanLine(tail)]);
     const outline = { ...this.#outline };
     blocks.forEach((block, i) => {
       const open = growing && i === blocks.length - 1;

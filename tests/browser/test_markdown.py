@@ -8,6 +8,7 @@ from markdown_it import MarkdownIt
 
 from tests.browser.conftest import WatchedPage
 from tests.browser.markdown_samples import COMMON, HOSTILE, PIECES, SLOW
+from tests.helpers.wait import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -50,6 +51,63 @@ async def test_any_chunking_gives_the_same_dom(blank: WatchedPage, finish: bool)
     texts = ["".join(chance.choices(PIECES, k=chance.randint(1, 40))) for _ in range(DOCUMENTS)]
     for text, shown in zip(texts, await _shown(blank, texts, [100_000, 1, -9, 5], finish), strict=True):
         assert len(set(shown)) == 1, f"seed {seed}: {text!r} {shown}"
+
+
+LONG_CHARACTERS = 100_000
+READ_TIMES_MAX = 200  # quadratic, each was read 5,000 times
+LONG_BLOCKS = {
+    "fence": ("```js\n", "let a = 1; // x\n"),
+    "paragraph": ("", "some words in a line\n"),
+    "one line": ("", "words without an end "),
+    "list": ("", "- an item of a list\n"),
+    "table": ("|a|b|\n|-|-|\n", "| one | two |\n"),
+}
+
+
+@pytest.mark.parametrize("kind", LONG_BLOCKS)
+async def test_a_long_block_is_not_read_again_for_every_piece(blank: WatchedPage, kind: str):
+    """Counted in characters that the parser is given; at the end the page shows the same as at once."""
+    start, part = LONG_BLOCKS[kind]
+    text = start + part * (LONG_CHARACTERS // len(part))
+    read, same = await blank.page.evaluate(
+        """async (text) => {
+      const { MarkdownView } = await import("/web/markdown.js");
+      const { parseBlocks } = await import("/web/blocks.js");
+      let read = 0;
+      const counted = (lines, ...rest) => {
+        for (const line of lines) read += line.length + 1;
+        return parseBlocks(lines, ...rest);
+      };
+      const root = document.createElement("div");
+      const view = new MarkdownView(root, counted);
+      for (let at = 0; at < text.length; at += 20) view.push(text.slice(at, at + 20));
+      view.finish();
+      const once = document.createElement("div");
+      const whole = new MarkdownView(once);
+      whole.push(text);
+      whole.finish();
+      return [read, root.isEqualNode(once)];
+    }""",
+        text,
+    )
+    print(kind, read / len(text))
+    assert read < READ_TIMES_MAX * len(text)
+    assert same
+
+
+async def test_what_waits_of_a_long_block_is_shown_after_a_moment(blank: WatchedPage):
+    """Also where nothing more comes."""
+    await blank.page.evaluate("""async () => {
+      const { MarkdownView } = await import("/web/markdown.js");
+      const view = new MarkdownView(document.body.appendChild(document.createElement("div")));
+      view.push("```\\n" + "x\\n".repeat(10000));
+      view.push("the newest line");
+    }""")
+
+    async def shown() -> bool:
+        return await blank.page.evaluate("document.body.textContent.includes('the newest line')")
+
+    await wait_until(shown)
 
 
 async def test_a_finished_block_is_never_touched_again(blank: WatchedPage):
