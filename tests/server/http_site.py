@@ -23,6 +23,7 @@ UNLIMITED: dict[str, Any] = {
     "calls_per_caller_per_second": 0,
     "signins_per_address_per_minute": 0,
     "failed_signins_per_address_per_minute": 0,
+    "signins_per_caller_per_minute": 0,
 }
 ORIGIN = "http://gateway.test"
 

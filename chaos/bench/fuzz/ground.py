@@ -43,6 +43,9 @@ CALLERS_LIMITS = (
     "asks_per_caller_per_second",
     "connections_per_key_max",
     "connections_per_user_max",
+    "signins_per_caller_per_minute",
+    "sessions_per_key_max",
+    "sessions_per_user_max",
 )
 # We sign in from one address.
 ADDRESS_LIMITS = ("signins_per_address_per_minute", "failed_signins_per_address_per_minute")
