@@ -22,9 +22,12 @@ _reason = click.option("--reason", required=True, help="Why; kept with the event
 
 @click.group("quarantine")
 def quarantine_command() -> None:
-    """Usage events that cannot be billed as they came: they contradict what was billed, or their own prices.
+    """Usage events that cannot be billed as they came: they contradict what was billed, or their own prices,
+    or no gateway's admission stands behind them.
 
-    Nothing is billed for them until somebody decides. Prompts and answers are not in them.
+    Nothing is billed for them until somebody decides. Prompts and answers are not in them. `it has no
+    admission` is also said of an honest request whose input was damaged: look at its tenant, request and
+    pool. By `accept` it is billed as the event says, by `dismiss` not at all.
     """
 
 

@@ -15,6 +15,7 @@ from sqlalchemy.exc import OperationalError
 from websockets.exceptions import InvalidStatus
 
 from admin.console import Console
+from billing.alerts.outbox import Sender
 from billing.posting.biller import Biller
 from billing.quotas.quota import Quota
 from core import faults
@@ -27,12 +28,14 @@ from engine.api import PoolQueue
 from engine.backends.base import Generation, GenerationRefusedError
 from engine.backends.scripted import ScriptedEngine
 from engine.reaper import Reaper
+from engine.supervisor import Supervisor
 from server import main
 from server.door import Door
 from server.edge import make_edge
 from server.hub import Hub
 from server.operations import Operations
 from server.pools import Pools
+from server.purge import Purge
 from server.session.machine import Session
 from tests.engine.workers import Crew, saying
 from tests.helpers.wait import wait_until
@@ -168,6 +171,27 @@ async def test_billers_and_reapers_loops_say_nothing(
     biller, reaper = Biller(sqlite, redis, settings, [settings.pool]), Reaper(queue, quota, 10)
     broken()
     await _for_a_while([biller.run(asyncio.Event()), reaper.run(), reaper.sweep()])
+    hushed(sinks)
+
+
+@pytest.mark.parametrize("loop", ["supervisor", "outbox", "purge"])
+async def test_other_loops_say_nothing(
+    loop: str,
+    settings: Settings,
+    sqlite: Database,
+    redis: Redis,
+    sinks: Sinks,
+    broken: Callable[[], None],
+):
+    """A supervisor's, the outbox', and that of who takes deleted conversations away."""
+    edge = make_edge(settings, "gw-test", sqlite, redis)
+    works: dict[str, list[Awaitable[Any]]] = {
+        "supervisor": [*Supervisor(settings, redis, 0).loops()] if loop == "supervisor" else [],
+        "outbox": [Sender(sqlite, settings).run(asyncio.Event())] if loop == "outbox" else [],
+        "purge": [Purge(sqlite, edge.recorders, settings).run()] if loop == "purge" else [],
+    }
+    broken()
+    await _for_a_while(works[loop])
     hushed(sinks)
 
 
