@@ -22,6 +22,8 @@ from core.unreadable import Unreadable, read
 INTEGER_MAX = 1 << 53  # what Redis scripts count exactly, and far below BIGINT
 SMALL_INTEGER_MAX = 1 << 31
 METADATA_DEPTH_MAX = 32
+EVENT_BYTES_MAX = 1 << 20  # many times what a gateway's limits can make of one
+KEPT_BYTES = 1_000  # of one that is larger
 
 Key = tuple[str, str]  # tenant, request
 
@@ -108,6 +110,10 @@ def unstorable(pool: str, data: bytes, why: str, now_ms: int) -> UsageQuarantine
 def _assess_one(
     pool: str, data: bytes, now_ms: int, batch: Batch, admissions: Admissions | None
 ) -> Assessed | None:
+    if len(data) > EVENT_BYTES_MAX:  # nobody admitted that; whoever lists what is held would read all of it
+        detail = f"it has {len(data)} bytes, of which the first {KEPT_BYTES} are kept"
+        batch.held.append(_held(pool, data, now_ms, Quarantined.UNDECODABLE, detail))
+        return None
     event = read_event(data)
     if isinstance(event, Unreadable):
         batch.held.append(_held(pool, data, now_ms, Quarantined.UNDECODABLE, str(event)))
@@ -255,6 +261,6 @@ def _held(
         pool=pool,
         reason=reason.value,
         detail=detail.replace("\x00", ""),
-        event=data,
+        event=data if len(data) <= EVENT_BYTES_MAX else data[:KEPT_BYTES],
         created_ms=now_ms,
     )

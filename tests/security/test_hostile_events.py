@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from sqlmodel import select
 
 from billing.books.verify import verify_books
-from billing.posting.biller import post_in_parts
-from billing.tables import UsageRow
+from billing.posting.assessing import EVENT_BYTES_MAX, KEPT_BYTES
+from billing.posting.biller import post, post_in_parts
+from billing.tables import UsageQuarantine, UsageRow
 from billing.usage import UsageEvent, UsageOwner, encode
 from core.database import Database
 from tests.billing.events import an_event
@@ -79,3 +80,17 @@ async def test_every_hostile_event_is_billed(database: Database, events: list[Us
     assert {row.request_id: row.cost_nano for row in rows} == {each.request: each.cost_nano for each in batch}
     assert len({row.user_id for row in rows}) == len({each.owner.user for each in batch})
     assert (await verify_books(database, f"t{number}")).faults == []
+
+
+async def test_what_no_gateway_can_have_made_is_not_kept_whole(database: Database):
+    """A worker that was taken over writes events as large as Redis takes them: the rest of the batch is
+    billed, and whoever lists what is held does not read gigabytes."""
+    large = an_event("large", owner=UsageOwner("p1", "k1", metadata=b"[" * (EVENT_BYTES_MAX + 1)))
+    small = an_event("small")
+    await post(database, "default", [encode(large), b"x" * (EVENT_BYTES_MAX + 1), encode(small)])
+    async with database.session() as session:
+        held = (await session.exec(select(UsageQuarantine))).all()
+        billed = [row.request_id for row in (await session.exec(select(UsageRow))).all()]
+    assert billed == ["small"]
+    assert {(row.reason, len(row.event)) for row in held} == {("undecodable", KEPT_BYTES)}
+    assert len(held) == 2
