@@ -5,14 +5,17 @@ from zoneinfo import ZoneInfo
 
 import click
 
+from billing.commands.arguments import nano_of
 from billing.commands.months import month_window
 from billing.commands.running import iso_time, json_option, run_on_database, show, show_table, tenant_named
-from billing.money import from_text, to_display
+from billing.money import to_display
 from billing.periods import HOUR_MS, Window
 from billing.pools.commitments import (
+    NOTICE_DAYS_MAX,
     PAYMENTS,
     GpuTerms,
     commit_gpus,
+    end_gpu_commitment,
     gpu_commitments_of,
     gpu_costs,
     set_gpu_cost,
@@ -187,11 +190,18 @@ def _in_words(use: PoolUse, names: dict[str, str]) -> dict[str, Any]:
 @_tenant
 @click.option("--gpu", "gpu_type", required=True, help="The type of GPU as `pools usage` shows it, or `*`.")
 @click.option("--gpus", required=True, type=int, help="How many.")
-@click.option("--rate", required=True, help="USD for a GPU-hour, used or not.")
+@click.option("--rate", required=True, help="For a GPU-hour, used or not, with its currency: '2.40 USD'.")
 @click.option("--days", required=True, type=click.IntRange(1, DAYS_MAX), help="For how long.")
-@click.option("--overage", help="USD for a GPU-hour beyond; by default the price book's.")
+@click.option("--overage", help="For a GPU-hour beyond, as '3.20 USD'; by default the price book's.")
 @click.option("--pool", default="", help="Only in this pool; by default in all of the tenant's.")
 @click.option("--payment", type=click.Choice(PAYMENTS), default="monthly", show_default=True)
+@click.option(
+    "--notice-days",
+    default=30,
+    show_default=True,
+    type=click.IntRange(0, NOTICE_DAYS_MAX),
+    help="How long it goes on when it is ended.",
+)
 @json_option
 def commit_command(
     tenant: str, rate: str, days: int, overage: str | None, as_json: bool, **terms: Any
@@ -199,7 +209,7 @@ def commit_command(
     """Commit a tenant to GPUs from the next full hour on: paid whether they are used or not, and used first.
 
     \b
-        parley pools commit --tenant acme --gpu h200 --gpus 8 --rate 2.40 --overage 3.20 --days 365
+        parley pools commit --tenant acme --gpu h200 --gpus 8 --rate '2.40 USD' --days 365
     """
 
     async def add(db: Database) -> dict[str, Any]:
@@ -209,8 +219,8 @@ def commit_command(
             **terms,
             start_ms=start,
             end_ms=start + days * 24 * HOUR_MS,
-            rate_nano=_amount(rate),
-            overage_nano=None if overage is None else _amount(overage),
+            rate_nano=nano_of(rate),
+            overage_nano=None if overage is None else nano_of(overage),
         )
         return _commitment(await commit_gpus(db, owner.tenant_id, made))
 
@@ -241,13 +251,41 @@ def _commitment(row: Commitment) -> dict[str, Any]:
         "overage_nano": row.overage_nano,
         "payment": row.payment,
         "from": iso_time(row.start_ms),
-        "to": iso_time(row.end_ms),
+        "to": iso_time(row.until_ms) if row.until_ms > row.start_ms else None,
+        "agreed_to": iso_time(row.end_ms),
+        "notice_days": row.notice_days,
     }
+
+
+@pools_command.command("end-commitment")
+@_tenant
+@click.argument("commitment")
+@click.option("--reason", required=True, help="Why; kept in the audit log.")
+@click.option("--mistake", is_flag=True, help="Take it back as if it had never been, before it begins.")
+@click.option(
+    "--dry-run", is_flag=True, help="Show when it would end and what is given back, change nothing."
+)
+@json_option
+def end_commitment_command(
+    tenant: str, commitment: str, reason: str, mistake: bool, dry_run: bool, as_json: bool
+) -> None:
+    """End COMMITMENT (its id) after its notice, with a full hour.
+
+    What was paid upfront for the rest is owed no more.
+    """
+
+    async def end(db: Database) -> dict[str, Any]:
+        owner = (await tenant_named(db, tenant)).tenant_id
+        row, back = await end_gpu_commitment(db, owner, commitment, reason, mistake, dry_run)
+        state = "would be ended" if dry_run else "ended"
+        return {**_commitment(row), "given_back_nano": back, "state": state}
+
+    show(run_on_database(end), as_json)
 
 
 @pools_command.command("costs")
 @click.option("--gpu", "gpu_type", help="Say what this type of GPU (`*`: any other) costs from now on.")
-@click.option("--hour", help="USD for a GPU-hour.")
+@click.option("--hour", help="For a GPU-hour, with its currency: '1.10 USD'.")
 @click.option("--region", default="", help="Only there.")
 @json_option
 def costs_command(gpu_type: str | None, hour: str | None, region: str, as_json: bool) -> None:
@@ -255,7 +293,7 @@ def costs_command(gpu_type: str | None, hour: str | None, region: str, as_json: 
     if (gpu_type is None) != (hour is None):
         raise StartupError("give --gpu and --hour, or neither")
     if gpu_type is not None and hour is not None:
-        nano = _amount(hour)
+        nano = nano_of(hour)
         row = run_on_database(lambda db: set_gpu_cost(db, gpu_type, region, nano, None))
         show(_cost(row), as_json)
         return
@@ -274,10 +312,3 @@ def _cost(row: GpuCost) -> dict[str, Any]:
         "from": iso_time(row.valid_from_ms),
         "hour_nano": row.hour_nano,
     }
-
-
-def _amount(text: str) -> int:
-    try:
-        return from_text(text)
-    except ValueError as error:
-        raise StartupError(str(error)) from error

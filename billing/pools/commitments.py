@@ -14,7 +14,7 @@ from billing.pools.hours import GPUS_MAX
 from billing.pools.owners import owner_of
 from billing.pools.posting import DEFERRED
 from billing.pools.tables import Commitment, GpuCost
-from billing.prices.commitments import total_nano
+from billing.prices.commitments import cost_nano, total_nano
 from billing.prices.price_tiers import HOUR_SECONDS, PRICE_NANO_MAX
 from billing.prices.tiers import AMOUNT_NANO_MAX
 from billing.tables import PLATFORM
@@ -23,11 +23,13 @@ from core.clock import now_ms
 from core.database import Database
 from core.errors import bad_request
 from core.ids import uuid7
+from core.names import checked_name
 
 HOURS_MAX = 24 * 366 * 5
 COMMITMENTS_MAX = 100
 HOUR_NANO_MAX = PRICE_NANO_MAX * HOUR_SECONDS // 1_000_000
 PAYMENTS = ("monthly", "upfront")
+NOTICE_DAYS_MAX = 366
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class GpuTerms:
     overage_nano: int | None = None
     pool: str = ""
     payment: str = "monthly"
+    notice_days: int = 30
 
 
 async def commit_gpus(db: Database, tenant_id: str, terms: GpuTerms) -> Commitment:
@@ -53,7 +56,8 @@ async def commit_gpus(db: Database, tenant_id: str, terms: GpuTerms) -> Commitme
     _check(terms, now)
     async with db.transaction() as session:
         head = (await lock_heads(session, [tenant_id]))[tenant_id]
-        if len(await gpu_commitments_of(session, tenant_id)) >= COMMITMENTS_MAX:
+        held = await gpu_commitments_of(session, tenant_id)
+        if sum(each.until_ms > now for each in held) >= COMMITMENTS_MAX:
             raise bad_request(f"a tenant has at most {COMMITMENTS_MAX} commitments to GPUs")
         if terms.pool and await owner_of(session, terms.pool) != tenant_id:
             raise bad_request(f"the tenant has no pool {terms.pool!r}: see `parley pools assign`")
@@ -69,6 +73,7 @@ async def commit_gpus(db: Database, tenant_id: str, terms: GpuTerms) -> Commitme
             start_ms=terms.start_ms,
             end_ms=terms.end_ms,
             created_ms=now,
+            notice_days=terms.notice_days,
         )
         if total_nano(row) > AMOUNT_NANO_MAX:
             raise bad_request("the commitment costs more than the books can hold")
@@ -86,6 +91,48 @@ async def _owe(session: AsyncSession, head: LedgerHead, row: Commitment, now: in
     await write(session, [post(head, TxnKind.COMMITMENT, f"commitment:{row.id}", [], entries, now)], [])
 
 
+async def end_gpu_commitment(
+    db: Database,
+    tenant_id: str,
+    commitment_id: str,
+    reason: str,
+    mistake: bool = False,
+    dry_run: bool = False,
+) -> tuple[Commitment, int]:
+    """Give GPUs up: after the notice, with a full hour; a `mistake` before it begins, as if it never was.
+    What was paid upfront for the rest is owed no more: so much is given back. A dry run changes nothing.
+
+    Raises Refused where there is none, or it ends by then in any case."""
+    now = now_ms()
+    says = checked_name("reason", reason)
+    async with db.transaction() as session:
+        head = (await lock_heads(session, [tenant_id]))[tenant_id]
+        row = await session.get(Commitment, (tenant_id, commitment_id))
+        if row is None:
+            raise bad_request(f"there is no commitment {commitment_id!r}: see `parley pools commitments`")
+        if mistake and now >= row.start_ms:
+            raise bad_request("it has begun: a mistake is taken back before; end it with its notice")
+        before, held_until = row.model_dump(), row.until_ms
+        notice = now + row.notice_days * 24 * HOUR_MS
+        ends = row.start_ms if mistake else max(row.start_ms, -(-notice // HOUR_MS) * HOUR_MS)
+        if ends >= held_until:
+            raise bad_request(f"the commitment {commitment_id} ends by then, or has ended")
+        back = cost_nano(row, ends, held_until) if row.payment == "upfront" else 0
+        row.ends_ms = ends
+        if dry_run:
+            session.expunge(row)
+            return row, back
+        session.add(row)
+        await session.flush()
+        if back:
+            entries = [(RECEIVABLE, -back, "", ""), (DEFERRED, back, "", "")]
+            name = f"commitment_end:{row.id}:{ends}"
+            await write(session, [post(head, TxnKind.COMMITMENT, name, [], entries, now)], [])
+        after = row.model_dump() | {"reason": says, "given_back_nano": back}
+        await record(session, tenant_id, "commitment.end", row.id, before, after)
+    return row, back
+
+
 def _check(terms: GpuTerms, now: int) -> None:
     if not 1 <= terms.gpus <= GPUS_MAX:
         raise bad_request(f"a commitment is to 1 to {GPUS_MAX} GPUs")
@@ -100,6 +147,8 @@ def _check(terms: GpuTerms, now: int) -> None:
         raise bad_request("a commitment begins with this hour or later: hours that are over are booked")
     if not 0 < terms.end_ms - terms.start_ms <= HOURS_MAX * HOUR_MS:
         raise bad_request("a commitment is for at least an hour and at most five years")
+    if not 0 <= terms.notice_days <= NOTICE_DAYS_MAX:
+        raise bad_request(f"a notice is of 0 to {NOTICE_DAYS_MAX} days")
     if not terms.gpu_type:
         raise bad_request("name a type of GPU, or `*`")
 

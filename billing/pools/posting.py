@@ -22,7 +22,7 @@ from billing.pools.hours import PoolHour, hours_of
 from billing.pools.owners import owners_of
 from billing.pools.store import interval_of
 from billing.pools.tables import Commitment, PoolInterval
-from billing.prices.commitments import HourCharge, HourLine, UnpricedError, charge_hour
+from billing.prices.commitments import HourCharge, HourLine, UnpricedError, charge_hour, holds_at
 from billing.prices.price_book import gpu_price
 from billing.prices.price_tables import Charge, GpuPrice
 from billing.prices.rating import Meter
@@ -68,7 +68,7 @@ async def hours_due(db: Database, now: int) -> list[int]:
         hours = set((await session.exec(of_intervals.distinct())).all())
         for each in (await session.exec(select(Commitment))).all():
             start = await _booked_until(session, each)
-            hours |= set(range(start, min(each.end_ms, before + 1), HOUR_MS))
+            hours |= set(range(start, min(each.until_ms, before + 1), HOUR_MS))
     return sorted(hours)
 
 
@@ -85,8 +85,8 @@ async def post_hour(db: Database, hour: int, now: int) -> None:
     """Book one hour of all tenants, in one transaction."""
     async with db.transaction() as session:
         uses, _ = await _uses(session, hour)
-        holding = select(Commitment).where(col(Commitment.start_ms) <= hour, col(Commitment.end_ms) > hour)
-        commitments = (await session.exec(holding)).all()
+        agreed = select(Commitment).where(col(Commitment.start_ms) <= hour, col(Commitment.end_ms) > hour)
+        commitments = [each for each in (await session.exec(agreed)).all() if holds_at(each, hour)]
         tenants = {use.tenant_id for use in uses if use.tenant_id} | {each.tenant_id for each in commitments}
         heads = await lock_heads(session, tenants | await _charged_before(session, hour))
         uses, intervals = await _uses(

@@ -48,7 +48,8 @@ class PoolOwner(Record, table=True):
 class Commitment(Record, table=True):
     """GPUs that a tenant pays for whether it uses them or not, in whole hours. `pool` empty: in any pool of
     its own with GPUs of this type. Rates are nano-USD per GPU-hour; `overage_nano` None: what is used beyond
-    costs what the book says. `payment`: upfront or monthly."""
+    costs what the book says. `payment`: upfront or monthly. It holds from `start_ms` to `end_ms` as agreed;
+    where it was ended, to `ends_ms`, which at its start means never."""
 
     __table_args__ = (
         CheckConstraint("gpus > 0", name="ck_commitment_gpus"),
@@ -69,6 +70,13 @@ class Commitment(Record, table=True):
     start_ms: int = Field(sa_type=BigInteger)
     end_ms: int = Field(sa_type=BigInteger)
     created_ms: int = Field(sa_type=BigInteger)
+    notice_days: int = 30
+    ends_ms: int | None = Field(default=None, sa_type=BigInteger)
+
+    @property
+    def until_ms(self) -> int:
+        """When it holds no more."""
+        return self.end_ms if self.ends_ms is None else min(self.end_ms, self.ends_ms)
 
 
 class GpuCost(Record, table=True):

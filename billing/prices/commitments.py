@@ -64,7 +64,7 @@ class _Cover:
 
 def holds_at(commitment: Commitment, hour_ms: int) -> bool:
     """Whether it is paid for the hour."""
-    return commitment.start_ms <= hour_ms < commitment.end_ms
+    return commitment.start_ms <= hour_ms < commitment.until_ms
 
 
 def charge_hour(
@@ -127,5 +127,10 @@ def _priced(seconds: int, second_nano: int, book: str, version: int) -> HourLine
 
 def total_nano(commitment: Commitment) -> int:
     """All that it costs from its start to its end."""
-    hours = (commitment.end_ms - commitment.start_ms) // HOUR_MS
+    return cost_nano(commitment, commitment.start_ms, commitment.end_ms)
+
+
+def cost_nano(commitment: Commitment, start_ms: int, end_ms: int) -> int:
+    """What it costs in a time of full hours."""
+    hours = max(0, end_ms - start_ms) // HOUR_MS
     return hours * commitment.gpus * commitment.rate_nano

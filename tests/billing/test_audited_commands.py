@@ -122,8 +122,9 @@ STEPS = (
     ("prices end-commitment --tenant acme {commitment} --reason why", "commitment.end"),
     ("pools assign a --tenant acme", "pool.assign"),
     ("pools release a", "pool.release"),
-    ("pools commit --tenant acme --gpu h200 --gpus 2 --rate 2.40 --days 30", "commitment.create"),
-    ("pools costs --gpu h200 --hour 1.10", "gpu.cost"),
+    ("pools commit --tenant acme --gpu h200 --gpus 2 --rate 2.40USD --days 30", "commitment.create"),
+    ("pools end-commitment --tenant acme {gpu_commitment} --reason why --mistake", "commitment.end"),
+    ("pools costs --gpu h200 --hour 1.10USD", "gpu.cost"),
     ("limits set --tenant beta --scope tenant --dimension concurrency --limit 2", "limit.set"),
     ("limits end --tenant beta {limit}", "limit.end"),
     ("budgets set --tenant beta --limit 5USD", "budget.set"),
@@ -324,6 +325,8 @@ def _keep(facts: dict[str, str], line: str, result: Result) -> None:
         facts["key"] = json.loads(result.stdout)["key"]
     if line.startswith("budgets"):
         facts["budget"] = json.loads(result.stdout)["budget"]
+    if line.startswith("pools commit"):
+        facts["gpu_commitment"] = json.loads(result.stdout)["id"]
     if line.startswith("prices commit"):
         facts["commitment"] = json.loads(result.stdout)["id"]
     if line.startswith("alerts test"):

@@ -31,7 +31,7 @@ def test_a_pool_is_dedicated_and_released(parley: Command, tmp_path: Path) -> No
     (assigned,) = rows(parley("pools", "assign", "a", "--tenant", "acme", "--project", "default", "--json"))
     assert "no price for any GPU" in assigned["note"]
     (committed,) = rows(
-        parley("pools", "commit", *TERMS, "--gpu", "*", "--gpus", "2", "--rate", "2.40", "--json"),
+        parley("pools", "commit", *TERMS, "--gpu", "*", "--gpus", "2", "--rate", "2.40 USD", "--json"),
     )
     assert (committed["rate_nano"], committed["payment"]) == (2_400_000_000, "monthly")
     assert rows(parley("pools", "commitments", "--tenant", "acme", "--json")) == [committed]
@@ -52,7 +52,7 @@ def test_owners_see_what_was_idle_and_operators_what_it_earned(
     """GPU-seconds and nano-USD for scripts, hours and dollars for people; a tenant sees its own only."""
     (file := tmp_path / "prices.toml").write_text(BOOK)
     rows(parley("prices", "import", str(file), "--now", "--json"))
-    rows(parley("pools", "costs", "--gpu", "h200", "--hour", "1.80", "--json"))
+    rows(parley("pools", "costs", "--gpu", "h200", "--hour", "1.80 USD", "--json"))
     on_database(home, an_hour)
     mine, shared = rows(parley("pools", "usage", "--json"))
     assert (mine["pool"], mine["tenant"], shared["tenant"]) == ("a", "acme", "")
@@ -89,7 +89,7 @@ def test_what_cannot_be_done_is_one_line(parley: Command) -> None:
         (("release", "a"), "nobody's"),
         (("costs", "--gpu", "h200"), "neither"),
         (("costs", "--gpu", "h200", "--hour", "x"), "is no amount"),
-        (("commit", *TERMS, "--gpu", "x", "--gpus", "0", "--rate", "1"), "1 to 1024"),
+        (("commit", *TERMS, "--gpu", "x", "--gpus", "0", "--rate", "1 USD"), "1 to 1024"),
     ):
         result = parley("pools", *arguments)
         assert isinstance(result.exception, StartupError), result.output

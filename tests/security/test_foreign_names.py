@@ -49,7 +49,8 @@ FOREIGN = (
     "limits show --tenant {other} {limit}",
     "pools assign new --tenant {other} --project {project}",
     "pools assign a --tenant {other}",
-    "pools commit --tenant {other} --gpu h200 --gpus 2 --rate 2.40 --days 30 --pool a",
+    "pools commit --tenant {other} --gpu h200 --gpus 2 --rate 2.40USD --days 30 --pool a",
+    "pools end-commitment --tenant {other} {gpu_commitment} --reason why",
     "prices import {parent}",
     "prices end-commitment --tenant {other} {commitment} --reason why",
     "projects close --tenant {other} {project}",
@@ -74,7 +75,7 @@ NAMING = words(
     "target user"
 )
 NAMING_NONE = words(
-    "reason notice_months mistake tenant "
+    "reason notice_days notice_months mistake tenant "
     "platform messages as_json webhook email since kept ended until ends scope period soft "
     "thresholds shadow code name shared scopes priority_max expires_days expires url cancel "
     "overlap_hours dimension burst models weight slots_max tokens_max reserve_tokens gpu_type gpus "
@@ -195,6 +196,7 @@ async def test_a_name_of_another_tenants_is_refused_as_one_that_nobody_has(
     acme, other = typist.values["tenant"], first(file, "SELECT tenant_id FROM tenant WHERE name = 'other'")
     facts = typist.values | office.facts
     facts |= {"other": "other", "own_project": "own", "own_center": "7", "book": "acmes"}
+    facts["gpu_commitment"] = first(file, "SELECT id FROM commitment")
     facts["message"] = first(file, f"SELECT id FROM outbox WHERE tenant_id = '{acme}'")
     nobodys = facts | {
         name: f"nobodys_{name}" for name in facts.keys() - {"other", "own_project", "own_center"}

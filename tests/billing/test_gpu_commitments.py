@@ -1,0 +1,106 @@
+"""Commitments to GPUs on the command line: ended with notice, given back what was paid for the rest."""
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+from sqlmodel import select
+
+from billing.commands.pools import pools_command
+from billing.money import NANO
+from billing.periods import HOUR_MS
+from billing.pools.posting import SETTLE_MS, hours_due
+from billing.pools.tables import Commitment
+from billing.tenants.tenancy import find_tenant
+from core.database import Database
+from tests.billing.test_commands import COMMANDS, Command, on_database, rows
+from tests.billing.test_commands import parley as parley  # the fixture
+from tests.billing.test_planned_prices import refused
+from tests.billing.test_pool_posting import balance
+
+COMMIT = ("pools", "commit", "--tenant", "acme", "--gpu", "h200", "--gpus", "2", "--rate", "1 USD", "--json")
+END = ("pools", "end-commitment", "--tenant", "acme", "--reason", "they leave", "--json")
+DAY_NANO = 2 * 24 * NANO
+
+
+@pytest.fixture(autouse=True)
+def _pools(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
+    """`parley pools` beside the other commands."""
+    monkeypatch.setitem(COMMANDS, "pools", pools_command)
+
+
+def owed(home: Any) -> tuple[int, int]:
+    """What acme owes, and what of it is not earned yet."""
+
+    async def read(database: Database) -> tuple[int, int]:
+        acme = await find_tenant(database, "acme")
+        assert acme is not None
+        return await balance(database, acme, "receivable"), await balance(database, acme, "deferred")
+
+    return on_database(home, read)
+
+
+def days(row: dict[str, Any]) -> float:
+    """For how many it holds."""
+    start, end = datetime.fromisoformat(row["from"]), datetime.fromisoformat(row["to"])
+    return (end - start).total_seconds() / 86_400
+
+
+@pytest.mark.parametrize("payment", ["monthly", "upfront"])
+def test_gpus_are_given_up_with_notice(parley: Command, home: Any, payment: str) -> None:
+    """What was paid for the hours that are left is owed no more; the books stay whole, and once is enough."""
+    (made,) = rows(parley(*COMMIT, "--days", "365", "--payment", payment))
+    paid = 365 * DAY_NANO if payment == "upfront" else 0
+    assert owed(home) == (paid, -paid)
+    (tried,) = rows(parley(*END, made["id"], "--dry-run"))
+    assert owed(home) == (paid, -paid)
+    (ended,) = rows(parley(*END, made["id"]))
+    assert 29 < days(ended) <= 30
+    assert ended["given_back_nano"] == tried["given_back_nano"]
+    left = round(days(ended) * DAY_NANO) if paid else 0
+    assert owed(home) == (left, -left)
+    assert ended["given_back_nano"] == paid - left
+    assert rows(parley("pools", "commitments", "--tenant", "acme", "--json"))[0]["to"] == ended["to"]
+    assert "ends" in refused(parley(*END, made["id"]))
+    rows(parley("audit", "verify", "--json"))
+
+
+def test_hours_after_the_end_are_not_booked(parley: Command, home: Any) -> None:
+    """The last is the one before it."""
+    (made,) = rows(parley(*COMMIT, "--days", "3", "--notice-days", "1"))
+    (ended,) = rows(parley(*END, made["id"]))
+    start, end = (int(datetime.fromisoformat(ended[name]).timestamp() * 1000) for name in ("from", "to"))
+    assert 0 < end - start <= 24 * HOUR_MS
+    due = on_database(home, lambda database: hours_due(database, end + 9 * HOUR_MS + SETTLE_MS))
+    assert due == list(range(start, end, HOUR_MS))
+
+
+def test_a_mistake_is_taken_back_before_it_begins(parley: Command, home: Any) -> None:
+    """As if it had never been; later it is ended with notice alone."""
+    (made,) = rows(parley(*COMMIT, "--days", "365", "--payment", "upfront"))
+    (ended,) = rows(parley(*END, made["id"], "--mistake"))
+    assert (ended["to"], owed(home)) == (None, (0, 0))
+    (made,) = rows(parley(*COMMIT, "--days", "365"))
+
+    async def begin(database: Database) -> None:
+        async with database.transaction() as session:
+            row = (await session.exec(select(Commitment).where(Commitment.id == made["id"]))).one()
+            row.start_ms -= HOUR_MS
+            session.add(row)
+
+    on_database(home, begin)
+    assert "has begun" in refused(parley(*END, made["id"], "--mistake"))
+
+
+@pytest.mark.parametrize("amount", ["1", "1 EUR", "5,00 USD", "nan USD", "1e30 USD", "٥ USD", "-1 USD", ""])
+def test_what_is_no_rate_is_one_line(parley: Command, amount: str) -> None:
+    """Rates have their currency."""
+    commit = ("pools", "commit", "--tenant", "acme", "--gpu", "x", "--gpus", "1", "--days", "1")
+    assert refused(parley(*commit, "--rate", amount))
+    assert refused(parley(*commit, "--rate", "1 USD", "--overage", amount))
+    assert refused(parley("pools", "costs", "--gpu", "x", "--hour", amount))
+    assert rows(parley("pools", "commitments", "--tenant", "acme", "--json")) == []
+    assert "reason" in refused(
+        parley("pools", "end-commitment", "--tenant", "acme", "nobodys", "--reason", " ")
+    )
+    assert "no commitment" in refused(parley(*END, "nobodys"))
