@@ -84,6 +84,7 @@ async def test_what_an_open_upgrade_raises_closes_it(
     monkeypatch.setattr(main, "Connection", raising)
     async with gateway.open() as peer:
         assert await peer.closed() == 4015
+        assert peer.socket.close_reason == ""
     hushed(sinks)
 
 
