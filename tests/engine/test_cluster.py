@@ -30,7 +30,7 @@ from engine.api import (
     TenantTerms,
     WorkerWakes,
 )
-from tests.engine.builders import Pool, append_to, end_entry, request, text, usage_event
+from tests.engine.builders import FINGERPRINT, Pool, append_to, end_entry, request, text, usage_event
 from tests.helpers.cluster import SLOTS, running_cluster
 from tests.helpers.home import short_folder
 
@@ -87,9 +87,10 @@ async def test_every_script_runs_under_a_gateways_user(cluster: Client, cluster_
     await load_scripts(cluster)
     async with user_of(cluster_url, GATEWAY) as gateway, user_of(cluster_url, WORKER) as worker:
         await everything(Pool(gateway, name=POOLS[1]))
-        await Pool(worker, name=POOLS[0]).worker("w9")
+        own, other = (Pool(worker, name=name).queue for name in POOLS[:2])
+        await own.register("w9", FINGERPRINT, {"kv_tokens": 1})
         with pytest.raises(NoPermissionError):
-            await Pool(worker, name=POOLS[1]).worker("w9")
+            await other.register("w9", FINGERPRINT, {"kv_tokens": 1})
 
 
 @contextlib.asynccontextmanager
