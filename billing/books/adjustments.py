@@ -18,8 +18,9 @@ from billing.books.ledger_rows import LineRow
 from billing.books.ledger_tables import LedgerHead, UsageLine
 from billing.books.writing import lock_heads, write
 from billing.money import UNITS, round_half_even
+from billing.prices.price_book import ANY_MODEL
 from billing.prices.rating import Meter
-from billing.tables import UsageRow
+from billing.tables import Price, UsageRow
 from billing.tenants.audit_log import record
 from billing.wallets.purse import Purse
 from billing.wallets.purse_rows import load_whole_purse, uses_of
@@ -80,7 +81,11 @@ async def _plan(session: AsyncSession, head: LedgerHead, correction: Correction,
     quantities = correction.quantities
     if quantities is None:
         quantities = {Meter(line.meter): 0 for line in lines}
-    new = differences(head, lines, quantities, _prices(lines), now)
+    prices = _prices(lines)
+    ran = any(meter in prices for meter in TOKEN_METERS)
+    if ran and any(quantity and meter not in prices for meter, quantity in quantities.items()):
+        prices = await _version_prices(session, request) | prices
+    new = differences(head, lines, quantities, prices, now)
     before = sum(line.quantity for line in lines if line.meter in TOKEN_METERS)
     wanted = before + sum(line.quantity for line in new if line.meter in TOKEN_METERS)
     await check_tokens(session, request.fingerprint, wanted, before)
@@ -153,7 +158,7 @@ def differences(
 ) -> list[LineRow]:
     """The lines that bring a request's lines, in order, to these quantities. Pure.
 
-    Raises Refused for a meter without a price: what it would have cost is not in the books."""
+    Raises Refused for a meter without a price: what it would have cost nobody knows any more."""
     new: list[LineRow] = []
     for meter, wanted in quantities.items():
         if meter not in prices and not wanted:
@@ -203,6 +208,24 @@ def _prices(lines: Sequence[UsageLine]) -> dict[Meter, int]:
         if one not in known and other in known:
             known[one] = known[other]
     return known
+
+
+async def _version_prices(session: AsyncSession, request: UsageRow) -> dict[Meter, int]:
+    """What the version that a request was billed by asks for tokens, also those that it had none of."""
+    statement = select(Price).where(
+        col(Price.book_id) == request.price_book_id,
+        col(Price.version) == request.price_version,
+        col(Price.model).in_((request.model, ANY_MODEL)),
+    )
+    price = (await session.exec(statement.order_by(col(Price.model) == ANY_MODEL).limit(1))).first()
+    if price is None:
+        return {}
+    return {
+        Meter.INPUT: price.input_nano,
+        Meter.CACHED_INPUT: price.cached_input_nano,
+        Meter.OUTPUT: price.output_nano,
+        Meter.REASONING: price.output_nano,
+    }
 
 
 def _check(correction: Correction) -> None:

@@ -6,6 +6,7 @@ from billing.quotas.quota_money import MoneyCounts
 from billing.tables import UsageRow
 from billing.wallets.watch import tell_gateways
 from core.database import Database
+from core.errors import bad_request
 from core.redis import Client
 
 
@@ -16,7 +17,10 @@ async def enforce(db: Database, redis: Client, tenant_id: str, request_id: str) 
         request = await session.get(UsageRow, (tenant_id, request_id))
     if request is not None:
         billed = request
-        await MoneyCounts(redis).reseed(db, tenant_id, lambda limit: counts_in(limit, billed))
+        try:
+            await MoneyCounts(redis).reseed(db, tenant_id, lambda limit: counts_in(limit, billed))
+        except TimeoutError as error:
+            raise bad_request(f"it is booked, but Redis was not told ({error}): say it again") from error
     await tell_gateways(db, redis, tenant_id)
 
 

@@ -7,6 +7,9 @@ import pytest
 
 from billing.posting.biller import post
 from billing.posting.quarantine import held_events
+from billing.prices.price_book import NewVersion, add_version
+from billing.prices.price_files import FlatPrices
+from billing.quotas.quota_money import MoneyCounts
 from billing.quotas.quota_types import Admitted
 from billing.usage import encode
 from core.errors import Refusal, StartupError
@@ -99,6 +102,41 @@ def test_nothing_where_nothing_was_is_no_correction(acme: Acme) -> None:
     refused(acme, "correct", *OF_A, "--cached-input", "1", says="no cached_input line")
     acme.parley("usage", "correct", *OF_A, "--cached-input", "0", "--output", "0")
     assert acme.cost() == 12
+
+
+def test_a_class_that_was_not_billed_is_priced_by_the_requests_own_version(acme: Acme) -> None:
+    """Which is kept for ever, whatever is in force now."""
+
+    async def add(books: Books) -> None:
+        for input_price in (1_000_000, 9_000_000):
+            prices = {"*": FlatPrices(input_price, 500_000, 2_000_000, 0)}
+            await add_version(books.db, NewVersion("b", prices))
+
+    refused(acme, "correct", *OF_A, "--cached-input", "4", says="no cached_input line")
+    acme.does(add)
+    acme.parley("usage", "correct", *OF_A, "--cached-input", "4", "--input", "8")
+    assert acme.cost() == 8 + 2 + 2 * 7
+
+
+def test_what_is_booked_while_redis_cannot_be_told_says_so(
+    acme: Acme, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line, and said again it is told."""
+
+    async def stale(*_: object, **__: object) -> bool:
+        return False
+
+    acme.does(lambda books: books.budget(1_000))
+    assert isinstance(acme.asks("b"), Admitted)
+    with monkeypatch.context() as busy:
+        busy.setattr(MoneyCounts, "put", stale)
+        said = acme.types("usage", "correct", *OF_A, "--output", "0")
+    assert isinstance(said.exception, StartupError)
+    assert "it is booked" in str(said.exception)
+    assert "say it again" in str(said.exception)
+    assert acme.cost() == 12
+    acme.parley("usage", "correct", *OF_A, "--output", "0")
+    acme.agrees()
 
 
 def test_a_whole_request_is_refunded_with_the_price_of_the_request(acme: Acme) -> None:
