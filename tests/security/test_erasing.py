@@ -234,9 +234,18 @@ async def test_nothing_that_proves_or_reaches_anybody_outlives_a_tenant(
     _, cookie, _ = await open_session(db, caller, settings, word, word)
     target = await add_target(db, tenant, "webhook", f"https://{word}.example.org/")
     await send_test(db, tenant, target.id)
+    await create_project(db, tenant, word)
     await create_cost_center(db, tenant, word, word)
     await grant(db, tenant, NewGrant(GrantKind.PAID, 1, "g", note=word))
-    kept = {"api_key", "browser_session", "alert_target", "cost_center", "wallet_grant", "audit_log"}
+    kept = {
+        "api_key",
+        "browser_session",
+        "alert_target",
+        "cost_center",
+        "wallet_grant",
+        "audit_log",
+        "project",
+    }
     assert await tables_with(db, word) == kept
     await close_tenant(db, redis, tenant)
     await erase_texts(db, redis, settings, tenant, None)

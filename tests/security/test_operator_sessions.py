@@ -64,6 +64,8 @@ async def test_who_writes_redis_makes_no_operator(
     forged = operators.make_operator_code(Keyring(b"guessed"))
     for wrong in ("", "x", ".", forged, code[:-1], "0" * 32):
         assert (await _sign_in(browser, wrong)).status_code == 401
+    foreign = {"x-parley-code": code, "origin": "https://evil.test"}
+    assert (await browser.post("/api/login", headers=foreign)).status_code == 403
     assert (await _sign_in(browser, code)).status_code == 200
     assert (await _sign_in(browser, code)).status_code == 401
     assert await redis.keys("parley:operator:*") != []
