@@ -118,9 +118,10 @@ class Mover:
         found = await self._departure(pool, tenant, id)
         if found is None:
             return False
-        await self._arrive(pool, found, tenant, id)
+        adopted = await self._arrive(pool, found, tenant, id)
         await self._quota.rebind(tenant, id, found.dest, found.hop)
-        known = found.control
+        # Who adopted it before may have done so before its cancel came.
+        known = found.control if adopted else Control(0)
         while (flags := await self._leave(pool, found, known, tenant, id)) >= 0:
             known = Control(flags)
             await self._cancel(found.dest, tenant, id)
@@ -189,14 +190,14 @@ class Mover:
             tokens=tokens,
         )
 
-    async def _arrive(self, pool: str, found: Departure, tenant: str, id: str) -> None:
-        """Until the destination has it, by this call or another's."""
+    async def _arrive(self, pool: str, found: Departure, tenant: str, id: str) -> bool:
+        """Until the destination has it: True by this call, False by another's."""
         fields = [part for pair in found.fields.items() for part in pair]
         for _ in range(COPIES_MAX):
             head = await self._copy(pool, found, tenant, id)
             arguments = (tenant, id, found.hop, head, found.input, found.tokens, *fields)
-            if (await self._run(scripts.ADOPT, found.dest, *arguments))[0] >= 0:
-                return
+            if (adopted := (await self._run(scripts.ADOPT, found.dest, *arguments))[0]) >= 0:
+                return adopted == 1
         raise TimeoutError("others copy this log, too, and none of them comes to its end")
 
     async def _copy(self, pool: str, found: Departure, tenant: str, id: str) -> int:

@@ -385,3 +385,16 @@ async def test_a_long_log_moves_in_pages(pair: Pair, monkeypatch: pytest.MonkeyP
     await pair.mover.move("a", TENANT, claim.id, "b")
     assert ran.count("copy") >= 2
     assert await LogReader(pair.b.redis, "b").text_through(TENANT, claim.id, 10_000) == "ab" + "x" * 700
+
+
+async def test_a_cancel_after_the_other_pool_has_it_is_not_lost(pair: Pair, monkeypatch: pytest.MonkeyPatch):
+    """Its mover died once it had been adopted there: who finishes brings the cancel too."""
+    e = await pair.enqueue()
+    with monkeypatch.context() as patch:
+        kill_at(patch, "adopt", reply_lost=True)
+        with pytest.raises(Killed):
+            await pair.mover.move("a", TENANT, e.id, "b")
+    await pair.a.queue.control(TENANT, e.id, Control.CANCEL)
+    pair.clock.advance(1_001)
+    await pair.reap()
+    assert await pair.b.client.hget(pair.b.key(f"req:{TENANT}:{e.id}"), "control") == b"1"
