@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 from importlib.metadata import entry_points
 from typing import Any, NoReturn
 
@@ -106,8 +107,9 @@ def _end_with(error: Exception) -> NoReturn:
 
 def _hear_interrupts() -> None:
     """Who is started in the background by a script inherits that SIGINT is ignored, and could not be ended as
-    the documents say."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    the documents say. A thread, which nobody types in, leaves it as it is."""
+    ours = threading.current_thread() is threading.main_thread()
+    if ours and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -173,9 +173,11 @@ class Typist:
         as_json = as_json and any(each.name == "as_json" for each in COMMANDS[name].params)
         self._monkeypatch.setattr(sys, "argv", ["parley", *name.split(), *arguments, *["--json"] * as_json])
         before = os.umask(0o022)
-        with contextlib.suppress(SystemExit):
-            main()  # narrows what files of this process are open to
-        os.umask(before)
+        try:
+            with contextlib.suppress(SystemExit):
+                main()  # narrows what files of this process are open to
+        finally:
+            os.umask(before)
         out, err = self._capsys.readouterr()
         assert harmless(out + err), (name, out, err)
         assert out + err or not known or as_json, name
