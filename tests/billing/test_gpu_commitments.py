@@ -2,16 +2,23 @@
 
 from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from sqlmodel import select
 
+from billing.books.verify import verify_books
 from billing.commands.pools import pools_command
 from billing.money import NANO
-from billing.periods import HOUR_MS
+from billing.periods import HOUR_MS, Period, Window, window_at
+from billing.pools.commitments import GpuTerms, commit_gpus, end_gpu_commitment
 from billing.pools.posting import SETTLE_MS, hours_due
 from billing.pools.tables import Commitment
-from billing.tenants.tenancy import find_tenant
+from billing.prices.period_commitments import NewCommitment, commit, end_commitment, until_ms
+from billing.prices.true_up import Committed
+from billing.tenants.audit_log import list_rows
+from billing.tenants.tenancy import create_tenant, find_tenant
+from core.clock import now_ms
 from core.database import Database
 from tests.billing.test_commands import COMMANDS, Command, on_database, rows
 from tests.billing.test_commands import parley as parley  # the fixture
@@ -104,3 +111,23 @@ def test_what_is_no_rate_is_one_line(parley: Command, amount: str) -> None:
         parley("pools", "end-commitment", "--tenant", "acme", "nobodys", "--reason", " ")
     )
     assert "no commitment" in refused(parley(*END, "nobodys"))
+
+
+async def test_both_kinds_are_ended_on_any_database(database: Database) -> None:
+    """Months and GPUs: the books stay whole, and who ended what is recorded."""
+    tenant = await create_tenant(database, "acme")
+    now = now_ms()
+    month = window_at(Period.MONTH, ZoneInfo("UTC"), now)
+    year = Window(month.start_ms, month.end_ms + 300 * 24 * HOUR_MS)
+    monthly = await commit(database, tenant, NewCommitment(Committed(NANO), year))
+    ended, before = await end_commitment(database, tenant, monthly.id, "they leave")
+    assert month.end_ms < until_ms(ended) < before == year.end_ms
+    start = (now // HOUR_MS + 1) * HOUR_MS
+    terms = GpuTerms("h200", 1, start, start + 60 * 24 * HOUR_MS, NANO, payment="upfront")
+    gpus = await commit_gpus(database, tenant.tenant_id, terms)
+    _, back = await end_gpu_commitment(database, tenant.tenant_id, gpus.id, "they leave", mistake=True)
+    assert back == 60 * 24 * NANO
+    assert await balance(database, tenant, "receivable") == 0
+    assert (await verify_books(database, tenant.tenant_id)).faults == []
+    actions = [row.action for row in await list_rows(database, tenant.tenant_id)]
+    assert actions.count("commitment.end") == 2
