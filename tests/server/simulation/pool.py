@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from core.errors import Refused
-from engine.api import Control, Entry, EntryKind, PriorityClass, Status, View, text_hash, visible_text
+from engine.api import Control, Entry, EntryKind, Order, PriorityClass, Status, View, text_hash, visible_text
 from server.follow import not_resumable, reading_of, stored_opening
 from server.protocol.messages import Cost, EndPayload, Timing, Usage
 from server.session.events import Reading
@@ -163,7 +163,7 @@ class Pool:
         """What the pool tells of a log."""
         return View(
             log.state, log.now.epoch, log.head, 0, Control(0), "", 0, log.ended, 1, "",
-            PriorityClass.INTERACTIVE, True,
+            PriorityClass.INTERACTIVE, True, "", Order("", 0, 0, b""),
         )  # fmt: skip
 
     def read(self, id: str, after: int, entries_max: int, bytes_max: int) -> list[Entry]:
