@@ -41,28 +41,28 @@ def listed(parley: Command) -> list[dict[str, Any]]:
     return rows(parley("prices", "commitments", "--tenant", "acme", "--json"))
 
 
-@pytest.mark.parametrize(
-    ("first", "says"),
-    [
-        ("2020-01", "running month"),
-        (month(-1), "running month"),
-        ("1970-01", "running month"),
-        ("0001-01", "is no month"),
-        ("9999-01", "is no month"),
-        ("9998-12", "is no month"),
-        ("2027-13", "is no month"),
-        ("٢٠٢٧-٠١", "is no month"),
-        ("2027-1e3", "is no month"),
-        ("", "is no month"),
-        ("nan", "is no month"),
-        ("2062-01", "--yes"),
-    ],
-)
-def test_a_commitment_never_reaches_back(parley: Command, first: str, says: str) -> None:
+NO_FIRST_MONTHS = [
+    ("2020-01", "running month"),
+    (month(-1), "running month"),
+    ("1970-01", "running month"),
+    ("0001-01", "is no month"),
+    ("9999-01", "is no month"),
+    ("9998-12", "is no month"),
+    ("2027-13", "is no month"),
+    ("٢٠٢٧-٠١", "is no month"),
+    ("2027-1e3", "is no month"),
+    ("", "is no month"),
+    ("nan", "is no month"),
+    ("2062-01", "--yes"),
+]
+
+
+def test_a_commitment_never_reaches_back(parley: Command) -> None:
     """Nor begins in a year that somebody mistyped; in the time zone that is the first to see a year, too."""
-    assert parley("tenants", "set", "acme", "--time-zone", "Pacific/Kiritimati").exit_code == 0
-    assert says in refused(parley(*COMMIT, "--amount", "5 USD", "--from", first))
-    assert listed(parley) == []
+    for first, says in NO_FIRST_MONTHS:
+        assert parley("tenants", "set", "acme", "--time-zone", "Pacific/Kiritimati").exit_code == 0
+        assert says in refused(parley(*COMMIT, "--amount", "5 USD", "--from", first))
+        assert listed(parley) == []
 
 
 def test_the_running_month_is_the_tenants(parley: Command) -> None:
@@ -75,14 +75,14 @@ def test_the_running_month_is_the_tenants(parley: Command) -> None:
     assert rows(parley(*far))[0]["to"] == "2062-12"
 
 
-@pytest.mark.parametrize("amount", NO_AMOUNTS)
-def test_what_is_no_amount_is_one_line(parley: Command, amount: str) -> None:
+def test_what_is_no_amount_is_one_line(parley: Command) -> None:
     """Amounts have their currency; of what is beyond the books, or none, nothing is kept."""
-    assert refused(parley(*COMMIT, "--amount", amount))
-    overage = ("--amount", "1 USD", "--meter", "output", "--model", "*", "--units", "1")
-    if amount != "0 USD":
-        assert refused(parley(*COMMIT, *overage, "--overage", amount))
-    assert listed(parley) == []
+    for amount in NO_AMOUNTS:
+        assert refused(parley(*COMMIT, "--amount", amount))
+        overage = ("--amount", "1 USD", "--meter", "output", "--model", "*", "--units", "1")
+        if amount != "0 USD":
+            assert refused(parley(*COMMIT, *overage, "--overage", amount))
+        assert listed(parley) == []
 
 
 def test_who_pays_in_another_currency_commits_to_no_dollars(parley: Command, tmp_path: Path) -> None:
