@@ -10,6 +10,7 @@ from engine.request import Entry, EntryKind
 
 TEXT_PAGE_ENTRIES = 500
 END_ENTRY_BYTES = 64
+COUNT_END = 1 << 53  # from here on JSON's readers do not tell whole numbers apart
 
 
 class DamagedLogError(Exception):
@@ -82,11 +83,18 @@ def _entry(offset: int, fields: Mapping[bytes, bytes]) -> Entry:
         o=offset,
         k=EntryKind(fields[b"k"].decode()) if b"k" in fields else EntryKind.TEXT,
         x=fields.get(b"x", b"").decode(),
-        p=int(fields.get(b"p", 0)),
-        r=int(fields.get(b"r", 0)),
-        i=int(fields.get(b"i", 0)),
+        p=_count(fields.get(b"p", 0)),
+        r=_count(fields.get(b"r", 0)),
+        i=_count(fields.get(b"i", 0)),
         v=fields.get(b"v", b""),
     )
+
+
+def _count(written: bytes | int) -> int:
+    """A number that every client can take. Raises ValueError."""
+    if not 0 <= (number := int(written)) < COUNT_END:
+        raise ValueError("out of range")
+    return number
 
 
 def pack_entry(entry: Entry) -> list[Any]:
@@ -98,7 +106,7 @@ def unpack_entries(head: int, packed: list[list[Any]]) -> list[Entry]:
     """Entries from the form in which scripts publish them; the last one is at `head`."""
     first = head - len(packed) + 1
     return [
-        Entry(first + at, EntryKind(k), x, p, r, i, v.encode())
+        Entry(first + at, EntryKind(k), x, _count(p), _count(r), _count(i), v.encode())
         for at, (k, x, p, r, i, v) in enumerate(packed)
     ]
 

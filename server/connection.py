@@ -37,7 +37,7 @@ TASKS_MAX = 64
 LAST_WORDS_SECONDS = 1.0
 
 log = logger(__name__)
-strangers = Seldom(log)
+strangers = damaged = Seldom(log)
 
 _EPOCH = time.time() - time.monotonic()
 _jitter = random.Random()
@@ -291,6 +291,8 @@ class Connection:
         source = self._operations.sources.pop(effect.id, None)
         if source is not None:
             source.close()
+        if effect.damaged:
+            damaged.warning("log cannot be read", connection=self.id, id=effect.id, error=effect.damaged)
         if effect.done:
             self._door.spawn(self._run(self._operations.forget(effect.id), _nothing))
 

@@ -71,10 +71,11 @@ class Follow:
 
 @dataclass(frozen=True)
 class Unfollow:
-    """No more hints. `done`: the client has applied its end."""
+    """No more hints. `done`: the client has applied its end. `damaged`: why its log cannot be read."""
 
     id: str
     done: bool
+    damaged: str = ""
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ class Readings:
         stream.moving = True
         return [fx.Reopen(id, stream.epoch, stream.window.sent)]
 
-    def drop(self, id: str, done: bool = False) -> list[fx.Effect]:
+    def drop(self, id: str, done: bool = False, damaged: str = "") -> list[fx.Effect]:
         """Stop reading a request; nothing where it is not read."""
         stream = self._by_id.pop(id, None)
         if stream is None:
@@ -98,7 +98,7 @@ class Readings:
         stream.window.forget()
         self._connection.requests -= 1
         del self._by_g[stream.g]
-        return [fx.Unfollow(id, done)]
+        return [fx.Unfollow(id, done, damaged)]
 
     def log(self, event: LogGrew | LogRead, now: float) -> list[fx.Effect]:
         """News of a log, or the part of it that was asked for."""
@@ -130,7 +130,7 @@ class Readings:
     def tick(self, now: float) -> list[fx.Effect]:
         """What the pace lets go now, and who has fallen behind."""
         out: list[fx.Effect] = []
-        for stream in self._by_id.values():
+        for stream in list(self._by_id.values()):
             if stream.due <= now:
                 out.extend(self._deliver(stream, now))
         return out
@@ -172,13 +172,21 @@ class Readings:
 
     def _reopen(self, now: float) -> list[fx.Effect]:
         out: list[fx.Effect] = []
-        for stream in self._by_id.values():
+        for stream in list(self._by_id.values()):
             stream.opened()
             out.extend(self._deliver(stream, now))
         return out
 
+    def _refuse(self, stream: Stream) -> list[fx.Effect]:
+        """An entry of its log is none: this reading ends, and what else is read here goes on."""
+        lost = refusal(ErrorCode.LOG_LOST, "the platform lost a part of this answer")
+        error = m.Error(lost.code, lost.message, lost.retry, id=stream.id)
+        return [fx.Emit(error), *self.drop(stream.id, damaged=str(stream.damaged))]
+
     def _deliver(self, stream: Stream, now: float) -> list[fx.Effect]:
         out: list[fx.Effect] = [fx.Emit(message) for message in stream.deliver(now)]
+        if stream.damaged is not None:
+            return out + self._refuse(stream)
         if (stalled := stream.take_stall()) is not None:
             out.append(fx.Measure(fx.Measured.STALL_SECONDS, stalled))
         if (climbed := stream.climb(now)) is not None:

@@ -5,12 +5,11 @@ Only what the pace alone holds back for a few milliseconds is kept, and that alw
 """
 
 from dataclasses import dataclass
-from typing import Any
 
-import msgspec
-
+from core.unreadable import Unreadable, read
 from engine.api import Entry, EntryKind
-from server.protocol.messages import Delta, End, EndPayload, Event, Retract, ServerMessage, Snap
+from server.protocol.messages import Delta, End, Event, Retract, ServerMessage, Snap
+from server.session.entries import message_of
 from server.session.ladder import NEVER, Climbed, Ladder
 from server.session.limits import (
     BATCH_AFTER_SECONDS,
@@ -21,8 +20,6 @@ from server.session.limits import (
 )
 from server.session.window import OTHER_BYTES, ConnectionWindow, Window
 
-_end = msgspec.json.Decoder(EndPayload)
-_any = msgspec.json.Decoder(dict[str, Any])
 UNPACED = 0.0
 
 
@@ -47,6 +44,7 @@ class Stream:
         self.head = 0
         self.reading = False
         self.moving = False
+        self.damaged: Unreadable | None = None
         self.ended_at: int | None = None
         self.stalled: float | None = None
         self.due = NEVER
@@ -111,9 +109,9 @@ class Stream:
         return idle and self.window.sent < self.head and self.window.fits(1, 1)
 
     def deliver(self, now: float) -> list[ServerMessage]:
-        """All that may be sent now, in log order."""
+        """All that may be sent now, in log order; until an entry that is none, which `damaged` says."""
         messages: list[ServerMessage] = []
-        while self._pending and not self.moving:
+        while self._pending and not self.moving and self.damaged is None:
             text = self._pending[0].k is EntryKind.TEXT
             if text and now < self._next_delta_at and not (self.ladder.catching_up and self._fills()):
                 self._keep_what_fits()
@@ -192,17 +190,14 @@ class Stream:
         if not self.window.fits(1, OTHER_BYTES):
             return None
         del self._pending[0]
+        message = read("entry", lambda logged: message_of(self.g, logged), entry)
+        if isinstance(message, Unreadable):
+            self.damaged = message
+            return None
         self.window.count(entry.o, OTHER_BYTES)
-        match entry.k:
-            case EntryKind.END:
-                self.ended_at = entry.o
-                return _end_message(self.g, entry)
-            case EntryKind.RETRACT:
-                value = _any.decode(entry.v)
-                category, policy = str(value.get("category", "")), str(value.get("policy", ""))
-                return Retract(self.g, entry.o, entry.p, category, policy)
-            case _:
-                return Event(self.g, entry.k.value, entry.o, _any.decode(entry.v) if entry.v else None)
+        if isinstance(message, End):
+            self.ended_at = entry.o
+        return message
 
     def _set_pace(self, now: float) -> None:
         if self._first_delta_at is None:
@@ -237,11 +232,6 @@ def new_window(connection: ConnectionWindow, limits: Limits, events: int | None,
         limits.events if events is None else min(events, limits.events),
         limits.bytes if size is None else min(size, limits.bytes),
     )
-
-
-def _end_message(g: int, entry: Entry) -> End:
-    end = _end.decode(entry.v)
-    return End(g, entry.o, end.reason, end.usage, end.cost, end.timing, end.h, end.code)
 
 
 def _size(text: str) -> int:

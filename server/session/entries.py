@@ -1,0 +1,32 @@
+"""What a log's entry that is no text says to a client. A worker wrote it, so it may say anything. Pure."""
+
+from typing import Any
+
+import msgspec
+
+from engine.api import Entry, EntryKind
+from server.protocol.messages import End, EndPayload, Event, Retract
+
+_end = msgspec.json.Decoder(EndPayload)
+_any = msgspec.json.Decoder(dict[str, Any])
+_msgpack = msgspec.msgpack.Encoder()
+
+
+def message_of(g: int, entry: Entry) -> Event | Retract | End:
+    """The message; it can be written in either subprotocol. Raises one of core.unreadable.ERRORS."""
+    message = _message_of(g, entry)
+    _msgpack.encode(message)  # JSON has whole numbers that it does not
+    return message
+
+
+def _message_of(g: int, entry: Entry) -> Event | Retract | End:
+    match entry.k:
+        case EntryKind.END:
+            end = _end.decode(entry.v)
+            return End(g, entry.o, end.reason, end.usage, end.cost, end.timing, end.h, end.code)
+        case EntryKind.RETRACT:
+            value = _any.decode(entry.v)
+            category, policy = str(value.get("category", "")), str(value.get("policy", ""))
+            return Retract(g, entry.o, entry.p, category, policy)
+        case _:
+            return Event(g, entry.k.value, entry.o, _any.decode(entry.v) if entry.v else None)
