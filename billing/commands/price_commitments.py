@@ -82,7 +82,7 @@ def commit_command(
         new = NewCommitment(committed, window, notice_months, far_ahead=yes)
         row = await commit(db, owner, new, dry_run)
         if not dry_run:
-            return _facts(row, zone)
+            return _facts(row, zone, as_json)
         billed = {
             "months": months,
             **_money("total", months * row.committed_nano, as_json),
@@ -115,7 +115,8 @@ def commitments_command(tenant: str, as_json: bool) -> None:
         owner = await tenant_named(db, tenant)
         zone = ZoneInfo(owner.time_zone)
         async with db.session() as session:
-            return [_facts(row, zone) for row in await list_commitments_of(session, owner.tenant_id)]
+            rows = await list_commitments_of(session, owner.tenant_id)
+        return [_facts(row, zone, as_json) for row in rows]
 
     show_table(run_on_database(read), as_json, "the tenant committed to nothing")
 
@@ -146,10 +147,9 @@ def end_commitment_command(
     show(run_on_database(end), as_json)
 
 
-def _facts(row: PeriodCommitment, zone: ZoneInfo, as_json: bool = True) -> dict[str, Any]:
-    """`as_json`: amounts in nano, as tables of commitments have them too."""
+def _facts(row: PeriodCommitment, zone: ZoneInfo, as_json: bool) -> dict[str, Any]:
+    """`as_json`: amounts in nano."""
     until = until_ms(row)
-    overage = row.overage_nano
     return {
         "id": row.id,
         "from": month_name(Window(row.start_ms, row.start_ms + 1), zone),
@@ -160,9 +160,11 @@ def _facts(row: PeriodCommitment, zone: ZoneInfo, as_json: bool = True) -> dict[
         "model": row.model,
         "meter": row.meter,
         "units": row.units,
-        **({} if overage is None and not as_json else _money("overage", overage, as_json)),
+        **_money("overage", row.overage_nano, as_json),
     }
 
 
 def _money(name: str, nano: int | None, as_json: bool) -> dict[str, Any]:
-    return {f"{name}_nano": nano} if as_json or nano is None else {name: to_display(nano)}
+    if as_json:
+        return {f"{name}_nano": nano}
+    return {name: None if nano is None else to_display(nano)}

@@ -109,6 +109,11 @@ def test_a_dry_run_says_what_it_will_bill(parley: Command, home: Path) -> None:
     assert later["this_month_nano"] == 0
     assert listed(parley) == []
     assert "$15.00" in parley(*dry[:-1]).stdout
+    units = ("--meter", "output", "--model", "*", "--units", "9", "--overage", "2 USD")
+    for more in ((), units):
+        assert "$5.00" in parley(*COMMIT, "--amount", "5 USD", *more).stdout
+    shown = parley("prices", "commitments", "--tenant", "acme").stdout
+    assert ("$5.00" in shown, "$2.00" in shown) == (True, True)
 
 
 def test_a_commitment_is_ended_with_notice(parley: Command, home: Path) -> None:
