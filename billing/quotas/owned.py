@@ -37,6 +37,11 @@ async def open_of(redis: Client, whose: Whose) -> list[tuple[str, str]]:
             pipeline.hmget(rq_key(whose.tenant, id), "state", "pool", "project", "by", "key", "user")
         for id, (state, pool, project, by, key, user) in zip(part, await pipeline.execute(), strict=True):
             made = (project, by or key, user)  # without `by`: from before keys of a chain were told apart
-            if state == b"open" and whose.owns(*((each or b"").decode() for each in made)):
-                found.append((id, pool.decode()))
+            if state == b"open" and whose.owns(*map(_text, made)):
+                found.append((id, _text(pool)))
     return found
+
+
+def _text(field: bytes | None) -> str:
+    """What a record says; a worker may have written it, and then it is nobody's name, or nowhere."""
+    return (field or b"").decode(errors="replace")

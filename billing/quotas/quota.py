@@ -49,6 +49,7 @@ from core.redis import Client
 from core.scripts import Script
 from core.settings import Settings
 from core.telemetry import Seldom, logger
+from core.unreadable import Unreadable, read
 
 log = logger(__name__)
 away, forged = Seldom(log), Seldom(log)
@@ -160,7 +161,8 @@ class Quota:
             case [*facts, known] if known and not self._is_ours(a.tenant, a.id, record_replied(known)):
                 return _conflict()
             case [*facts, _]:
-                return admitted_of(a, facts, a.now_ms or now_ms())
+                admitted = read("admission", lambda of: admitted_of(a, of, a.now_ms or now_ms()), facts)
+                return _conflict() if isinstance(admitted, Unreadable) else admitted
             case _:
                 raise AssertionError(f"admit answered {reply!r}")
 
@@ -351,11 +353,9 @@ class Quota:
         for id in ids:
             pipeline.hmget(rq_key(tenant, id.decode()), "state", "pool", "admitted", "deadline", "hold")
         found = await pipeline.execute() if ids else []
-        return [
-            Hold(id.decode(), pool.decode(), int(admitted), int(deadline), int(hold))
-            for id, (state, pool, admitted, deadline, hold) in zip(ids, found, strict=True)
-            if state == b"open"
-        ]
+        rows = [row for row in zip(ids, found, strict=True) if row[1][0] == b"open"]
+        holds = [read("hold", _hold, row) for row in rows]
+        return [hold for hold in holds if not isinstance(hold, Unreadable)]
 
     async def stale(self, tenant: str, older_than_ms: int = STALE_MS) -> Sequence[tuple[str, str]]:
         """Requests that have been open for longer: (id, pool). The sweep asks their pools, and releases those
@@ -382,6 +382,11 @@ def _settlement(
     facts = [quote(id, safe="") for id in (owner.project, owner.key, owner.user, event.model)]
     amounts = (event.cost_nano, tokens_in, tokens_out, SETTLED_KEEP_MS, now_ms)
     return keys, [event.request, *amounts, seq, event.accepted_ms, *facts]
+
+
+def _hold(row: tuple[bytes, Sequence[bytes]]) -> Hold:
+    id, (_, pool, admitted, deadline, hold) = row
+    return Hold(id.decode(), pool.decode(), int(admitted), int(deadline), int(hold))
 
 
 def _conflict() -> Refusal:

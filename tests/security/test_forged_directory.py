@@ -9,6 +9,7 @@ from redis.asyncio import Redis
 
 from billing.api import AdmissionState, Admitted, Bindings, Canceller, Quota
 from billing.quotas.bindings import FACTS, PURPOSE, record_of
+from billing.quotas.owned import Whose, open_of
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refusal
@@ -158,10 +159,27 @@ async def test_no_fact_of_a_record_can_be_changed(quota: Quota, redis: Redis, na
 
 @pytest.mark.parametrize("fields", [{"state": "x"}, {"granted": "x"}, {"admitted": ""}], ids=str)
 async def test_what_is_in_no_seal_breaks_nothing(quota: Quota, redis: Redis, fields: Any):
-    """It is unknown then."""
+    """It is unknown then, also to who sends it again; and it hides no other request of the tenant from who
+    looks at all."""
     await quota.admit(an_admission())
+    await quota.admit(an_admission(id="r2"))
     await redis.hset(RQ, mapping=fields)
     assert await quota.directory("t1", "r1") is None
+    again = await quota.admit(an_admission())
+    assert isinstance(again, Admitted) or again.code == "id_conflict"
+    assert "r2" in {hold.id for hold in await quota.holds("t1")}
+
+
+@pytest.mark.parametrize("name", ["pool", "project", "by", "user"])
+async def test_closing_somebody_is_stopped_by_no_record(quota: Quota, redis: Redis, name: str):
+    """What cannot be read is of nobody, or nowhere, and the others are found."""
+    client: Any = redis
+    for id, spoil in (("r1", b"\xff"), ("r2", None), ("r3", b"fine")):
+        await quota.admit(an_admission(id=id))
+        key = RQ.replace("r1", id)
+        await (client.hdel(key, name) if spoil is None else client.hset(key, name, spoil))
+    await quota.admit(an_admission(id="r4"))
+    assert "r4" in {id for id, _ in await open_of(redis, Whose("t1"))}
 
 
 async def test_a_seal_is_for_one_request_of_one_installation(quota: Quota, redis: Redis, settings: Settings):
