@@ -4,13 +4,19 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Protocol
 
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 from sqlalchemy.exc import SQLAlchemyError
 
 from core.faults import facts
+from core.redis import is_unwell
 
 # A store that does not answer: whoever works for all waits for it, instead of blaming what it was asked for.
 AWAY = (RedisError, SQLAlchemyError, OSError)
+
+
+def is_away(error: Exception) -> bool:
+    """A store does not answer, or refuses everybody for now; not what it was asked for is to blame."""
+    return isinstance(error, AWAY) and (not isinstance(error, ResponseError) or is_unwell(error))
 
 
 class Says(Protocol):

@@ -118,7 +118,10 @@ class Fleet:
     async def reports(self) -> list[NodeReport]:
         """What every living supervisor said last."""
         names = await self._redis.zrange(self._key("supervisors"), 0, -1)
-        found = [await self._redis.get(self._key(f"supervisor:{name.decode()}")) for name in names]
+        named = [
+            read("supervisor", lambda name: self._key(f"supervisor:{name.decode()}"), name) for name in names
+        ]
+        found = [await self._redis.get(key) for key in named if not isinstance(key, Unreadable)]
         reports = [read("report", _report, each) for each in found if each is not None]
         return [each for each in reports if not isinstance(each, Unreadable)]
 

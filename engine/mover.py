@@ -152,7 +152,8 @@ class Mover:
         if dest == pool:
             raise _refused(MoveReason.SAME_POOL, f"it is in pool {pool}")
         if dest not in await known_pools(self._client, self._settings):
-            raise _refused(MoveReason.UNKNOWN_POOL, f"no worker ever joined a pool {dest}")
+            problem = f"there is no pool {dest}: a supervisor makes it (parley supervisor --pool {dest})"
+            raise _refused(MoveReason.UNKNOWN_POOL, problem)
         if not await self._quota.is_sealed_alike(tenant, id):
             problem = "its admission was sealed under another PARLEY_SECRET than this one, or tampered with"
             raise _refused(MoveReason.OTHER_SECRET, problem)

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 from redis.exceptions import RedisError
-from sqlalchemy.exc import SQLAlchemyError
 
 from billing.api import (
     ACCESS_CHANGED,
@@ -22,10 +21,11 @@ from billing.api import (
     ControlNews,
     Principal,
 )
-from core import http
+from core import http, unreadable
 from core.addresses import counted
 from core.clock import now_ms
 from core.errors import Refused
+from core.survived import AWAY, survived
 from core.tasks import Group
 from core.telemetry import logger
 from server import instruments, standing
@@ -55,6 +55,7 @@ DRAIN_LOOK_SECONDS = 0.02
 DRAIN_LEAD = 0.1
 
 log = logger(__name__)
+_news = msgspec.json.Decoder(ControlNews)
 
 
 @dataclass(frozen=True)
@@ -230,10 +231,8 @@ class Door:
     async def _every(self, seconds: float, step: Callable[[], Awaitable[None]]) -> None:
         while True:
             await asyncio.sleep(seconds)
-            try:
+            with survived(log, "upkeep failed"):
                 await step()
-            except (RedisError, SQLAlchemyError, OSError) as error:
-                log.warning("upkeep failed", error=type(error).__name__)
 
     async def _keep_sessions(self) -> None:
         """The news that a session went on elsewhere can be lost, too."""
@@ -244,11 +243,9 @@ class Door:
     async def _obey_news(self) -> None:
         """Revoked keys, and sessions that went on elsewhere."""
         while True:
-            try:
+            with survived(log, "news interrupted"):
                 await self._listen()
-            except (RedisError, OSError) as error:
-                log.warning("news interrupted", error=type(error).__name__)
-                await asyncio.sleep(RETRY_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def _listen(self) -> None:
         redis: Any = self.edge.redis
@@ -258,15 +255,15 @@ class Door:
             while True:
                 message = await pubsub.get_message(ignore_subscribe_messages=True, timeout=POLL_SECONDS)
                 if message is not None:
-                    self._obey(message["data"])
+                    with survived(log, "news not obeyed"):
+                        self._obey(message["data"])
         finally:
             await pubsub.aclose()
 
     def _obey(self, packed: bytes) -> None:
-        try:
-            news = msgspec.json.decode(packed, type=ControlNews)
-        except msgspec.MsgspecError:
-            log.error("news cannot be read")
+        news = unreadable.read("news", _news.decode, packed)
+        if isinstance(news, unreadable.Unreadable):
+            log.error("news cannot be read", why=news.why)
             return
         if news.kind == SUPERSEDED:
             found = self._sockets.get(news.key)
@@ -293,7 +290,7 @@ class Door:
         """Somebody of this tenant was closed, or a key ends sooner. What fails is looked at again anyway."""
         try:
             await self._check_access(tenant)
-        except (RedisError, SQLAlchemyError, OSError) as error:
+        except AWAY as error:
             log.warning("access not checked", error=type(error).__name__)
 
     async def _supersede(self, tenant: str, connection: str) -> None:

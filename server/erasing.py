@@ -18,12 +18,13 @@ from core.pools import announced_pools
 from core.redis import Client
 from core.settings import Settings
 from server.conversations import Conversations
-from server.purge import CONVERSATIONS_AT_ONCE, purge
+from server.purge import CONVERSATIONS_AT_ONCE, forgotten, purge
 from server.recorder import Recorders
 from server.tables import Conversation, Message
 
 AGAIN_SECONDS = 0.1
 TRIES_MAX = 100
+NAMED_MAX = 20
 
 
 async def erase_texts(
@@ -36,14 +37,17 @@ async def erase_texts(
     recorders = Recorders(redis, settings, Conversations(db), "")
     for pool in await announced_pools(redis, settings):
         recorders.keep(pool)
-    conversations, messages = await _erase_conversations(db, recorders, tenant, user), 0
+    conversations, broken = await _erase_conversations(db, recorders, tenant, user)
+    messages = 0
     oldest_ms = now_ms() - recorders.known_ms
     async for page in _asked(db, tenant, user):
         for request in page:
-            if request.accepted_ms > oldest_ms:
-                await recorders.forget(tenant, request.id)
+            if request.accepted_ms > oldest_ms and not await forgotten(recorders, tenant, request.id):
+                broken.add(request.id)
         if user is not None:
             messages += await _erase_messages(db, tenant, [each.id for each in page])
+    if broken:
+        raise bad_request(_stays(tenant, sorted(broken)))
     return conversations, messages
 
 
@@ -100,17 +104,29 @@ def _owned(tenant: str, user: str | None) -> list[ColumnElement[bool]]:
     return [of_tenant] if user is None else [of_tenant, col(Conversation.user_id) == user]
 
 
-async def _erase_conversations(db: Database, recorders: Recorders, tenant: str, user: str | None) -> int:
-    gone, tries = 0, 0
+def _stays(tenant: str, requests: list[str]) -> str:
+    named = ", ".join(requests[:NAMED_MAX]) + (", …" if len(requests) > NAMED_MAX else "")
+    keys = f"{{p:POOL}}req:{tenant}:REQUEST"
+    return (
+        f"all that could be erased is; of {len(requests)} requests the keys in Redis ({keys} and its like) "
+        f"are not what they should be and stay: delete them there, then erase again. They are: {named}"
+    )
+
+
+async def _erase_conversations(
+    db: Database, recorders: Recorders, tenant: str, user: str | None
+) -> tuple[int, set[str]]:
+    gone, tries, broken = 0, 0, set[str]()
     while ids := await _hidden(db, tenant, user):
-        done = await purge(db, recorders, ids)
+        done, stays = await purge(db, recorders, ids)
         gone += done
+        broken |= stays
         if not done:  # a gateway has just these
             tries += 1
             if tries == TRIES_MAX:
                 raise bad_request(f"a gateway is using {len(ids)} of the conversations: try again")
             await asyncio.sleep(AGAIN_SECONDS)
-    return gone
+    return gone, broken
 
 
 async def _hidden(db: Database, tenant: str, user: str | None) -> list[tuple[str, str]]:

@@ -8,7 +8,6 @@ hidden can be read by nobody; from then on it lasts `deleted_keep_seconds` at mo
 import asyncio
 from collections.abc import Sequence
 
-from redis.exceptions import ResponseError
 from sqlalchemy import delete
 from sqlmodel import col, select
 
@@ -16,9 +15,8 @@ from billing.api import clear_sessions
 from core.clock import now_ms
 from core.database import Database
 from core.faults import facts
-from core.redis import is_unwell
 from core.settings import Settings
-from core.survived import AWAY, survived
+from core.survived import is_away, survived
 from core.telemetry import logger
 from server.recorder import Recorders
 from server.tables import Conversation, Message
@@ -74,7 +72,7 @@ class Purge:
         try:
             await _forget(self._db, self._recorders, tenant, conversation)
         except Exception as error:
-            if isinstance(error, AWAY) and (not isinstance(error, ResponseError) or is_unwell(error)):
+            if is_away(error):
                 raise
             log.error("conversation not purged", tenant=tenant, conversation=conversation, **facts(error))
             self._aside.add(conversation)
@@ -82,11 +80,27 @@ class Purge:
         return True
 
 
-async def purge(db: Database, recorders: Recorders, conversations: Sequence[Id]) -> int:
-    """Take these deleted conversations away, first from Redis; how many were still there."""
+async def purge(db: Database, recorders: Recorders, conversations: Sequence[Id]) -> tuple[int, set[str]]:
+    """Take these deleted conversations away, first from Redis: how many were still there, and the requests
+    that stay in Redis because their keys are not what they should be."""
+    broken = set[str]()
     for tenant, conversation in conversations:
-        await _forget(db, recorders, tenant, conversation)
-    return await _delete(db, conversations)
+        for request in await _answers(db, recorders, tenant, conversation):
+            if not await forgotten(recorders, tenant, request):
+                broken.add(request)
+    return await _delete(db, conversations), broken
+
+
+async def forgotten(recorders: Recorders, tenant: str, request: str) -> bool:
+    """Have the pools forget a request's answer. False: its keys are not what they should be; that is said."""
+    try:
+        await recorders.forget(tenant, request)
+    except Exception as error:
+        if is_away(error):
+            raise
+        log.error("an answer stays in Redis", tenant=tenant, request=request, **facts(error))
+        return False
+    return True
 
 
 async def _delete(db: Database, conversations: Sequence[Id]) -> int:
@@ -112,6 +126,12 @@ async def _delete(db: Database, conversations: Sequence[Id]) -> int:
 
 async def _forget(db: Database, recorders: Recorders, tenant: str, conversation: str) -> None:
     """Have the pools forget the conversation's answers. One that still runs is forgotten after its end."""
+    for request in await _answers(db, recorders, tenant, conversation):
+        await recorders.forget(tenant, request)
+
+
+async def _answers(db: Database, recorders: Recorders, tenant: str, conversation: str) -> Sequence[str]:
+    """The conversation's requests that pools may still know."""
     statement = select(Message.request_id).where(
         col(Message.tenant_id) == tenant,
         col(Message.conversation_id) == conversation,
@@ -119,6 +139,4 @@ async def _forget(db: Database, recorders: Recorders, tenant: str, conversation:
         col(Message.created_ms) > now_ms() - recorders.known_ms,
     )
     async with db.session() as session:
-        requests = (await session.exec(statement)).all()
-    for request in requests:
-        await recorders.forget(tenant, request)
+        return (await session.exec(statement)).all()

@@ -6,13 +6,12 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from redis.exceptions import RedisError
-from sqlalchemy.exc import SQLAlchemyError
-
 from billing.api import PoolTerms, list_terms
 from core.database import Database
+from core.faults import facts
 from core.redis import Client
 from core.settings import Settings
+from core.survived import is_away, survived
 from core.telemetry import logger
 from engine.api import PoolQueue, PriorityClass, TenantTerms
 
@@ -49,10 +48,8 @@ class Terms:
         """Look at the start, at news, and every `terms_seconds`."""
         while True:
             self._changed.clear()
-            try:
+            with survived(log, "tenants' terms not brought to the pools"):
                 await self.apply()
-            except (RedisError, SQLAlchemyError, OSError) as error:
-                log.warning("tenants' terms not brought to the pools", error=type(error).__name__)
             try:
                 async with asyncio.timeout(self._settings.terms_seconds):
                     await self._changed.wait()
@@ -69,8 +66,7 @@ class Terms:
             self._run_id, self._all_due = run_id, time.monotonic() + ALL_SECONDS
         for row in await list_terms(self._db):
             terms = terms_of(row)
-            if self._written.get(row.tenant_id) != terms:
-                await self._write(row.tenant_id, terms)
+            if self._written.get(row.tenant_id) != terms and await self._write(row.tenant_id, terms):
                 self._written[row.tenant_id] = terms
 
     async def _write_reserves(self) -> None:
@@ -78,14 +74,25 @@ class Terms:
             await queue.set_reserve(PriorityClass.INTERACTIVE, self._settings.reserve_interactive_tokens)
             await queue.set_reserve(PriorityClass.STANDARD, self._settings.reserve_standard_tokens)
 
-    async def _write(self, tenant: str, terms: TenantTerms) -> None:
+    async def _write(self, tenant: str, terms: TenantTerms) -> bool:
+        """False: a pool's keys are not what they should be; the other tenants and pools have theirs."""
+        whole = True
         for pool, queue in self._queues.items():
-            if not await queue.set_tenant(tenant, terms):
+            try:
+                taken = await queue.set_tenant(tenant, terms)
+            except Exception as error:
+                if is_away(error):
+                    raise
+                log.error("terms not given", pool=pool, tenant=tenant, **facts(error))
+                whole = False
+                continue
+            if not taken:
                 log.error(
                     "terms not given: the pool has as many reserves as it may (PARLEY_TENANT_RESERVES_MAX)",
                     pool=pool,
                     tenant=tenant,
                 )
+        return whole
 
 
 def terms_of(row: PoolTerms) -> TenantTerms:

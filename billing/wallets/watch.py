@@ -2,19 +2,18 @@
 
 import asyncio
 
-from redis.exceptions import RedisError
-from sqlalchemy.exc import DBAPIError
-
 from billing.quotas.limit_push import push_limits
 from billing.quotas.limit_rows import announce
 from billing.wallets.wallets import expire, tenants_with_expired
 from core.clock import now_ms
 from core.database import Database
-from core.faults import named
+from core.faults import facts
 from core.redis import Client
-from core.telemetry import logger
+from core.survived import is_away, survived
+from core.telemetry import Seldom, logger
 
 log = logger(__name__)
+broken = Seldom(log)
 
 LOOK_SECONDS = 0.5
 
@@ -29,8 +28,14 @@ async def expire_all(db: Database, redis: Client, at_ms: int) -> int:
     """Book what is unused of all grants whose time is over at `at_ms`; how many grants there were."""
     ended = 0
     for tenant_id in await tenants_with_expired(db, at_ms):
-        grants = await expire(db, tenant_id, at_ms)
-        await tell_gateways(db, redis, tenant_id)
+        try:
+            grants = await expire(db, tenant_id, at_ms)
+            await tell_gateways(db, redis, tenant_id)
+        except Exception as error:
+            if is_away(error):
+                raise
+            broken.warning("a wallet's grants not ended", tenant=tenant_id, **facts(error))
+            continue
         for row, unused_nano in grants:
             log.info("grant expired", tenant=tenant_id, grant=row.id, unused_nano=unused_nano)
         ended += len(grants)
@@ -40,10 +45,8 @@ async def expire_all(db: Database, redis: Client, at_ms: int) -> int:
 async def watch_wallets(db: Database, redis: Client, stop: asyncio.Event) -> None:
     """Look every LOOK_SECONDS until `stop` is set."""
     while not stop.is_set():
-        try:
+        with survived(log, "wallets not looked at"):
             await expire_all(db, redis, now_ms())
-        except (RedisError, DBAPIError, OSError) as error:
-            log.warning("wallets not looked at", error=named(error))
         try:
             async with asyncio.timeout(LOOK_SECONDS):
                 await stop.wait()

@@ -18,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from core.database import Database
 from core.redis import Client
 from core.settings import Settings
+from core.survived import survived
 from core.tasks import end_tasks
 from core.telemetry import Seldom, logger
 from core.unreadable import Unreadable, read
@@ -105,18 +106,20 @@ class TrialDesk:
     async def _try(self, trier: Any, tenant: str, name: str) -> None:
         pool = self._settings.pool
         try:
-            asked, verdict = keys.trial(pool, tenant, name), keys.verdict(pool, name)
-            packed = await self._redis.get(asked)
-            if packed is None:
-                return
-            if not await self._redis.exists(verdict):
-                problem = await trier.problem(packed.decode())
-                if problem is not None:
-                    log.info("shape tried", tenant=tenant, good=not problem)
-                    await self._redis.set(verdict, problem.encode(), ex=VERDICT_SECONDS)
-            await self._redis.delete(asked)
-        except (RedisError, OSError) as error:
-            away.warning("a shape was not tried", error=type(error).__name__)
+            with survived(away, "a shape was not tried"):
+                asked, verdict = keys.trial(pool, tenant, name), keys.verdict(pool, name)
+                packed = await self._redis.get(asked)
+                if packed is None:
+                    return
+                shape = read("shape", bytes.decode, packed)
+                if isinstance(shape, Unreadable):
+                    away.warning("a shape cannot be read", tenant=tenant, error=shape.why)
+                elif not await self._redis.exists(verdict):
+                    problem = await trier.problem(shape)
+                    if problem is not None:
+                        log.info("shape tried", tenant=tenant, good=not problem)
+                        await self._redis.set(verdict, problem.encode(), ex=VERDICT_SECONDS)
+                await self._redis.delete(asked)
         finally:
             self._lanes.done(tenant)
 

@@ -1,0 +1,188 @@
+"""Loops of gateways, billers and nodes: one bad thing does not end them, nor hold up what is beside it."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+from redis.asyncio import Redis
+from structlog.testing import capture_logs
+
+from billing.api import CONTROL_CHANNEL, TERMS_CHANGED, ControlNews, PoolTerms, create_tenant, set_terms
+from billing.wallets import watch
+from core.database import Database
+from core.errors import Refused
+from core.settings import Settings
+from engine import keys
+from engine.api import PoolQueue
+from engine.fleet import Fleet, NodeReport
+from engine.trials.desk import TrialDesk
+from server.door import Door
+from server.edge import make_edge
+from server.erasing import erase_texts
+from server.hub import Hub
+from server.terms import Terms
+from tests.security.test_poisoned_pools import all_live
+from tests.server.http_site import http_site
+from tests.server.test_purge import conversation, rows
+
+POOL = "default"
+REQUEST = "0190aaaa-0000-7000-8000-000000000001"
+
+
+async def raises(*_: Any, **__: Any) -> Any:
+    """What nobody foresaw."""
+    raise AttributeError("poison")
+
+
+async def test_a_door_outlives_what_nobody_foresaw(
+    sqlite: Database, redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """Its upkeep fails, news cannot be read, one cannot be obeyed: the next are."""
+    edge = make_edge(settings, "gw-test", sqlite, redis)
+    obeyed = list[int]()
+
+    def changed() -> None:
+        obeyed.append(1)
+        raise AttributeError("poison")
+
+    monkeypatch.setattr(edge.terms, "changed", changed)
+    monkeypatch.setattr("server.door.KEEP_SECONDS", 0.0)
+    monkeypatch.setattr(Door, "_keep_sessions", raises)
+    client: Any = redis
+
+    async def twice() -> bool:
+        for news in (b"\xff", b"[" * 100_000, ControlNews(kind=TERMS_CHANGED, tenant="t", key="")):
+            await client.publish(CONTROL_CHANNEL, news if isinstance(news, bytes) else encoded(news))
+        return len(obeyed) > 1
+
+    with capture_logs() as lines:
+        await all_live([Door(edge, Hub(edge)).run()], twice)
+    said = {line["event"] for line in lines}
+    assert said >= {"news not obeyed", "news cannot be read", "upkeep failed"}
+    assert "news interrupted" not in said
+    assert "poison" not in str(lines)
+
+
+def encoded(news: ControlNews) -> bytes:
+    """As it is published."""
+    return msgspec.json.encode(news)
+
+
+async def test_a_tenant_whose_terms_cannot_be_written_holds_up_no_other(
+    sqlite: Database, redis: Redis, settings: Settings
+):
+    """Its keys in the pool are of another kind; the other tenants have their terms."""
+    tenants = [(await create_tenant(sqlite, name)).tenant_id for name in ("acme", "bolt")]
+    for tenant in tenants:
+        await set_terms(sqlite, redis, PoolTerms(tenant_id=tenant, slots_max=3))
+    client: Any = redis
+    for poisoned, good in (tenants, tenants[::-1]):
+        await client.delete(*[f"{{p:{POOL}}}ten:{each}" for each in tenants])
+        await client.set(f"{{p:{POOL}}}ten:{poisoned}", "x")
+        with capture_logs() as lines:
+            await Terms(sqlite, redis, {POOL: PoolQueue(redis, POOL, settings)}, settings).apply()
+        assert await client.hget(f"{{p:{POOL}}}ten:{good}", "slots_max") == b"3"
+        assert [line["tenant"] for line in lines if line["event"] == "terms not given"] == [poisoned]
+
+
+async def test_terms_are_brought_again_after_what_nobody_foresaw(
+    sqlite: Database, redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """The next round comes."""
+    rounds = list[int]()
+
+    async def fails(_: Terms) -> None:
+        rounds.append(1)
+        raise AttributeError("poison")
+
+    monkeypatch.setattr(Terms, "apply", fails)
+    terms = Terms(sqlite, redis, {}, settings)
+
+    async def again() -> bool:
+        terms.changed()
+        return len(rounds) > 2
+
+    await all_live([terms.run()], again)
+
+
+async def test_a_wallet_that_nobody_foresaw_holds_up_no_other(
+    sqlite: Database, redis: Redis, monkeypatch: pytest.MonkeyPatch
+):
+    """The others' grants end, in this round and in each that follows."""
+    ended = list[str]()
+
+    async def found(*_: Any) -> list[str]:
+        return ["poison", "t"]
+
+    async def expire(_: Database, tenant: str, __: int) -> list[Any]:
+        if tenant == "poison":
+            raise AttributeError(tenant)
+        ended.append(tenant)
+        return [(SimpleNamespace(id="g"), 1)]
+
+    monkeypatch.setattr(watch, "tenants_with_expired", found)
+    monkeypatch.setattr(watch, "expire", expire)
+    assert await watch.expire_all(sqlite, redis, 1) == 1
+    assert ended == ["t"]
+    monkeypatch.setattr(watch, "tenants_with_expired", raises)
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.0)
+    rounds = list[int]()
+    monkeypatch.setattr(watch, "now_ms", lambda: rounds.append(1) or 1)
+
+    async def again() -> bool:
+        return len(rounds) > 2
+
+    await all_live([watch.watch_wallets(sqlite, redis, asyncio.Event())], again)
+
+
+async def test_a_supervisors_name_that_is_none_hides_no_other(redis: Redis, settings: Settings):
+    """The others' reports are read."""
+    fleet = Fleet(PoolQueue(redis, POOL, settings))
+    await fleet.report(NodeReport("node", "node", 1, []))
+    client: Any = redis
+    await client.zadd(f"{{p:{POOL}}}supervisors", {b"\xff": 1})
+    assert [report.supervisor for report in await fleet.reports()] == ["node"]
+
+
+async def test_a_shape_that_is_none_is_tried_by_nobody(redis: Redis, settings: Settings):
+    """It is taken away, and the next one is tried."""
+    client: Any = redis
+    tried = list[str]()
+
+    class Trier:
+        async def problem(self, packed: str) -> str:
+            tried.append(packed)
+            if packed == "strange":
+                raise AttributeError("poison")
+            return ""
+
+    for name, shape in (("n1", b"\xff"), ("n2", b"strange"), ("n3", b"good")):
+        await client.set(keys.trial(settings.pool, "t", name), shape)
+        await client.rpush(keys.trials(settings.pool, "f"), f"t:{name}")
+
+    async def good() -> bool:
+        return await client.get(keys.verdict(settings.pool, "n3")) is not None
+
+    with capture_logs() as lines:
+        await all_live([TrialDesk(settings, redis).serve(Trier(), "f")], good)
+    assert "good" in tried
+    assert not await client.exists(keys.trial(settings.pool, "t", "n1"))
+    assert {"a shape cannot be read", "a shape was not tried"} <= {line["event"] for line in lines}
+
+
+async def test_a_conversation_whose_keys_are_broken_holds_up_no_erasing(
+    database: Database, redis: Redis, settings: Settings
+):
+    """All rows go; the operator is told which request stays in Redis, until it is mended."""
+    async with http_site(database, redis, settings) as site:
+        await conversation(site, REQUEST)
+        await conversation(site)
+        client: Any = redis
+        key = f"{{p:{POOL}}}req:{site.tenant}:{REQUEST}"
+        await client.set(key, "x")
+        with pytest.raises(Refused) as refused:
+            await erase_texts(site.edge.db, redis, settings, site.tenant, None)
+        assert REQUEST in str(refused.value)
+        assert await rows(database) == (0, 0)
