@@ -3,9 +3,13 @@
 import asyncio
 import time
 
+from redis.exceptions import NoPermissionError, ResponseError
+
 from billing.api import Quota, Whose, open_of
-from core.redis import Client
+from core.pools import HOPS_MAX
+from core.redis import Client, is_unwell
 from core.settings import Settings
+from core.unreadable import ERRORS
 from engine.ending import end_unclaimed
 from engine.queue import PoolQueue
 from engine.queue_types import Moved
@@ -37,7 +41,14 @@ async def _cancel_all(redis: Client, settings: Settings, tenant: str, found: lis
 
     async def one(id: str, pool: str) -> None:
         async with slots:
-            await _cancel(PoolQueue(redis, pool, settings), quota, tenant, id)
+            try:
+                await _cancel(PoolQueue(redis, pool, settings), quota, tenant, id)
+            except (ResponseError, *ERRORS) as error:
+                # Its keys are not what they should be: it counts as not ended, and the others end.
+                if isinstance(error, ResponseError) and (
+                    is_unwell(error) or isinstance(error, NoPermissionError)
+                ):
+                    raise
 
     async with asyncio.TaskGroup() as group:
         for id, pool in found:
@@ -45,7 +56,17 @@ async def _cancel_all(redis: Client, settings: Settings, tenant: str, found: lis
 
 
 async def _cancel(queue: PoolQueue, quota: Quota, tenant: str, id: str) -> None:
-    while isinstance(status := await queue.control(tenant, id, Control.CANCEL), Moved):
-        queue = PoolQueue(queue.redis, status.pool, queue.settings)
+    queue, status = await cancel_where_it_is(queue, tenant, id)
     if status in (Status.QUEUED, Status.PARKED):
         await end_unclaimed(queue, quota, tenant, id, EndReason.CANCELLED)
+
+
+async def cancel_where_it_is(queue: PoolQueue, tenant: str, id: str) -> tuple[PoolQueue, Status | None]:
+    """Set the flag in the pool to which a request has moved; that pool, and the status there. None: nobody
+    knows it, or a worker leads from one pool to the next without an end."""
+    for _ in range(HOPS_MAX):
+        status = await queue.control(tenant, id, Control.CANCEL)
+        if not isinstance(status, Moved):
+            return queue, status
+        queue = PoolQueue(queue.redis, status.pool, queue.settings)
+    return queue, None

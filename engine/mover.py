@@ -16,7 +16,7 @@ import msgspec
 
 from billing.api import Bindings, Quota
 from core.clock import now_ms
-from core.pools import known_pools
+from core.pools import HOPS_MAX, known_pools
 from core.redis import Client
 from core.settings import Settings
 from core.signed import Keyring
@@ -129,7 +129,10 @@ class Mover:
 
     async def _cancel(self, pool: str, tenant: str, id: str) -> None:
         """A cancel that came while it was on its way. The reaper there ends what no worker has."""
-        while isinstance(reply := await self._queue(pool).control(tenant, id, Control.CANCEL), Moved):
+        for _ in range(HOPS_MAX):
+            reply = await self._queue(pool).control(tenant, id, Control.CANCEL)
+            if not isinstance(reply, Moved):
+                return
             pool = reply.pool
 
     async def _begin(self, pool: str, tenant: str, id: str, dest: str) -> tuple[Status, str]:

@@ -10,7 +10,9 @@ import msgspec
 
 from billing.api import Quota
 from core.errors import StartupError
+from core.pools import HOPS_MAX
 from core.printed import Table, say, say_json, show_blocks
+from engine.cancelling import cancel_where_it_is
 from engine.commands.connection import (
     Pool,
     find_request,
@@ -24,7 +26,6 @@ from engine.commands.migrate import migrate
 from engine.commands.text import NOTHING, duration, time_of_day, worker_table
 from engine.ending import end_unclaimed
 from engine.inspect import RequestDetail, RequestRow, WorkerRow
-from engine.queue_types import Moved
 from engine.request import Control, EndReason, Status
 
 CANCEL_SECONDS_MAX = 5.0
@@ -94,7 +95,7 @@ async def _show(pool: Pool, id: str, tenant: str | None) -> tuple[RequestDetail,
     """The request, its worker, and the pools that it came from as far as they still know."""
     pool, found = await find_request(pool, id, tenant)
     came_from = list[str]()
-    while found.row.status == Status.MOVED:
+    while found.row.status == Status.MOVED and len(came_from) < HOPS_MAX:
         there = pool.another(found.moved_to)
         detail = await there.inspection.request(found.row.tenant, id)
         if detail is None:
@@ -111,8 +112,8 @@ async def _cancel(pool: Pool, id: str, tenant: str | None) -> str:
     row = found.row
     if row.status != Status.ENDED:
         await on_record(pool, row.tenant, "request.cancel", id, status=row.status)
-    while isinstance(status := await pool.queue.control(row.tenant, id, Control.CANCEL), Moved):
-        pool = pool.another(status.pool)
+    queue, status = await cancel_where_it_is(pool.queue, row.tenant, id)
+    pool = pool.another(queue.pool)
     if status is Status.ENDED:
         return f"{id} had ended before"
     quota = Quota(pool.queue.redis, pool.settings)

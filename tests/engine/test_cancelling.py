@@ -16,8 +16,10 @@ from billing.quotas.quota_types import Admission, Admitted
 from billing.tenants.audit_log import list_rows
 from core.cli import parley as cli
 from core.database import Database
+from core.pools import HOPS_MAX
 from core.settings import Settings
-from engine.api import Control
+from engine import keys
+from engine.api import Control, PoolQueue
 from tests.engine.builders import FINGERPRINT, PRICES, Pool, request
 from tests.helpers.wait import wait_until
 
@@ -187,3 +189,35 @@ async def test_one_that_comes_in_before_gateways_know_is_ended_too(
     late = await office.send()
     assert (await closing)["cancelled"] == 1
     assert await office.ended([late]) == [True]
+
+
+@pytest.mark.parametrize(
+    "spoilt", [{"status": "moved", "dest": ""}, {"status": "x"}, None], ids=["circle", "status", "kind"]
+)
+async def test_closing_is_held_up_by_nothing_that_a_worker_made_up(
+    office: Office, monkeypatch: pytest.MonkeyPatch, spoilt: dict[str, str] | None
+):
+    """A request that leads to itself for ever, or whose record is none: the others end, the command too."""
+    bad, good = await office.send(), await office.send()
+    record: Any = keys.record(office.pool.name, office.tenant, bad)
+    if spoilt is None:
+        await office.pool.redis.set(record, "x")
+    else:
+        fields: Any = spoilt | ({"dest": office.pool.name} if "dest" in spoilt else {})
+        await office.pool.redis.hset(record, mapping=fields)
+    asked, control = list[str](), PoolQueue.control
+
+    async def counted(queue: PoolQueue, tenant: str, id: str, flag: Control) -> Any:
+        asked.append(id)
+        assert len(asked) < 1_000
+        return await control(queue, tenant, id, flag)
+
+    monkeypatch.setattr(PoolQueue, "control", counted)
+    closed = await office.run("tenants", "close", "acme", "--cancel")
+    assert closed["not_ended_yet"] == 1
+    if spoilt is not None and "dest" in spoilt:
+        shown = await office.run("requests", "show", bad, "--tenant", office.tenant)
+        assert len(shown["came_from"]) == HOPS_MAX
+    view = await office.pool.queue.view(office.tenant, good)
+    assert view is not None
+    assert view.ended
