@@ -8,12 +8,40 @@ import { seconds, sentence } from "./words.js";
 export async function signIn() {
   const code = /^#c=([\w.-]+)$/.exec(location.hash)?.[1];
   if (code) history.replaceState(null, "", location.pathname);
-  const problem = code ? await attempt(() => api.login({ code })) : "";
-  if (code && problem === "") return;
+  const before = code ? await api.me().catch((/** @type {unknown} */ error) => error) : null;
+  const taken = code && (!before || isNobody(before) || (await wantsAnother(before)));
+  const problem = taken ? await attempt(() => api.login({ code })) : "";
+  if (taken && problem === "") return;
   const known = await api.me().catch((/** @type {unknown} */ error) => error);
   if (!(known instanceof Error)) return;
   const why = known instanceof api.HttpError && known.code === api.SIGNED_OUT ? "" : sentence(known.message);
   await byForm(problem || why);
+}
+
+/** @param {unknown} found what `me` answered; a server that could not say may know somebody */
+function isNobody(found) {
+  return found instanceof api.HttpError && found.status === 401;
+}
+
+/**
+ * Whether the reader wants to be whom the link is for. Who sent it may want them to write in an account that is
+ * not theirs; for whom it is only the server knows, once it is used.
+ * @param {unknown} known the reader, or why that is not known
+ */
+function wantsAnother(known) {
+  const dialog = /** @type {HTMLDialogElement} */ (byId("another"));
+  const me = known instanceof Error ? null : /** @type {api.Me} */ (known);
+  const name = me && (me.user ? `${me.user} of ${me.tenant}` : `a service key of ${me.tenant}`);
+  byId("another-text").textContent =
+    `You ${name ? `are signed in as ${name}` : "may be signed in already"}. This link signs this browser in as somebody else, or as you again: ` +
+    "whom it is for shows only when it is used. Go on only if you asked for it yourself.";
+  dialog.returnValue = "";
+  dialog.showModal();
+  return /** @type {Promise<boolean>} */ (
+    new Promise((resolve) => {
+      dialog.onclose = () => resolve(dialog.returnValue === "switch");
+    })
+  );
 }
 
 /**

@@ -98,6 +98,24 @@ async def test_a_code_in_the_address_signs_in_once_and_leaves_no_trace(open_page
     assert watched.errors == []
 
 
+async def test_a_link_signs_nobody_in_as_another_unasked(open_page: OpenPage, peer: Peer):
+    """Who is signed in is asked, the code out of the address already; Enter and Escape keep who it is."""
+    for key in ("Enter", "Escape"):
+        watched = await open_page(f"{peer.url}/#c=c0de")
+        page = watched.page
+        dialog = page.get_by_role("dialog", name="Sign in by this link?")
+        await expect(dialog).to_contain_text("You are signed in as u of t.")
+        assert page.url == f"{peer.url}/"
+        await expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
+        await page.keyboard.press(key)
+        await expect(page.get_by_label("Message", exact=True)).to_be_visible()
+        assert (peer.logins, watched.errors) == ([], [])
+    watched = await open_page(f"{peer.url}/#c=c0de")
+    await watched.page.get_by_role("button", name="Sign in as another").click()
+    await expect(watched.page.get_by_label("Message", exact=True)).to_be_visible()
+    assert peer.logins == [{"code": "c0de"}]
+
+
 async def test_a_pasted_key_signs_in(open_page: OpenPage, peer: Peer):
     """A wrong key is answered in words; a good one opens the page and is not kept."""
     peer.signed_in = False

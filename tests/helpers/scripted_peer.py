@@ -179,6 +179,7 @@ class Peer:
     sessions: list[Frame] = field(default_factory=list[Frame])
     signins_after_ms: int = 0
     tickets: int = 0
+    logins: list[Frame] = field(default_factory=list[Frame])
     refusals: list[Refusal] = field(default_factory=lambda: list[Refusal]())
     _wires: set[asyncio.Transport] = field(default_factory=set[asyncio.Transport])
 
@@ -220,6 +221,7 @@ class Peer:
             }
             return JSONResponse({"error": error}, 429)
         body = await request.json()
+        self.logins.append(body)
         self.signed_in = self.signed_in or body in ({"code": "c0de"}, {"key": "pk_good"})
         if not self.signed_in:
             return _unauthorized("this key does not work")
