@@ -90,7 +90,7 @@ async def clear_sessions(db: Database, now: int, most: int = ENDED_AT_ONCE) -> i
         rows = (await session.exec(by_time.order_by(col(BrowserSession.ends_ms)).limit(most))).all()
     if rows:
         async with db.erasing() as session:
-            for row in rows:
+            for row in sorted(rows, key=lambda row: row.id):  # as make_room does: nobody waits in a circle
                 await _take_away(session, row, now)
     return len(rows)
 
