@@ -5,6 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from billing.books.ledger_rows import LineRow
+from billing.commands import correcting
 from billing.posting.biller import post
 from billing.posting.quarantine import held_events
 from billing.prices.price_book import NewVersion, add_version
@@ -174,6 +176,19 @@ def test_a_large_amount_is_looked_at_first_and_a_larger_one_refused(acme: Acme) 
     refused(acme, "refund", *OF_A, "--yes", says="PARLEY_CORRECTION_CENTS_MAX", **limits)
     acme.parley("usage", *less, "--yes", correction_unasked_cents_max="0")
     assert acme.cost() == 12
+
+
+def test_what_has_grown_since_it_was_looked_at_is_not_booked(
+    acme: Acme, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else corrected the request between: what goes without --yes is bounded where it is booked."""
+
+    async def nothing(*_: object) -> list[LineRow]:
+        return []
+
+    monkeypatch.setattr(correcting, "planned", nothing)
+    less = ("correct", *OF_A, "--output", "0")
+    refused(acme, *less, says="one person moves at most", correction_unasked_cents_max="0")
 
 
 def test_quarantine_accepts_no_more_than_a_request_can_have(acme: Acme) -> None:

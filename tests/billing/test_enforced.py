@@ -1,16 +1,24 @@
 """What is booked by hand reaches what enforces limits in the same operation, and R4 stays equal."""
 
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
+from redis.asyncio import Redis
 
+from billing.periods import LAST_MS, Window
 from billing.posting.biller import post
 from billing.posting.quarantine import held_events
 from billing.quotas.limit_book import LimitBook
+from billing.quotas.limit_rows import LIMITS_CHANGED
+from billing.quotas.limits import WALLET, WALLET_WINDOW, MoneyLimit, Scope
 from billing.quotas.quota import SETTLED_KEEP_MS
 from billing.quotas.quota_types import Admitted
-from billing.tenants.tenancy import create_tenant
+from billing.tables import UsageRow
+from billing.tenants.tenancy import CONTROL_CHANNEL, ControlNews, create_tenant
 from billing.usage import encode
+from billing.wallets.enforced import counts_in, enforce
 from billing.wallets.purse import GrantKind
 from billing.wallets.wallets import NewGrant, grant
 from core.clock import now_ms
@@ -18,6 +26,7 @@ from core.database import Database
 from core.errors import Refusal
 from core.settings import Settings
 from tests.billing.acme import Acme
+from tests.billing.events import an_event
 from tests.billing.test_quota_books import COST, Books
 
 LEAST = 12 + 1 + 2 + 1  # what a request is admitted for: its input and one token, rounded up
@@ -129,3 +138,39 @@ async def test_a_grant_pays_for_nothing_from_its_end_on(sqlite: Database, settin
         [500],
         [0],
     )
+
+
+def counted(scope: Scope, of: str, accepted_ms: int = 1_000, period: str = "month") -> bool:
+    """Whether a request counts for somebody, in the window from 1,000 ms on or in a wallet."""
+    window = WALLET_WINDOW if period == WALLET else Window(1_000, 2_000)
+    facts: dict[str, Any] = {"accepted_ms": accepted_ms, "ended_ms": 1_500, "model": "m"}
+    request = UsageRow(project_id="p", key_id="k", user_id="u", **facts)
+    return counts_in(MoneyLimit(scope, of, period, window, 1), request)
+
+
+def test_a_request_counts_for_its_own_in_the_window_that_it_was_accepted_in() -> None:
+    """And in the wallet whenever it was. What it does not count in is not read anew."""
+    own = {Scope.TENANT: "", Scope.PROJECT: "p", Scope.KEY: "k", Scope.USER: "u", Scope.MODEL: "m"}
+    assert set(own) == set(Scope)
+    for scope, id in own.items():
+        found = [other for other in (*own.values(), "x") if counted(scope, other)]
+        assert found == [id]
+    assert [counted(Scope.USER, "u", at) for at in (999, 1_000, 1_999, 2_000)] == [False, True, True, False]
+    assert counted(Scope.TENANT, "", LAST_MS, WALLET)
+
+
+async def test_gateways_hear_of_what_is_booked_by_hand(
+    sqlite: Database, redis: Redis, settings: Settings
+) -> None:
+    """They keep what a wallet has left: who was given his money back would be refused until they look."""
+    tenant = (await create_tenant(sqlite, "acme")).tenant_id
+    await post(sqlite, "default", [encode(an_event("a", tenant))])
+    async with redis.pubsub() as listener:
+        await listener.subscribe(CONTROL_CHANNEL)
+        await listener.get_message(timeout=5)
+        await enforce(sqlite, redis, tenant, "a")
+        message = await listener.get_message(timeout=5)
+    assert message is not None
+    heard = bytes(message["data"] or b"")  # type: ignore[arg-type]
+    news = msgspec.json.decode(heard, type=ControlNews)
+    assert (news.kind, news.tenant) == (LIMITS_CHANGED, tenant)

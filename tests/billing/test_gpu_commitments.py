@@ -15,11 +15,14 @@ from billing.pools.commitments import GpuTerms, commit_gpus, end_gpu_commitment
 from billing.pools.posting import SETTLE_MS, hours_due
 from billing.pools.tables import Commitment
 from billing.prices.period_commitments import NewCommitment, commit, end_commitment, until_ms
+from billing.prices.price_tables import PeriodClose
+from billing.prices.rating import Meter
 from billing.prices.true_up import Committed
 from billing.tenants.audit_log import list_rows
 from billing.tenants.tenancy import create_tenant, find_tenant
 from core.clock import now_ms
 from core.database import Database
+from core.errors import Refused
 from tests.billing.test_commands import COMMANDS, Command, on_database, rows
 from tests.billing.test_commands import parley as parley  # the fixture
 from tests.billing.test_planned_prices import refused
@@ -134,3 +137,34 @@ async def test_both_kinds_are_ended_on_any_database(database: Database) -> None:
     assert (await verify_books(database, tenant.tenant_id)).faults == []
     actions = [row.action for row in await list_rows(database, tenant.tenant_id)]
     assert actions.count("commitment.end") == 2
+
+
+async def test_what_was_given_back_is_not_given_back_again(sqlite: Database) -> None:
+    """Ended with notice, then taken back as a mistake: in all no more than was paid."""
+    tenant = await create_tenant(sqlite, "acme")
+    start = (now_ms() // HOUR_MS + 24) * HOUR_MS
+    terms = GpuTerms("h200", 1, start, start + 365 * 24 * HOUR_MS, NANO, payment="upfront")
+    made = await commit_gpus(sqlite, tenant.tenant_id, terms)
+    _, first = await end_gpu_commitment(sqlite, tenant.tenant_id, made.id, "they leave")
+    _, rest = await end_gpu_commitment(sqlite, tenant.tenant_id, made.id, "at once", mistake=True)
+    assert first + rest == 365 * 24 * NANO
+    assert await balance(sqlite, tenant, "receivable") == 0
+
+
+async def test_a_closed_month_gets_no_commitment_and_loses_none(sqlite: Database) -> None:
+    """It was billed with what it had, also where that was made less than a day ago."""
+    tenant = await create_tenant(sqlite, "acme")
+    month = window_at(Period.MONTH, ZoneInfo("UTC"), now_ms())
+    made = await commit(sqlite, tenant, NewCommitment(Committed(NANO), month))
+    facts = {"line_seq": 0, "amount_nano": 0, "closed_ms": 1}
+    async with sqlite.transaction() as session:
+        session.add(
+            PeriodClose(
+                tenant_id=tenant.tenant_id, month="m", start_ms=month.start_ms, end_ms=month.end_ms, **facts
+            )
+        )
+    with pytest.raises(Refused, match="before its first month is closed"):
+        await end_commitment(sqlite, tenant, made.id, "typo", mistake=True)
+    output = Committed(NANO, "*", Meter.OUTPUT, 1, None)
+    with pytest.raises(Refused, match="the first month is closed"):
+        await commit(sqlite, tenant, NewCommitment(output, month))

@@ -3,7 +3,7 @@
 import pytest
 from redis.asyncio import Redis
 
-from billing.prices.price_book import NewVersion, add_version, offered_prices
+from billing.prices.price_book import NewVersion, add_version, offered_prices, pinned_prices
 from billing.prices.price_files import FlatPrices
 from billing.prices.price_withdrawals import withdraw_version
 from billing.quotas.bindings import Bindings
@@ -71,3 +71,16 @@ async def test_a_model_that_has_no_price_next_is_not_offered_one(database: Datab
     assert (await offered_prices(database, tenant, "m")).next is None
     with pytest.raises(Refused):
         await offered_prices(database, tenant, "m", start)
+
+
+async def test_what_was_withdrawn_prices_nothing_when_its_time_comes(database: Database) -> None:
+    """The version before it stays in force, for whoever asks at that time."""
+    tenant = (await create_tenant(database, "acme")).tenant_id
+    start = now_ms() + DAY_MS
+    typo, _ = await add_version(database, NewVersion("default", {"*": flat(2)}, valid_from_ms=start))
+    assert (await pinned_prices(database, tenant, "m", start)).version == typo.version
+    await withdraw_version(database, "default", typo.version, "typo")
+    assert (await pinned_prices(database, tenant, "m", start)).version == 1
+    assert await offered_prices(database, tenant, "m", start - 1) == PriceOffer(
+        await pinned_prices(database, tenant, "m")
+    )

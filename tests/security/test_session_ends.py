@@ -128,6 +128,25 @@ async def test_whom_a_sign_in_made_goes_with_the_browser(few: Browsers):
         await UsedSessions(few.site.edge.db).note(principal)
 
 
+async def test_nothing_is_sent_in_a_session_whose_time_is_over(few: Browsers):
+    """Also where its row is not cleared away yet, and the caller was let in before."""
+    principal = await few.who(await few.sign_in(key=few.site.key))
+    assert principal is not None
+    await few.end_all()
+    with pytest.raises(Refused, match="signed out"):
+        await few.site.edge.used_sessions.note(principal)
+
+
+async def test_whom_a_link_was_given_stays_when_the_browser_goes(few: Browsers):
+    """A sign-in made the user, and another browser has been signed in as them since."""
+    own = await few.sign_in(key=few.site.key)
+    id = await few.user(own)
+    linked = await few.sign_in(code=few.site.code(id))
+    await few.sign_out(own)
+    assert await few.known() == {id: True}
+    assert await few.user(linked) == id
+
+
 async def test_signing_in_and_out_fills_no_tenant(few: Browsers):
     """However often: who is new is let in all the same."""
     for _ in range(8):
