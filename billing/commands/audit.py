@@ -23,6 +23,7 @@ from billing.tenants import audit_view
 from billing.tenants.audit_log import LISTED_MAX, list_rows
 from billing.tenants.audit_tables import AuditLog
 from billing.tenants.audit_verify import PLATFORM_NAME, Kept, VerifiedLog, owners, verify_kept, verify_log
+from billing.tenants.erasing import erased_tenants
 from billing.tenants.users import known_users
 from core.database import Database
 from core.errors import StartupError
@@ -144,7 +145,8 @@ async def _shown(db: Database, rows: Sequence[AuditLog]) -> list[AuditLog]:
     for row in rows:
         ids.setdefault(row.tenant_id, set()).update(audit_view.users_in(row))
     names = {tenant: await known_users(db, tenant, found) for tenant, found in ids.items()}
-    return [audit_view.shown(row, names[row.tenant_id]) for row in rows]
+    erased = await erased_tenants(db, ids)
+    return [audit_view.shown(row, names[row.tenant_id], row.tenant_id in erased) for row in rows]
 
 
 def _row_facts(row: AuditLog) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from billing.tenants.audit_tables import AuditLog
 
 ERASED = "(erased)"
 USER = "user"
+# What a tenant, its projects, cost centres, keys, grants and receivers of alerts are called.
+OF_TENANT = frozenset({"name", "code", "address", "note"})
 TAG = re.compile(r"\(erased( [0-9a-f]{8})?\)", re.ASCII)  # how who was erased is shown
 NOBODYS = re.compile(r"u_[0-9a-f]{32}$", re.ASCII)  # what says nothing of whom it is
 
@@ -32,10 +34,19 @@ def users_in(row: AuditLog) -> set[str]:
     return found - {""}
 
 
-def shown(row: AuditLog, names: Mapping[str, str]) -> AuditLog:
-    """The row with these names (by id) in place of ids, and ERASED in place of whom nobody knows."""
+def shown(row: AuditLog, names: Mapping[str, str], erased: bool = False) -> AuditLog:
+    """The row with these names (by id) in place of ids, and ERASED in place of whom nobody knows. `erased`:
+    its tenant is, and nothing that it was called by is shown."""
     facts = _each(row, lambda id: names.get(id, id if NOBODYS.match(id) else ERASED) if id else "")
+    if erased:
+        facts |= {side: _text(_unnamed(_facts(facts[side]))) for side in ("before", "after")}
     return row.model_copy(update=facts)
+
+
+def _unnamed(facts: dict[str, Any] | None) -> dict[str, Any] | None:
+    if facts is None:
+        return None
+    return {name: ERASED if name in OF_TENANT and value else value for name, value in facts.items()}
 
 
 def _each(row: AuditLog, show: Show) -> dict[str, str]:

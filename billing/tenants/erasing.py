@@ -5,7 +5,7 @@ when ids were names are kept, and shown without them (billing/tenants/audit_view
 """
 
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -104,6 +104,15 @@ async def erase_tenant(db: Database, tenant_id: str) -> int:
         await _erase_names(session, tenant)
         await record(session, tenant_id, "tenant.erase", tenant_id, None, {"users": len(users)})
     return len(users)
+
+
+async def erased_tenants(db: Database, ids: Iterable[str]) -> set[str]:
+    """Those of them that are erased."""
+    found = select(Tenant.tenant_id).where(
+        col(Tenant.tenant_id).in_(list(ids)), col(Tenant.name).endswith(NOBODYS, autoescape=True)
+    )
+    async with db.session() as session:
+        return set((await session.exec(found)).all())
 
 
 async def _erase_users(session: AsyncSession, tenant: str) -> None:

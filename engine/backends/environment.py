@@ -14,6 +14,7 @@ from pathlib import Path
 from core.environment import child_environment, unknown_settings
 from core.secret_files import SUFFIX, hand_on, secret_names
 from core.settings import Settings
+from engine.models.known import RECORD
 
 QUIET = {
     # Nothing leaves the machine: no usage statistics, no look-ups at a model hub (models are local folders).
@@ -57,7 +58,10 @@ def restarted_with(settings: Settings) -> None:
     where that holds a secret, or by a misspelt name what may be one: the engine's own processes have it too,
     and need none."""
     cpu = find_spec("vllm") is not None and not has_gpu()
-    wanted = engine_environment(settings, child_environment(os.environ), cpu)
+    told = {
+        name: os.environ[name] for name in (RECORD,) if name in os.environ
+    }  # its model, by who started it
+    wanted = engine_environment(settings, child_environment(os.environ) | told, cpu)
     if any(os.environ.get(key) != value for key, value in wanted.items()) or _secrets_in(os.environ):
         name, value = hand_on(settings.secrets())
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**wanted, name: value})

@@ -20,7 +20,7 @@ from billing.tenants.audit_log import list_rows, record
 from billing.tenants.audit_verify import verify_log
 from billing.tenants.audit_view import users_in
 from billing.tenants.cost_centers import create_cost_center
-from billing.tenants.erasing import erase_tenant, erase_user, opaque_id
+from billing.tenants.erasing import erase_tenant, erase_user, erased_tenants, opaque_id
 from billing.tenants.keys import authenticate_key, create_key
 from billing.tenants.sessions import open_session, principal_of_session
 from billing.tenants.tenancy import close_tenant, create_project, create_tenant
@@ -252,6 +252,10 @@ async def test_nothing_that_proves_or_reaches_anybody_outlives_a_tenant(
     await erase_tenant(db, tenant)
     assert await tables_with(db, word) == {"audit_log"}
     assert await tables_with(db, target.secret) == set()
+    assert await erased_tenants(db, [tenant, scene.project]) == {tenant}
+    shown = [audit_view.shown(row, {}, erased=True) for row in await list_rows(db, tenant)]
+    assert shown
+    assert not any(word in row.before + row.after for row in shown)
     await close_tenant(db, redis, tenant, closed=False)
     assert await authenticate_key(db, secret) is None
     assert await principal_of_session(db, cookie) is None

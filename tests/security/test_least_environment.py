@@ -89,6 +89,7 @@ def test_an_engine_finds_no_secret(home: Path):
         "PARLEY_HOME": str(home),
         "PARLEY_REDIS_URL": f"redis://:{CANARY}@127.0.0.1:1",
         "PARLEY_SECRET": CANARY * 4,
+        "PARLEY_MODEL_RECORD": "what its supervisor told it",
         "AWS_SECRET_ACCESS_KEY": CANARY,
     }
     done = subprocess.run(
@@ -96,6 +97,7 @@ def test_an_engine_finds_no_secret(home: Path):
     )
     own, child, *endpoints = json.loads(done.stdout)
     assert CANARY not in own + child
+    assert "PARLEY_MODEL_RECORD=what its supervisor told it" in own
     assert endpoints == [environment["PARLEY_REDIS_URL"]] * 2
 
 
