@@ -106,7 +106,7 @@ async def test_who_writes_while_they_are_erased_leaves_nothing(
     """A gateway that has not heard yet that they are closed may store one more turn."""
     real, late = erasing.purge, [uuid7(now_ms()), uuid7(now_ms())]
 
-    async def purge_while_one_writes(*facts: Any) -> int:
+    async def purge_while_one_writes(*facts: Any) -> tuple[int, set[str]]:
         if late:
             turn = Turn(late.pop(), uuid7(now_ms()), WORDS + "-late", "tiny", now_ms())
             await Conversations(database).open_turn(scene.tenant, Owner(scene.project, "", NAME), turn)
