@@ -12,6 +12,20 @@ from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from core.addresses import Networks, networks
+from core.bounds import (
+    Fraction,
+    Milliseconds,
+    MillisecondsOrNone,
+    Pause,
+    PauseOrNone,
+    Port,
+    Rate,
+    Seconds,
+    SecondsOrNone,
+    Some,
+    SomeOrNone,
+    Weight,
+)
 from core.errors import StartupError
 from core.hosts import Hosts, require_hosts
 from core.listed import listed
@@ -33,12 +47,12 @@ class Settings(BaseSettings):
     redis_ca_file: Path | None = None
     redis_cert_file: Path | None = None
     redis_key_file: Path | None = None
-    redis_maxmemory_mib: int = 1024
+    redis_maxmemory_mib: Some = 1024
     database_url: SecretStr | None = None
     host: str = "127.0.0.1"
-    port: int = 8080
+    port: Port = 8080
     console_host: str = "127.0.0.1"
-    console_port: int | None = None
+    console_port: Port | None = None
     allowed_hosts: str = ""
     public_origins: str = ""
     tls: Literal["auto", "on"] = "auto"
@@ -47,7 +61,7 @@ class Settings(BaseSettings):
     log_level: str = "info"
     otlp_endpoint: SecretStr | None = None
     metrics_host: str = "127.0.0.1"
-    metrics_port: int | None = None
+    metrics_port: Port | None = None
     secret: SecretStr | None = None
     secret_old: SecretStr | None = None
     admission_key: SecretStr | None = None
@@ -58,99 +72,99 @@ class Settings(BaseSettings):
     model: str = "smollm2"
 
     # Session protocol (docs/protocol.md)
-    hello_seconds_max: float = 10.0
-    heartbeat_interval_ms: int = 25_000
-    heartbeat_timeout_ms: int = 10_000
-    window_events: int = 256
-    window_bytes: int = 32 * 1024
-    window_connection_bytes: int = 128 * 1024
-    frame_bytes_max: int = 256 * 1024
-    control_frame_bytes_max: int = 4 * 1024
-    requests_per_connection_max: int = 16
-    connections_per_key_max: int = 100
-    connections_per_user_max: int = 20
-    bad_messages_per_minute_max: int = 10
-    write_blocked_seconds_max: float = 10.0
-    delta_interval_ms: int = 20
-    paused_seconds: float = 2.0
-    stuck_seconds: float = 30.0
-    stuck_tokens: int = 4096
-    park_seconds_max: int = 600
-    drain_seconds_max: float = 30.0
-    access_seconds: int = 3600
-    auth_notice_seconds: float = 60.0
-    key_check_seconds: float = 15.0
-    connection_lease_seconds: float = 15.0
+    hello_seconds_max: Pause = 10.0
+    heartbeat_interval_ms: Milliseconds = 25_000
+    heartbeat_timeout_ms: Milliseconds = 10_000
+    window_events: Some = 256
+    window_bytes: Some = 32 * 1024
+    window_connection_bytes: Some = 128 * 1024
+    frame_bytes_max: Some = 256 * 1024
+    control_frame_bytes_max: Some = 4 * 1024
+    requests_per_connection_max: Some = 16
+    connections_per_key_max: Some = 100
+    connections_per_user_max: Some = 20
+    bad_messages_per_minute_max: SomeOrNone = 10
+    write_blocked_seconds_max: Pause = 10.0
+    delta_interval_ms: MillisecondsOrNone = 20
+    paused_seconds: PauseOrNone = 2.0
+    stuck_seconds: PauseOrNone = 30.0
+    stuck_tokens: SomeOrNone = 4096
+    park_seconds_max: SecondsOrNone = 600
+    drain_seconds_max: PauseOrNone = 30.0
+    access_seconds: Seconds = 3600
+    auth_notice_seconds: PauseOrNone = 60.0
+    key_check_seconds: Pause = 15.0
+    connection_lease_seconds: Pause = 15.0
     deflate: bool = False
-    poll_interval_seconds: float = 1.0
-    ticket_seconds: int = 60
-    cookie_seconds: int = 12 * 3600
-    sessions_per_user_max: int = Field(default=20, ge=1)
-    sessions_per_key_max: int = Field(default=1_000, ge=1)
-    resume_seconds: int = 15 * 60
-    id_age_seconds_max: int = 24 * 3600
-    id_ahead_seconds_max: int = 5 * 60
-    prompt_messages_max: int = 1024
-    deleted_keep_seconds: int = Field(default=600, ge=0)
-    backups_kept_days: int | None = Field(default=None, ge=0)
+    poll_interval_seconds: Pause = 1.0
+    ticket_seconds: Seconds = 60
+    cookie_seconds: Seconds = 12 * 3600
+    sessions_per_user_max: Some = 20
+    sessions_per_key_max: Some = 1_000
+    resume_seconds: Seconds = 15 * 60
+    id_age_seconds_max: Seconds = 24 * 3600
+    id_ahead_seconds_max: SecondsOrNone = 5 * 60
+    prompt_messages_max: Some = 1024
+    deleted_keep_seconds: SecondsOrNone = 600
+    backups_kept_days: SomeOrNone | None = None
 
     # How often one may ask, a gateway or console (docs/operations.md); 0 is no limit
-    silent_sockets_per_address_max: int = 200
-    silent_sockets_max: int = 4096
-    calls_per_address_per_second: float = 100.0
-    sockets_per_address_per_second: float = 100.0
-    signins_per_address_per_minute: float = 300.0
-    failed_signins_per_address_per_minute: float = 20.0
-    signins_per_caller_per_minute: float = 120.0
-    calls_per_caller_per_second: float = 100.0
-    sends_per_caller_per_second: float = 100.0
-    asks_per_caller_per_second: float = 200.0
-    frames_per_connection_per_second: float = 500.0
-    prompt_characters_per_tenant_per_second: float = 2_000_000.0
-    prompt_characters_max: int = 1_000_000
+    silent_sockets_per_address_max: SomeOrNone = 200
+    silent_sockets_max: SomeOrNone = 4096
+    calls_per_address_per_second: Rate = 100.0
+    sockets_per_address_per_second: Rate = 100.0
+    signins_per_address_per_minute: Rate = 300.0
+    failed_signins_per_address_per_minute: Rate = 20.0
+    signins_per_caller_per_minute: Rate = 120.0
+    calls_per_caller_per_second: Rate = 100.0
+    sends_per_caller_per_second: Rate = 100.0
+    asks_per_caller_per_second: Rate = 200.0
+    frames_per_connection_per_second: Rate = 500.0
+    prompt_characters_per_tenant_per_second: Rate = 2_000_000.0
+    prompt_characters_max: Some = 1_000_000
 
     # Queue and log (docs/architecture.md)
-    entry_bytes_max: int = 16 * 1024
-    queue_requests_max: int = 10_000
-    queue_requests_per_tenant_max: int = 1_000
-    maxmemory_fraction_max: float = 0.85
-    worker_lease_ms: int = 3_000
-    gateway_lease_ms: int = 3_000
-    reap_interval_ms: int = 250
-    claim_picks_max: int = 16
-    readers_per_request_max: int = 8
-    log_keep_seconds: int = 600
-    unrecorded_log_keep_seconds: int = 24 * 3600
-    deadline_interactive_ms: int = 600_000
-    deadline_standard_ms: int = 600_000
-    deadline_bulk_ms: int = 24 * 3600 * 1000
-    no_worker_seconds_max: int = 120
-    chunk_tokens: int = 256
-    deaths_max: int = 4
-    fair_prompt_weight: float = 1.0
-    fair_output_weight: float = 2.0
-    fair_delta_tokens: int = 0
-    age_standard_ms: int = 30_000
-    age_bulk_ms: int = 120_000
-    tenant_reserves_max: int = 64
-    reserve_interactive_tokens: int = 0
-    reserve_standard_tokens: int = 0
-    terms_seconds: float = 10.0
+    entry_bytes_max: Some = 16 * 1024
+    queue_requests_max: Some = 10_000
+    queue_requests_per_tenant_max: Some = 1_000
+    maxmemory_fraction_max: Fraction = 0.85
+    worker_lease_ms: Milliseconds = 3_000
+    gateway_lease_ms: Milliseconds = 3_000
+    reap_interval_ms: Milliseconds = 250
+    claim_picks_max: Some = 16
+    readers_per_request_max: Some = 8
+    log_keep_seconds: Seconds = 600
+    unrecorded_log_keep_seconds: Seconds = 24 * 3600
+    deadline_interactive_ms: Milliseconds = 600_000
+    deadline_standard_ms: Milliseconds = 600_000
+    deadline_bulk_ms: Milliseconds = 24 * 3600 * 1000
+    no_worker_seconds_max: SecondsOrNone = 120
+    chunk_tokens: Some = 256
+    deaths_max: Some = 4
+    fair_prompt_weight: Weight = 1.0
+    fair_output_weight: Weight = 2.0
+    fair_delta_tokens: SomeOrNone = 0
+    age_standard_ms: MillisecondsOrNone = 30_000
+    age_bulk_ms: MillisecondsOrNone = 120_000
+    tenant_reserves_max: SomeOrNone = 64
+    reserve_interactive_tokens: SomeOrNone = 0
+    reserve_standard_tokens: SomeOrNone = 0
+    terms_seconds: Pause = 10.0
 
     # Tenants (docs/operations.md)
-    keys_per_tenant_max: int = 1_000
-    projects_per_tenant_max: int = 1_000
-    users_per_tenant_max: int = 100_000
+    keys_per_tenant_max: Some = 1_000
+    projects_per_tenant_max: Some = 1_000
+    users_per_tenant_max: Some = 100_000
     noisy_neighbours: Literal["off", "propose", "throttle"] = "propose"
-    noisy_check_seconds: float = 30.0
+    noisy_check_seconds: Pause = 30.0
 
     # Money (docs/operations.md)
-    correction_unasked_cents_max: int = Field(default=100, ge=0)
-    correction_cents_max: int = Field(default=10_000, ge=0)
+    correction_unasked_cents_max: SomeOrNone = 100
+    correction_cents_max: SomeOrNone = 10_000
 
     # Alerts (docs/operations.md)
     smtp_host: str | None = None
-    smtp_port: int = 587
+    smtp_port: Port = 587
     smtp_security: Literal["starttls", "tls", "none"] = "starttls"
     smtp_user: str | None = None
     smtp_password: SecretStr | None = None
@@ -158,16 +172,16 @@ class Settings(BaseSettings):
     alert_private_targets: bool = False
 
     # Worker
-    worker_slots: int = 32
-    worker_threads: int | None = None
-    worker_kv_mib: int = 512
-    worker_max_model_len: int | None = None
-    worker_batched_tokens: int = 0
+    worker_slots: Some = 32
+    worker_threads: SomeOrNone | None = None
+    worker_kv_mib: Some = 512
+    worker_max_model_len: SomeOrNone | None = None
+    worker_batched_tokens: SomeOrNone = 0
     worker_dtype: str = "auto"
-    worker_flush_ms: int = 20
-    worker_start_seconds_max: int = 1800
-    worker_first_token_target_ms: int = 2_000
-    worker_step_target_ms: int = 1_000
+    worker_flush_ms: MillisecondsOrNone = 20
+    worker_start_seconds_max: Seconds = 1800
+    worker_first_token_target_ms: Milliseconds = 2_000
+    worker_step_target_ms: Milliseconds = 1_000
     meter_cpu: bool = False
 
     @field_validator("home")

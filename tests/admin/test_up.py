@@ -70,7 +70,7 @@ def test_a_missing_model(home: Path, model: str, told: str):
     ("name", "value", "told"),
     [
         ("PARLEY_PORT", "many", "PARLEY_PORT: Input should be a valid integer"),
-        ("PARLEY_PORT", "70000", "port must be 0-65535"),
+        ("PARLEY_PORT", "70000", "PARLEY_PORT: Input should be less than or equal to 65535"),
         ("PARLEY_REDIS_URL", "nonsense", "PARLEY_REDIS_URL is not a Redis URL"),
         ("PARLEY_REDIS_URL", "unix:///no/such.sock", "Redis does not answer"),
         ("PARLEY_DATABASE_URL", "nonsense", "the database URL cannot be parsed"),

@@ -1,5 +1,6 @@
 """Secrets in settings: never shown, by variable or by file, long enough."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,41 @@ def test_commands_name_redis_without_its_password(home: Path, sqlite_template: P
     environment["PARLEY_REDIS_URL"] = f"redis://:{CANARY}#@127.0.0.1:1"
     result = CliRunner().invoke(parley, ["workers", "list"], env=environment)
     assert CANARY not in str(result.exception)
+
+
+def numbers() -> list[str]:
+    """All settings that are one."""
+    schema = Settings.model_json_schema()["properties"]
+    kinds = {
+        name: {each.get("type") for each in (facts, *facts.get("anyOf", ()))}
+        for name, facts in schema.items()
+    }
+    return [name for name, kind in kinds.items() if kind & {"integer", "number"}]
+
+
+# Where 0 has a meaning: a port of the system's choice, no limit, none, at once, or what is found out.
+MAY_BE_ZERO = (
+    r"port|\w+_port|\w+_per_(second|minute)|silent_\w+|bad_messages\w+|\w+_cents_max|fair_\w+|age_\w+|"
+    r"reserve_\w+|tenant_reserves_max|stuck_\w+|paused_seconds|auth_notice_seconds|drain_seconds_max|"
+    r"(park|no_worker|id_ahead)_seconds_max|deleted_keep_seconds|backups_kept_days|"
+    r"delta_interval_ms|worker_(flush_ms|threads|max_model_len|batched_tokens)"
+)
+
+
+def takes(home: Path, name: str, number: float) -> bool:
+    """Whether a setting may be that."""
+    try:
+        settings_in(home, **{name: number})
+    except ValidationError as error:
+        return [each["loc"] for each in error.errors()] != [(name,)]  # refused, it is named
+    return True
+
+
+def test_numbers_have_bounds(home: Path):
+    """A ticket of -5 seconds would be none, and what no clock holds fails at the first use."""
+    assert len(numbers()) > 90
+    for name in numbers():
+        for wrong in (-1, 10**13, float("inf"), float("nan")):
+            assert not takes(home, name, wrong), (name, wrong)
+        assert takes(home, name, 1), name
+        assert takes(home, name, 0) is bool(re.fullmatch(MAY_BE_ZERO, name)), name
