@@ -29,6 +29,7 @@ DATABASE = {
     "28000": "it does not let the user of PARLEY_DATABASE_URL in",
     "3D000": "make the database that PARLEY_DATABASE_URL names",
     "42501": "the role may not do this: `parley db roles` gives each process what it needs",
+    "42P01": "its tables are missing or old: run `parley db migrate` first",
     "53100": "its disk is full",
     "53300": "it has no connection left: raise its max_connections",
     "57P03": "it is starting or stopping: try again soon",

@@ -166,7 +166,7 @@ async def migrate(endpoint: str) -> list[str]:
     Safe when several processes run it at once.
 
     Raises StartupError where the database cannot be reached, opened or migrated."""
-    url = _url(endpoint)
+    url = database_url(endpoint)
     try:
         if url.get_backend_name() == "sqlite":
             return await _migrate_sqlite(endpoint, url)
@@ -243,7 +243,7 @@ async def require_schema(db: Database) -> None:
         async with db.engine.connect() as connection:
             found = (await connection.execute(text("SELECT version_num FROM alembic_version"))).scalar()
     except (OSError, DBAPIError) as error:
-        if not _lacks_the_table(error):
+        if not (_lacks_the_table(error) or _lacks_the_folder(db.engine.url)):
             raise database_away(error, _shown(db.engine.url)) from error
         found = None
     if found is None:
@@ -261,6 +261,11 @@ def _lacks_the_table(error: OSError | DBAPIError) -> bool:
     )
 
 
+def _lacks_the_folder(url: URL) -> bool:
+    """A SQLite file's, as before the first start with a new PARLEY_HOME."""
+    return url.get_backend_name() == "sqlite" and not Path(url.database or "").parent.exists()
+
+
 def _shown(url: URL) -> str:
     """For people: what may be secret is left out, in its query too."""
     places = {name: value for name, value in url.query.items() if name in ("host", "port")}
@@ -268,7 +273,7 @@ def _shown(url: URL) -> str:
 
 
 def _engine(endpoint: str) -> AsyncEngine:
-    url = _url(endpoint)
+    url = database_url(endpoint)
     if url.get_backend_name() != "sqlite":
         bare, tls = _without_tls(url)
         return create_async_engine(bare, pool_pre_ping=True, connect_args=tls, hide_parameters=True)
@@ -277,7 +282,8 @@ def _engine(endpoint: str) -> AsyncEngine:
     return engine
 
 
-def _url(endpoint: str) -> URL:
+def database_url(endpoint: str) -> URL:
+    """The URL's parts. StartupError where it is none, or of a database that Parley does not know."""
     try:
         url = make_url(endpoint)
     except ArgumentError as error:

@@ -55,6 +55,7 @@ class _DriverError(Exception):
     [
         (exc.DBAPIError(CANARY, {}, _DriverError(sqlstate="28P01")), "refuses: the user or the password"),
         (exc.DBAPIError(CANARY, {}, _DriverError(sqlstate="42501")), "parley db roles"),
+        (exc.DBAPIError(CANARY, {}, _DriverError(sqlstate="42P01")), "run `parley db migrate` first"),
         (
             exc.DBAPIError(CANARY, {}, _DriverError(sqlstate="23505")),
             "refuses: its log says why (DBAPIError 23505)",
@@ -91,6 +92,12 @@ async def _required(endpoint: str) -> None:
         await require_schema(db)
     finally:
         await db.close()
+
+
+async def test_a_home_that_does_not_exist_yet_has_no_tables(home: Path):
+    """As before the first start: no folder is to be looked after."""
+    with pytest.raises(StartupError, match="no tables yet: start with `parley up`"):
+        await _required(f"sqlite+aiosqlite:///{home / 'none' / 'parley.db'}")
 
 
 async def test_a_damaged_file_is_not_one_without_tables(home: Path):
