@@ -11,11 +11,11 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from billing.posting import biller
 from core import service
-from core.access_folder import access_folder, password_in
-from core.database import Database, migrate
+from core.access_folder import POSTGRES_URLS, access_folder, password_in, url_option
+from core.away import database_away
+from core.database import Database, database_url, migrate
 from core.database_roles import password_statements, role_names, statements
 from core.errors import StartupError
-from core.faults import named
 from core.printed import say, say_lines
 from core.settings import Settings
 
@@ -36,7 +36,11 @@ def db_command() -> None:
 
 @db_command.command("roles")
 @click.option("--folder", type=click.Path(path_type=Path), help="By default PARLEY_HOME/access.")
-@click.option("--url", help="Where Postgres is, as postgresql://host/parley: <role>.url then has it whole.")
+@click.option(
+    "--url",
+    callback=url_option(POSTGRES_URLS, "postgresql://host:5432/parley"),
+    help="Where Postgres is, as postgresql://host/parley: <role>.url then has it whole.",
+)
 @click.option("--apply", "at_once", is_flag=True, help="Run it, as the owner of the tables.")
 def roles_command(folder: Path | None, url: str | None, at_once: bool) -> None:
     """Postgres roles: one for each kind of process, with the tables it reads and writes.
@@ -45,28 +49,32 @@ def roles_command(folder: Path | None, url: str | None, at_once: bool) -> None:
     Run it again after each `parley db migrate`. docs/hardening.md goes through it.
     """
     settings = Settings()
-    of = {role: password_in(access_folder(settings, folder), role, url) for role in role_names()}
+    folder = access_folder(settings, folder)
+    if settings.database_endpoint.startswith("sqlite") and (at_once or not url):
+        by_url = "" if at_once else ", or by --url"
+        raise StartupError(f"SQLite knows no roles: name Postgres in PARLEY_DATABASE_URL{by_url}")
+    name = (make_url(url) if url else database_url(settings.database_endpoint)).database or "parley"
+    of = {role: password_in(folder, role, url) for role in role_names()}
     if not at_once:
-        name = make_url(url or settings.database_endpoint).database or "parley"
-        if not url and settings.database_endpoint.startswith("sqlite"):
-            raise StartupError("SQLite knows no roles: name Postgres in PARLEY_DATABASE_URL, or by --url")
         say_lines(";\n".join([*statements(name), ""]))
-        return
-    asyncio.run(_apply(settings, of))
-    say(f"{len(of)} roles have what core/tables.py declares")
+        made = f"run this as the tables' owner, and ALTER ROLE … PASSWORD with each {folder}/<role>.password"
+    else:
+        asyncio.run(_apply(settings, of))
+        say(f"{len(of)} roles have what core/tables.py declares")
+        made = f"passwords are in {folder}/<role>.password"
+    then = f"PARLEY_DATABASE_URL_FILE={folder}/parley_gateway.url, and so on" if url else "--url makes URLs"
+    say(f"next: {made}; each process comes in as its role: {then}", err=not at_once)
 
 
 async def _apply(settings: Settings, passwords: Mapping[str, str]) -> None:
     db = Database(settings.database_endpoint)
     try:
-        if db.dialect == "sqlite":
-            raise StartupError("SQLite knows no roles: PARLEY_DATABASE_URL names no Postgres")
         async with db.engine.begin() as connection:
             name = (await connection.execute(text("SELECT current_database()"))).scalar_one()
             for statement in (*statements(name), *password_statements(passwords)):
                 await connection.exec_driver_sql(statement)
     except (SQLAlchemyError, OSError) as error:
-        raise StartupError(f"roles not made: {named(error)}") from error
+        raise StartupError(f"roles not made: {database_away(error)}") from error
     finally:
         await db.close()
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from core.access_folder import PUBLIC, access_folder, password_in, write_whole
+from core.access_folder import PUBLIC, REDIS_URLS, access_folder, password_in, url_option, write_whole
 from core.printed import say, say_lines
 from core.redis_acl import acl_lines, set_commands, users
 from core.settings import ADMISSION_PURPOSE, Settings
@@ -18,7 +18,11 @@ def redis_command() -> None:
 @redis_command.command("acl")
 @click.option("--pool", "pools", multiple=True, help="A pool of the installation. By default PARLEY_POOL.")
 @click.option("--folder", type=click.Path(path_type=Path), help="By default PARLEY_HOME/access.")
-@click.option("--url", help="Where Redis is, as rediss://host:6379/0: <user>.url then has it whole.")
+@click.option(
+    "--url",
+    callback=url_option(REDIS_URLS, "rediss://host:6379/0"),
+    help="Where Redis is, as rediss://host:6379/0: <user>.url then has it whole.",
+)
 @click.option("--set", "as_commands", is_flag=True, help="Print ACL SETUSER commands instead of the file.")
 def acl_command(pools: tuple[str, ...], folder: Path | None, url: str | None, as_commands: bool) -> None:
     """Make one user for each kind of process, and for workers and supervisors one for each pool.
@@ -33,9 +37,18 @@ def acl_command(pools: tuple[str, ...], folder: Path | None, url: str | None, as
     lines = acl_lines(of, {name: password_in(folder, name, url) for name in of})
     if as_commands:
         say_lines("\n".join(set_commands(lines)))
+        say(f"next: run these on every node of Redis; {_then(folder, url)}", err=True)
         return
-    write_whole(folder / "users.acl", "\n".join(lines) + "\n", PUBLIC)
-    say(f"{folder / 'users.acl'} has {len(of)} users; their passwords lie beside it")
+    acl = folder / "users.acl"
+    write_whole(acl, "\n".join(lines) + "\n", PUBLIC)
+    say(f"{acl} has {len(of)} users; their passwords lie beside it")
+    say(f"next: give it to every node of Redis (aclfile, then ACL LOAD or a restart); {_then(folder, url)}")
+
+
+def _then(folder: Path, url: str | None) -> str:
+    if url is None:
+        return f"then each process comes in with {folder}/<user>.password (--url makes URLs of them)"
+    return f"then each process gets its URL: PARLEY_REDIS_URL_FILE={folder}/parley-gateway.url, and so on"
 
 
 @click.group("secrets")

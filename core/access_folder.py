@@ -1,7 +1,11 @@
 """A folder with what a process shows to Redis and to Postgres: a password each, and a URL that has it."""
 
 import secrets
+from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import click
 
 from core.database_roles import url_for
 from core.errors import StartupError
@@ -10,6 +14,31 @@ from core.settings import Settings
 FOLDER = "access"
 PUBLIC = 0o644  # of a file that holds hashes of long random passwords only
 PRIVATE = 0o600
+POSTGRES_URLS = ("postgresql", "postgres", "postgresql+asyncpg")
+REDIS_URLS = ("redis", "rediss", "redis+cluster", "rediss+cluster", "unix")
+
+
+def url_option(schemes: tuple[str, ...], like: str) -> Callable[..., str | None]:
+    """An option's callback: what is no URL of these schemes is refused before anything is written. It is not
+    repeated, as it may hold a password."""
+
+    def checked(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
+        if url is not None and not is_place(url, schemes):
+            known = ", ".join(f"{scheme}://" for scheme in schemes)
+            raise click.BadParameter(f"that is no URL of such a server: it is like {like} (with {known})")
+        return url
+
+    return checked
+
+
+def is_place(url: str, schemes: tuple[str, ...]) -> bool:
+    """Whether the URL has one of these schemes and says where."""
+    try:
+        parts = urlsplit(url)
+        named = parts.path if parts.scheme == "unix" else parts.hostname or "host" in parse_qs(parts.query)
+        return parts.scheme in schemes and bool(named) and parts.port != 0
+    except ValueError:  # a port or an address that is none
+        return False
 
 
 def access_folder(settings: Settings, given: Path | None) -> Path:

@@ -19,6 +19,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.main import db_command
 from billing.posting.biller import main as biller_main
 from billing.tenants.users import list_users
+from chaos import postgres
 from core.clock import now_ms
 from core.database import Database, migrate
 from core.database_roles import role_names, statements, url_for
@@ -170,6 +171,26 @@ def test_printed_sql_is_for_a_postgres_that_was_named(home: Path):
     arguments = ["roles", "--url", "postgresql://db:5432/books"]
     printed = CliRunner().invoke(db_command, arguments, env=environment)
     assert 'GRANT CONNECT ON DATABASE "books"' in printed.output
-    assert str(home) not in printed.output
+    assert str(home) not in printed.stdout
     refused = CliRunner().invoke(db_command, ["roles"], env=environment)
     assert "SQLite knows no roles" in str(refused.exception)
+    assert "ALTER ROLE … PASSWORD" in printed.stderr
+    assert f"PARLEY_DATABASE_URL_FILE={home}/access/parley_gateway.url" in printed.stderr
+
+
+@pytest.mark.parametrize("url", ["postgres.example:5432/parley", "redis://db:5432/parley", "postgresql:///p"])
+def test_a_url_that_is_none_is_named(home: Path, url: str):
+    """With its option; nothing is written, and nobody is told to start a server."""
+    done = CliRunner().invoke(db_command, ["roles", "--url", url], env={"PARLEY_HOME": str(home)})
+    assert done.exit_code == 2
+    assert "'--url'" in done.output
+    assert "postgresql://host:5432/parley" in done.output
+    assert not (home / "access").exists()
+
+
+@pytest.mark.postgres
+def test_roles_before_tables(postgres_folder: Path, home: Path):
+    """What is missing is named by the command that brings it."""
+    environment = {"PARLEY_HOME": str(home), "PARLEY_DATABASE_URL": postgres.url(postgres_folder, "postgres")}
+    done = CliRunner().invoke(db_command, ["roles", "--apply"], env=environment)
+    assert "run `parley db migrate` first" in str(done.exception)

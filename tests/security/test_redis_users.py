@@ -214,5 +214,36 @@ def test_the_command_writes_users_and_keeps_passwords(home: Path):
     passwords = [path.read_text() for path in folder.glob("*.password")]
     assert len(passwords) == len(set(passwords)) > 6
     assert all(re.fullmatch("[0-9a-f]{64}", each) for each in passwords)
-    printed = CliRunner().invoke(acl_command, ["--set"], env=environment).output
-    assert printed.splitlines()[-1].startswith("ACL SETUSER default off")
+    printed = CliRunner().invoke(acl_command, ["--set"], env=environment)
+    assert printed.stdout.splitlines()[-1].startswith("ACL SETUSER default off")
+    assert printed.stderr.startswith("next: run these on every node")
+
+
+@pytest.mark.parametrize(
+    ("url", "good"),
+    [
+        ("redis://redis.example:6379/0", True),
+        ("rediss+cluster://[fd00::1]:6379", True),
+        ("unix:///run/redis.sock", True),
+        ("redis.example:6379", False),
+        ("redis.example", False),
+        ("redis://:6379/0", False),
+        ("redis://redis.example:port", False),
+        ("unix://", False),
+        ("http://redis.example:6379", False),
+    ],
+)
+def test_a_place_that_is_none_changes_no_file(home: Path, url: str, good: bool):
+    """A URL without its scheme was written over good ones."""
+    environment = {"PARLEY_HOME": str(home)}
+    kept = home / "access" / "parley-gateway.url"
+    kept.parent.mkdir()
+    kept.write_text("good")
+    done = CliRunner().invoke(acl_command, ["--url", url], env=environment)
+    assert (done.exit_code == 0) is (kept.read_text() != "good") is good, done.output
+    if good:
+        assert f"PARLEY_REDIS_URL_FILE={kept}" in done.output
+    else:
+        assert "'--url'" in done.output
+        assert "rediss://host:6379/0" in done.output
+        assert list(kept.parent.iterdir()) == [kept]
