@@ -37,6 +37,7 @@ from core.http import listen
 from core.metrics import CONSOLE_PLACE, serving_metrics_beside
 from core.names import checked_name
 from core.printed import say
+from core.reached import console_url
 from core.redis import Client
 from core.settings import Settings
 from core.stores import stores
@@ -189,21 +190,24 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
             await http.serve(app, listener, stop, entrance, ws="none")
 
 
-def _link(settings: Settings, name: str) -> str:
+def _link(settings: Settings, name: str, url: str | None) -> str:
     code = asyncio.run(operator_code_on_record(settings, name))
-    return f"http://{settings.console_host}:{settings.console_endpoint_port}/#o={code}"
+    return f"{(url or console_url(settings)).rstrip('/')}/#o={code}"
 
 
 @click.command()
 @click.option("--link", is_flag=True, help="Print a one-time sign-in link for a running console, and end.")
 @click.option("--for", "name", default="", help="Whom the link is for. By default you.")
-def command(link: bool, name: str) -> None:
+@click.option(
+    "--url", help="Where browsers reach the console. By default as `parley up` or the settings say."
+)
+def command(link: bool, name: str, url: str | None) -> None:
     """Run the operator console: workers, queue, usage, books that differ, noisy tenants (read-only).
 
     Listens on PARLEY_CONSOLE_HOST and PARLEY_CONSOLE_PORT. Sign in with the link that --link prints.
     """
     settings = Settings()
     if link:
-        say(_link(settings, checked_name("--for", name) if name else ""))
+        say(_link(settings, checked_name("--for", name) if name else "", url))
     else:
         service.run(settings, "console", serve)

@@ -29,6 +29,7 @@ from core.http import listen
 from core.metrics import CONSOLE_PLACE, GATEWAY_PLACE
 from core.printed import say_dated, say_json, say_lines
 from core.processes import BILLER, CONSOLE, GATEWAY, SUPERVISOR
+from core.reached import UP_FILE, UP_LOCK, url_at
 from core.redis import Client, connect
 from core.settings import Settings
 from core.tasks import end_tasks
@@ -41,6 +42,7 @@ PATIENCE_SECONDS = 120.0
 DRAIN_SECONDS_MAX = 2.0
 METRICS_ABOVE = 1000
 PORT_MAX = 65535
+LOCK_SECONDS_MAX = 0.1  # others look for a moment whether it is held
 
 
 @click.command()
@@ -145,11 +147,11 @@ class Up:
 
     async def _announce(self, demo: Demo, stop: asyncio.Event) -> None:
         settings = self._settings
-        url = f"http://{_reached(settings.host)}:{settings.port}"
-        console = f"http://{_reached(settings.console_host)}:{settings.console_endpoint_port}"
+        url = url_at(settings.host, settings.port)
+        console = url_at(settings.console_host, settings.console_endpoint_port)
         metrics = ""
         if self._metrics_port is not None:
-            metrics = f"http://{_reached(settings.metrics_host)}:{self._metrics_port + GATEWAY_PLACE}"
+            metrics = url_at(settings.metrics_host, self._metrics_port + GATEWAY_PLACE)
         up = UpFile(url, console, "demo", demo.secret, metrics)
         up.write(self._up_file)
         if not await self._ready(url, metrics, stop):
@@ -223,7 +225,7 @@ class Up:
     @contextlib.contextmanager
     def _locked(self) -> Generator[None]:
         """One `parley up` a data folder."""
-        lock = exclusive.take(self._settings.home / "up.lock", 0)
+        lock = exclusive.take(self._settings.home / UP_LOCK, LOCK_SECONDS_MAX)
         if lock is None:
             raise StartupError(
                 f"another `parley up` runs on {self._settings.home}: stop it, or choose another PARLEY_HOME"
@@ -243,7 +245,7 @@ class Up:
 
     @property
     def _up_file(self) -> Path:
-        return self._settings.home / "up.json"
+        return self._settings.home / UP_FILE
 
     def _say(self, line: str) -> None:
         say_dated(f"{time.monotonic() - self._began:6.1f} s", line)
@@ -267,11 +269,6 @@ def _program(settings: Settings) -> str:
         "" if settings.home == Path.home() / ".parley" else f"PARLEY_HOME={shlex.quote(str(settings.home))} "
     )
     return home + (shlex.quote(sys.argv[0]) if os.access(sys.argv[0], os.X_OK) else "parley")
-
-
-def _reached(bind: str) -> str:
-    """Where this machine reaches a process that listens there."""
-    return "127.0.0.1" if bind in ("0.0.0.0", "::") else bind
 
 
 async def _missing(client: httpx.AsyncClient, url: str, metrics: str) -> str | None:

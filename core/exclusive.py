@@ -33,6 +33,21 @@ def take(path: Path, seconds_max: float) -> int | None:
         time.sleep(RETRY_SECONDS)
 
 
+def is_held(path: Path) -> bool:
+    """Whether somebody holds the lock of `path`. Who takes it at this very moment has to try twice."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def main() -> None:
     """Become the named program while holding the lock; exit 75 where it could not be had."""
     file, seconds, *argv = sys.argv[1:]

@@ -20,6 +20,7 @@ import click
 from core.clock import now_ms
 from core.errors import StartupError
 from core.printed import say, say_json, stream, working
+from core.reached import UP_FILE
 from core.settings import Settings
 from server.client import Answer, Client, Ended, ProtocolError
 from server.limit_words import error_text
@@ -193,7 +194,7 @@ def _target(url: str | None, key: str | None, model: str | None) -> Target:
     """What was given, completed by PARLEY_HOME/up.json."""
     if url and key:
         return Target(url, key, model)
-    path = Settings().home / "up.json"
+    path = Settings().home / UP_FILE
     try:
         up = json.loads(path.read_text())
         return Target(url or up["url"], key or up["key"], model)

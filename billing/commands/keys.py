@@ -26,6 +26,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
 from core.printed import say
+from core.reached import gateway_url
 from core.redis import Client
 from core.settings import Settings
 
@@ -190,7 +191,7 @@ def revoke_key_command(tenant: str, key: str, cancel: bool, as_json: bool) -> No
 @_tenant
 @click.argument("key")
 @click.option("--user", default="", help="Whom it signs in. A key that is bound to a user names them itself.")
-@click.option("--url", help="Where browsers reach Parley. By default http://PARLEY_HOST:PARLEY_PORT.")
+@click.option("--url", help="Where browsers reach Parley. By default as `parley up` or the settings say.")
 @json_option
 def link_command(tenant: str, key: str, user: str, url: str | None, as_json: bool) -> None:
     """Print a link that signs one browser in with KEY (its id or prefix), once, within an hour.
@@ -206,7 +207,7 @@ def link_command(tenant: str, key: str, user: str, url: str | None, as_json: boo
 
     row, whom = run_on_database(found, settings)
     code = make_link_code(settings.keyring, row.tenant_id, row.id, whom, now_ms())
-    link = f"{(url or f'http://{settings.host}:{settings.port}').rstrip('/')}/#c={code}"
+    link = f"{(url or gateway_url(settings)).rstrip('/')}/#c={code}"
     if as_json:
         show({"link": link}, as_json)
     else:

@@ -60,10 +60,11 @@ async def test_links_and_sign_ins_are_recorded(
     given = {"HOME": str(home), "REDIS_URL": redis_url, "DATABASE_URL": database_url, "SECRET": TEST_SECRET}
     for name, value in given.items():
         monkeypatch.setenv(f"PARLEY_{name}", value)
-    argv = ["--author", "Ann", "console", "--link", "--for", "Bob"]
+    argv = ["--author", "Ann", "console", "--link", "--for", "Bob", "--url", "https://console.example/"]
     printed = await asyncio.to_thread(CliRunner().invoke, parley, argv)
     assert printed.exit_code == 0, (printed.output, printed.exception)
-    code = printed.stdout.strip().partition("#o=")[2]
+    at, _, code = printed.stdout.strip().partition("#o=")
+    assert at == "https://console.example/"
     assert (await client.post("/api/login", headers={"x-parley-code": code})).status_code == 200
     most = int(settings.failed_signins_per_address_per_minute)
     answers = [

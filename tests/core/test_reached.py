@@ -1,0 +1,41 @@
+"""Where people are sent."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from core import exclusive
+from core.reached import console_url, gateway_url, url_at
+from tests.helpers.home import settings_in
+
+
+def test_links_lead_to_the_up_that_runs(home: Path):
+    """With other ports than this command's settings say; what an ended one left behind counts no more."""
+    settings = settings_in(home, port=8080)
+    by_settings = "http://127.0.0.1:8080", "http://127.0.0.1:8081"
+    assert (gateway_url(settings), console_url(settings)) == by_settings
+    up = {"url": "http://127.0.0.1:18480", "console": "http://127.0.0.1:18481"}
+    (home / "up.json").write_text(json.dumps(up))
+    lock = exclusive.take(home / "up.lock", 0)
+    assert lock is not None
+    assert (gateway_url(settings), console_url(settings)) == (up["url"], up["console"])
+    (home / "up.json").write_text("[]")
+    assert (gateway_url(settings), console_url(settings)) == by_settings
+    (home / "up.json").write_text(json.dumps(up))
+    os.close(lock)
+    assert (gateway_url(settings), console_url(settings)) == by_settings
+
+
+@pytest.mark.parametrize(
+    ("bind", "url"),
+    [
+        ("0.0.0.0", "http://127.0.0.1:1"),
+        ("::", "http://127.0.0.1:1"),
+        ("::1", "http://[::1]:1"),
+        ("chat.example", "http://chat.example:1"),
+    ],
+)
+def test_a_bind_as_people_reach_it(bind: str, url: str):
+    assert url_at(bind, 1) == url
