@@ -64,14 +64,14 @@ def erase_user_command(tenant: str, user: str, yes: bool, as_json: bool) -> None
     What they used stays in the books under an id that is nobody's name. `users export` shows first what is
     held of them.
     """
-    _confirm(yes)
 
     async def erase(db: Database, redis: Client) -> dict[str, Any]:
         settings, owner = Settings(), (await tenant_named(db, tenant)).tenant_id
         found = await _user_named(db, owner, user)
-        await _require_quiet(redis, settings, Whose(owner, user=found.id))
         if found.closed_ms is None:
             raise StartupError(f"close the user first: parley users close --tenant {tenant} {user} --cancel")
+        _confirm(yes)
+        await _require_quiet(redis, settings, Whose(owner, user=found.id))
         id, gone = await erase_known(db, redis, settings, owner, found.id)
         return {"user": id, **_erased(*gone), **_backups(settings)}
 
@@ -88,13 +88,13 @@ def erase_tenant_command(tenant: str, yes: bool, as_json: bool) -> None:
 
     Its books stay, with amounts and ids. Nothing brings the rest back.
     """
-    _confirm(yes)
 
     async def erase(db: Database, redis: Client) -> dict[str, Any]:
         settings, found = Settings(), await tenant_named(db, tenant)
-        await _require_quiet(redis, settings, Whose(found.tenant_id))
         if found.closed_ms is None:
             raise StartupError(f"close the tenant first: parley tenants close {tenant} --cancel")
+        _confirm(yes)
+        await _require_quiet(redis, settings, Whose(found.tenant_id))
         gone = await action("erase_texts")(db, redis, settings, found.tenant_id, None)
         count = await erasing.erase_tenant(db, found.tenant_id)
         await tell(redis, found.tenant_id)
@@ -146,7 +146,7 @@ async def held_of(db: Database, user: TenantUser) -> AsyncGenerator[dict[str, An
 async def _user_named(db: Database, tenant: str, user: str) -> TenantUser:
     found = await users.user_named(db, tenant, user)
     if found is None:
-        raise StartupError(f"there is no user {user!r}: see `parley users list`")
+        raise StartupError(f"there is no user {user!r}: see `parley users list --tenant {tenant}`")
     return found
 
 

@@ -19,6 +19,7 @@ from billing.quotas.limit_tables import Budget, QuotaPolicy
 from billing.tables import ApiKey, Project, Tenant, TenantUser, UsageQuarantine, UsageRow
 from billing.tenants.audit_log import record
 from billing.tenants.session_tables import BrowserSession
+from billing.tenants.tenancy import NOBODYS
 from billing.tenants.users import opaque_id
 from billing.usage import UsageEvent, encode, read_event
 from billing.wallets.tables import AlertTarget, BudgetAlert, BudgetSpent, Outbox, WalletGrant
@@ -30,7 +31,6 @@ from core.unreadable import Unreadable
 OPAQUE = re.compile(r"u_[0-9a-f]{32}", re.ASCII)
 REQUESTS_AT_ONCE = 500
 NOTHING_SAID = b"{}"
-NOBODYS = " "  # no name ends so (core/names.py): one that was given beforehand cannot stand in the way
 
 # Where a user's id stands beside `tenant_user`; in those with a scope, where it is `user`.
 _BY_USER: tuple[type[SQLModel], ...] = (UsageRow, RollupHour, Charge, ApiKey)
@@ -78,7 +78,7 @@ async def erase_user(db: Database, tenant_id: str, user_id: str) -> str:
         user = await session.get(TenantUser, (tenant_id, user_id), with_for_update=True)
         assert user is not None, "the caller found the user"
         if user.closed_ms is None:
-            raise bad_request("only a closed user can be erased: see `parley users close --cancel`")
+            raise bad_request("only a closed user can be erased: see `parley users close --help`")
         id = await _erase(session, user)
         await record(session, tenant_id, "user.erase", id, None, {"erased_ms": now_ms()})
     return id

@@ -28,6 +28,7 @@ PRICES_CHANGED = "prices_changed"
 PRIORITIES = ("interactive", "standard", "bulk")  # highest first
 DEFAULT_PROJECT = "default"
 DEFAULT_PRICE_BOOK = "default"
+NOBODYS = " "  # no name ends so (core/names.py): one that was given beforehand cannot stand in the way
 PROJECTS_MAX: int = Settings.model_fields["projects_per_tenant_max"].default
 
 
@@ -84,8 +85,11 @@ async def tenant_names(db: Database) -> dict[str, str]:
 
 
 async def find_tenant(db: Database, name_or_id: str) -> Tenant | None:
-    """A tenant by its id or its name: who is called as another's id is not taken for it. For operators."""
+    """A tenant by its id or its name: who is called as another's id is not taken for it. For operators.
+
+    One that was erased comes after those who have that name: what ends its own is seen nowhere."""
     id, name, names = col(Tenant.tenant_id), col(Tenant.name), forms_of(name_or_id)
+    names += [each + NOBODYS for each in names]
     statement = select(Tenant).where(name.in_(names) | id.in_(names))
     async with db.session() as session:
         return (await session.exec(statement.order_by(*id_first(id, name, names)))).first()

@@ -293,9 +293,8 @@ def test_erasing_says_what_it_takes_and_how_long_backups_last(parley: Command, r
     """Nothing is erased without --yes, while it is open, or while usage is on its way; backups' age is said,
     or that it is not known."""
     for refused, words in (
-        (("users", "erase", "--tenant", "acme", "ada"), "say --yes"),
         (("users", "erase", "--tenant", "acme", "ada", "--yes"), "there is no user 'ada'"),
-        (("tenants", "erase", "acme"), "say --yes"),
+        (("tenants", "erase", "acme"), "close the tenant first"),
         (("tenants", "erase", "acme", "--yes"), "close the tenant first"),
     ):
         result = parley(*refused)
@@ -306,6 +305,7 @@ def test_erasing_says_what_it_takes_and_how_long_backups_last(parley: Command, r
         parley("users", "erase", "--tenant", "acme", "ada", "--yes").exception
     )
     assert parley("users", "close", "--tenant", "acme", "ada").exit_code == 0
+    assert "say --yes" in str(parley("users", "erase", "--tenant", "acme", "ada").exception)
     with Redis.from_url(redis_url) as redis:
         redis.flushall()
         redis.sadd("parley:pools", "default")
@@ -315,7 +315,13 @@ def test_erasing_says_what_it_takes_and_how_long_backups_last(parley: Command, r
         redis.flushall()
     assert "PARLEY_BACKUPS_KEPT_DAYS" in parley("users", "erase", "--tenant", "acme", "ada", "--yes").stdout
     assert parley("tenants", "close", "acme").exit_code == 0
+    assert "say --yes" in str(parley("tenants", "erase", "acme").exception)
     [erased] = rows(parley("tenants", "erase", "acme", "--yes", "--json"))
     assert (erased["users"], erased["conversations"]) == (0, 0)
     [left] = rows(parley("tenants", "list", "--json"))
     assert left["name"].startswith("erased ")
+    shown = left["name"].strip()
+    assert parley("users", "list", "--tenant", shown).exit_code == 0
+    assert parley("tenants", "create", shown).exit_code == 0
+    [other] = [row for row in rows(parley("tenants", "list", "--json")) if row["name"] == shown]
+    assert rows(parley("tenants", "close", shown, "--json"))[0]["tenant"] == other["tenant"]
