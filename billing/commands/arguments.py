@@ -68,17 +68,21 @@ async def scope_id_of(db: Database, tenant_id: str, scope: str, named: str, must
     if named and scope == "project":
         project = await find_project(db, tenant_id, named)
         if project is None:
-            raise StartupError(f"there is no project {named!r}: see `parley projects list`")
+            raise StartupError(
+                f"there is no project {named!r}: see `parley projects list --tenant {tenant_id}`"
+            )
         return project.id
     if named and scope == "key":
         for key in await list_keys(db, tenant_id):
             if named in (key.id, key.prefix, f"pk_{key.prefix}"):
                 return key.id
-        raise StartupError(no_key(named))
+        raise StartupError(no_key(named, tenant_id))
     if named and scope == "user":
         user = await user_named(db, tenant_id, named)
         if user is None and must_exist:
-            known = "see `parley users list`, or make them known with `parley users create`"
+            known = (
+                f"see `parley users list --tenant {tenant_id}`, or make them known with `parley users create`"
+            )
             raise StartupError(f"there is no user {named!r}: {known}")
         return user.id if user is not None else named
     if named and must_exist and scope == "model" and not await is_known_model(db, tenant_id, named):

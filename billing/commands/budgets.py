@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from shlex import quote
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -169,7 +170,7 @@ def override_command(
             db, redis, owner.tenant_id, budget_id, limit_nano, until_ms, author
         )
         await check_budgets(db, owner.tenant_id)
-        return await with_user_name(db, owner.tenant_id, _facts(_found(row, budget), as_json), "of")
+        return await with_user_name(db, owner.tenant_id, _facts(_found(row, budget, tenant), as_json), "of")
 
     show(run_with_redis(change), as_json)
 
@@ -184,7 +185,7 @@ def end_command(tenant: str, budget: str, as_json: bool) -> None:
     async def end(db: Database, redis: Client) -> dict[str, Any]:
         owner = (await tenant_named(db, tenant)).tenant_id
         row = await limit_rows.end_budget(db, redis, owner, await _newest(db, owner, budget))
-        return await with_user_name(db, owner, _facts(_found(row, budget), as_json), "of")
+        return await with_user_name(db, owner, _facts(_found(row, budget, tenant), as_json), "of")
 
     show({**run_with_redis(end), "done": "ended"}, as_json)
 
@@ -203,10 +204,14 @@ def _replaces(row: Budget, old: Budget) -> bool:
     return same and row.created_ms == old.ended_ms and row.id != old.id
 
 
-def _found(row: Budget | None, budget: str) -> Budget:
+def _found(row: Budget | None, budget: str, tenant: str) -> Budget:
     if row is None:
-        raise StartupError(f"there is no open budget {budget!r} of this tenant: see `parley budgets list`")
+        raise StartupError(_no_budget(budget, tenant))
     return row
+
+
+def _no_budget(budget: str, tenant: str) -> str:
+    return f"there is no open budget {budget!r}: see `parley budgets list --tenant {quote(tenant)}`"
 
 
 def _print(tenant: str, budget: str | None, each_max: int, ended: bool, as_json: bool) -> None:
@@ -225,7 +230,7 @@ def _print(tenant: str, budget: str | None, each_max: int, ended: bool, as_json:
                     _facts(row, as_json)
                 ]
         if budget is not None and not found:
-            raise StartupError(f"there is no open budget {budget!r}: see `parley budgets list`")
+            raise StartupError(_no_budget(budget, tenant))
         return await with_user_names(db, owner.tenant_id, found, "of")
 
     rows = run_with_redis(read)

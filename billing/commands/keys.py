@@ -135,7 +135,7 @@ def list_keys_command(tenant: str, as_json: bool) -> None:
                 rows.append(_key_line(key, successor, state))
         return await with_user_names(db, owner, rows, "user")
 
-    show_table(run_on_database(read), as_json, "there are no keys: see `parley keys create`")
+    show_table(run_on_database(read), as_json, "there are no keys: see `parley keys create --help`")
     if shared:
         say(
             f"warning: browsers with tickets of {', '.join(shared)} that name no user are one, and see each "
@@ -175,7 +175,7 @@ def revoke_key_command(tenant: str, key: str, cancel: bool, as_json: bool) -> No
         owner = (await tenant_named(db, tenant)).tenant_id
         revoked = await keys.revoke_key(db, redis, owner, key)
         if revoked is None:
-            raise StartupError(keys.no_key(key))
+            raise StartupError(keys.no_key(key, owner))
         cancelled = await cancel_requests(db, redis, Whose(owner, key=revoked.id)) if cancel else None
         return await with_user_name(db, owner, _key_facts(revoked), "user"), cancelled
 

@@ -105,7 +105,7 @@ def list_limits_command(tenant: str, ended: bool, as_json: bool) -> None:
     """List a tenant's limits with what is used of them now.
 
     Use is shown where a limit is of one: the tenant, or the one that --id named. For one that each has for
-    itself, see `parley limits show`."""
+    itself, see `parley limits show --help`."""
 
     async def read(db: Database, redis: Client) -> list[dict[str, Any]]:
         owner = (await tenant_named(db, tenant)).tenant_id
@@ -155,7 +155,7 @@ def end_limit_command(tenant: str, limit: str, as_json: bool) -> None:
         owner = (await tenant_named(db, tenant)).tenant_id
         ended = await limit_rows.end_policy(db, redis, owner, limit)
         if ended is None:
-            raise StartupError(f"the tenant {tenant!r} has no limit {limit!r}: see `parley limits list`")
+            raise StartupError(f"there is no limit {limit!r}: see `parley limits list --tenant {owner}`")
         return await with_user_name(db, owner, _facts(ended), "id")
 
     show(run_with_redis(end), as_json)
@@ -165,7 +165,7 @@ async def _row(db: Database, tenant: str, id: str) -> QuotaPolicy:
     rows = await limit_rows.list_policies(db, tenant, ended=True)
     found = next((row for row in rows if row.id == id), None)
     if found is None:
-        raise StartupError(f"there is no limit {id!r} of this tenant: see `parley limits list`")
+        raise StartupError(f"there is no limit {id!r}: see `parley limits list --tenant {tenant}`")
     return found
 
 

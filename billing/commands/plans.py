@@ -87,7 +87,7 @@ def show_command(plan: str, as_json: bool) -> None:
         return
     show(_facts(found), as_json)
     say()
-    show_table(limits, as_json, "no limits: see `parley plans set-limit`")
+    show_table(limits, as_json, "no limits: see `parley plans set-limit --help`")
 
 
 @plans_command.command("set-limit")

@@ -96,7 +96,8 @@ def assign_command(pool: str, tenant: str, project: str | None, as_json: bool) -
         if project is not None:
             found = await find_project(db, owner.tenant_id, project)
             if found is None:
-                raise StartupError(f"{owner.name} has no project {project!r}: see `parley projects list`")
+                known = f"see `parley projects list --tenant {owner.tenant_id}`"
+                raise StartupError(f"{owner.name} has no project {project!r}: {known}")
             project_id = found.id
         row = await assign_pool(db, pool, owner.tenant_id, project_id)
         facts = {"pool": pool, "tenant": owner.name, "from": iso_time(row.from_ms)}

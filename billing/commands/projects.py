@@ -77,7 +77,9 @@ def _close(tenant: str, project: str, closed: bool, cancel: bool = False) -> tup
         owner = (await tenant_named(db, tenant)).tenant_id
         found = await tenancy.find_project(db, owner, project)
         if found is None:
-            raise StartupError(f"there is no project {project!r}: see `parley projects list`")
+            raise StartupError(
+                f"there is no project {project!r}: see `parley projects list --tenant {owner}`"
+            )
         changed = await tenancy.close_project(db, redis, owner, found.id, closed)
         whose = Whose(owner, project=found.id)
         return changed, await cancel_requests(db, redis, whose) if cancel else None
@@ -136,9 +138,12 @@ def move_command(tenant: str, project: str, cost_center: str, start: datetime | 
         found = await tenancy.find_project(db, owner, project)
         center = await cost_centers.find_cost_center(db, owner, cost_center)
         if found is None:
-            raise StartupError(f"there is no project {project!r}: see `parley projects list`")
+            raise StartupError(
+                f"there is no project {project!r}: see `parley projects list --tenant {owner}`"
+            )
         if center is None:
-            raise StartupError(f"there is no cost center {cost_center!r}: see `parley cost-centers list`")
+            known = f"see `parley cost-centers list --tenant {owner}`"
+            raise StartupError(f"there is no cost center {cost_center!r}: {known}")
         from_ms = int(start.timestamp() * 1000) if start else None
         row = await cost_centers.move_project(db, owner, found.id, center.id, from_ms)
         return {"project": found.name, "cost_center": center.code, "from": iso_time(row.valid_from_ms)}

@@ -1,5 +1,6 @@
 """`parley sessions`: browsers that are signed in."""
 
+from shlex import quote
 from typing import Any
 
 import click
@@ -57,8 +58,9 @@ def list_command(tenant: str | None, operators: bool, as_json: bool) -> None:
 def revoke_command(tenant: str | None, operators: bool, session: str | None, user: str | None) -> None:
     """Sign the browser of SESSION out, or all of a user; their connections close within a second."""
     _require_one(tenant, operators)
+    whose = f"--tenant {quote(tenant)}" if tenant is not None else "--operators"
     if (session is None) == (user is None):
-        raise click.UsageError("name a SESSION (see `parley sessions list`) or --user")
+        raise click.UsageError(f"name a SESSION (see `parley sessions list {whose}`) or --user")
 
     async def end(db: Database, redis: Client) -> int:
         owner = await _owner(db, tenant)
@@ -71,7 +73,7 @@ def revoke_command(tenant: str | None, operators: bool, session: str | None, use
 
     ended = run_with_redis(end)
     if ended == 0:
-        raise StartupError("nobody is signed in by that: see `parley sessions list`")
+        raise StartupError(f"nobody is signed in by that: see `parley sessions list {whose}`")
     say(f"signed out: {ended}")
 
 

@@ -60,7 +60,7 @@ async def commit_gpus(db: Database, tenant_id: str, terms: GpuTerms) -> Commitme
         if sum(each.until_ms > now for each in held) >= COMMITMENTS_MAX:
             raise bad_request(f"a tenant has at most {COMMITMENTS_MAX} commitments to GPUs")
         if terms.pool and await owner_of(session, terms.pool) != tenant_id:
-            raise bad_request(f"the tenant has no pool {terms.pool!r}: see `parley pools assign`")
+            raise bad_request(f"the tenant has no pool {terms.pool!r}: see `parley pools assign --help`")
         row = Commitment(
             tenant_id=tenant_id,
             id=uuid7(now),
@@ -109,7 +109,8 @@ async def end_gpu_commitment(
         head = (await lock_heads(session, [tenant_id]))[tenant_id]
         row = await session.get(Commitment, (tenant_id, commitment_id))
         if row is None:
-            raise bad_request(f"there is no commitment {commitment_id!r}: see `parley pools commitments`")
+            known = f"see `parley pools commitments --tenant {tenant_id}`"
+            raise bad_request(f"there is no commitment {commitment_id!r}: {known}")
         if mistake and now >= row.start_ms:
             raise bad_request("it has begun: a mistake is taken back before; end it with its notice")
         before, held_until = row.model_dump(), row.until_ms

@@ -165,7 +165,8 @@ async def end_commitment(
         await lock_heads(session, [tenant.tenant_id])  # no month is closed meanwhile
         row = await session.get(PeriodCommitment, (tenant.tenant_id, commitment_id))
         if row is None:
-            raise bad_request(f"there is no commitment {commitment_id!r}: see `parley prices commitments`")
+            known = f"see `parley prices commitments --tenant {tenant.tenant_id}`"
+            raise bad_request(f"there is no commitment {commitment_id!r}: {known}")
         before, held_until = row.model_dump(), until_ms(row)
         ends = await _taken_back(session, row, now) if mistake else _after_notice(tenant, row, now)
         if ends >= held_until:

@@ -200,11 +200,15 @@ async def revoke_key(db: Database, redis: Client, tenant_id: str, key_id: str) -
     return key
 
 
-def no_key(named: str) -> str:
+def no_key(named: str, tenant_id: str) -> str:
     """What is said where a command names no key. A secret given in its place is not repeated."""
     if SECRET.fullmatch(named):
-        return "that is a key's secret: name the key by its id or prefix, as `parley keys list` shows it"
-    return f"there is no key {named!r}: see `parley keys list`"
+        return f"that is a key's secret: name the key by its id or prefix, as {_listed(tenant_id)} shows it"
+    return f"there is no key {named!r}: see {_listed(tenant_id)}"
+
+
+def _listed(tenant_id: str) -> str:
+    return f"`parley keys list --tenant {tenant_id}`"
 
 
 async def key_for_link(
@@ -216,7 +220,7 @@ async def key_for_link(
     async with db.transaction() as session:
         key = await _key(session, tenant_id, key_id)
         if key is None:
-            raise bad_request(no_key(key_id))
+            raise bad_request(no_key(key_id, tenant_id))
         if not key.user_id and not user:
             raise bad_request(f"pk_{key.prefix} is a service key: name whom the link is for with --user")
         whom = (await name_user(session, tenant_id, user, now, users_max)).id if user else key.user_id
@@ -224,7 +228,7 @@ async def key_for_link(
             raise bad_request(f"pk_{key.prefix} is bound to another user: leave --user out")
         await record(session, tenant_id, "key.link", key.id, None, {"user": whom})
     if await principal_of_key(db, tenant_id, key.id, whom) is None:
-        raise bad_request(f"pk_{key.prefix} does not work any more: see `parley keys list`")
+        raise bad_request(f"pk_{key.prefix} does not work any more: see {_listed(tenant_id)}")
     return key, whom
 
 

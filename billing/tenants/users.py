@@ -42,7 +42,7 @@ async def name_user(
     known = await find_user(session, tenant_id, name)
     if known is not None:
         if known.closed_ms is not None:
-            raise bad_request(f"the user {user!r} is closed: see `parley users reopen`")
+            raise bad_request(f"the user {user!r} is closed: see `parley users reopen --help`")
         return known
     await _check_room(session, tenant_id, users_max)
     row = TenantUser(tenant_id=tenant_id, id=opaque_id(now), name=name, created_ms=now)
@@ -153,7 +153,8 @@ async def close_user(
         if row is None:
             name = checked_user(user)
             if not closed:
-                raise bad_request(f"there is no user {user!r}: see `parley users list`")
+                known = f"see `parley users list --tenant {tenant_id}`"
+                raise bad_request(f"there is no user {user!r}: {known}")
             row = TenantUser(tenant_id=tenant_id, id=opaque_id(now_ms()), name=name, created_ms=now_ms())
         await close_row(session, tenant_id, row.id, row, closed)
     await tell(redis, tenant_id)
