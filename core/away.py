@@ -37,7 +37,7 @@ DATABASE = {
     "55P03": "somebody else holds what this wants: try again",
     "SQLITE_BUSY": "somebody else has been writing to its file for long: try again",
     "SQLITE_LOCKED": "somebody else has been writing to its file for long: try again",
-    "SQLITE_CANTOPEN": "its folder cannot be entered or written",
+    "SQLITE_CANTOPEN": "its folder does not exist yet (`parley up` makes it), or cannot be entered",
     "SQLITE_READONLY": "its file cannot be written",
     "SQLITE_FULL": "its disk is full",
     "SQLITE_NOTADB": "its file is no database",

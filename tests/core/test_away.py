@@ -61,6 +61,10 @@ class _DriverError(Exception):
             "refuses: its log says why (DBAPIError 23505)",
         ),
         (exc.OperationalError(CANARY, {}, _DriverError(sqlite_errorname="SQLITE_FULL")), "its disk is full"),
+        (
+            exc.OperationalError(CANARY, {}, _DriverError(sqlite_errorname="SQLITE_CANTOPEN")),
+            "its folder does not exist yet (`parley up` makes it)",
+        ),
         (OSError(errno.ECONNREFUSED, CANARY), "does not answer: is it running"),
         (exc.TimeoutError(CANARY), "does not answer"),
     ],
