@@ -42,6 +42,10 @@ from server.history_passes import HistoryPass
 from server.tickets import Ticket
 
 TICKET_ID_BYTES = 12
+KEY_PROBLEM = "this key does not work: it is wrong, has expired or was revoked, or what it is for is closed"
+TICKET_PROBLEM = (
+    "this ticket does not work: it is wrong, was used, is too old, or what it is for has ended; get a new one"
+)
 
 log = logger(__name__)
 
@@ -76,6 +80,13 @@ class Authenticator:
             scopes=principal.scopes.intersection(ticket.scopes),
             access_ends_ms=_sooner(ticket.ends_ms, principal.access_ends_ms),
         )
+
+    @staticmethod
+    def problem_of(token: str) -> str:
+        """What is said at hello of one that lets nobody in, by its looks alone."""
+        if not token:
+            return "show an API key or a ticket: `token` in hello, or `Authorization: Bearer` before"
+        return TICKET_PROBLEM if token.startswith(tickets.PREFIX) else KEY_PROBLEM
 
     async def of_history_pass(self, token: str) -> Principal | None:
         """Whose conversations a history pass reads. It may do nothing else."""

@@ -104,16 +104,14 @@ class Door:
         if principal is None and await self.edge.auth.is_suspended(hello.token or bearer):
             return HelloRefused(suspended(), CloseCode.SUSPENDED)
         if principal is None:
-            problem = "this token does not work (any more): get a new ticket, or use an API key"
+            problem = self.edge.auth.problem_of(hello.token or bearer)
             refused = self.edge.rates.failed(who.address, "hello", refusal(ErrorCode.UNAUTHORIZED, problem))
             return HelloRefused(refused, HELLO_REFUSED[ErrorCode(refused.code)])
         who.principal = principal  # from here on it is found by news of its end; were there any before?
         if await standing.has_ended(self.edge, principal):
             if await self.edge.auth.is_suspended_proof(*standing.proof_of(principal)):
                 return HelloRefused(suspended(), CloseCode.SUSPENDED)
-            ended = refusal(
-                ErrorCode.UNAUTHORIZED, "the token has ended: get a new ticket, or use an API key"
-            )
+            ended = refusal(ErrorCode.UNAUTHORIZED, self.edge.auth.problem_of(hello.token or bearer))
             return HelloRefused(ended, HELLO_REFUSED[ErrorCode.UNAUTHORIZED])
         wanted = hello.resume.requests if hello.resume else []
         self.edge.rates.ask(principal, 1 + len(wanted))

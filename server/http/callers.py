@@ -7,15 +7,14 @@ from core.addresses import address_of
 from core.cookies import read_cookie
 from core.errors import Refused
 from server import history_passes, tickets
-from server.auth import origin_allowed
+from server.auth import KEY_PROBLEM, origin_allowed
 from server.edge import Edge
 from server.http.replies import known, unauthorized
 from server.protocol.codes import ErrorCode, refusal, suspended
 
 COOKIE = "parley_session"
 SAFE_METHODS = frozenset({"GET", "HEAD"})
-# What is said is true of all that may have happened: which of it did is not told.
-KEY_PROBLEM = "this key does not work: it is wrong, has expired or was revoked, or what it is for is closed"
+# What is said is true of all that may have happened: which of it did is not told (as KEY_PROBLEM).
 CODE_PROBLEM = (
     "this link does not work: it was used, is too old, or is for somebody who may not come in; ask for a new "
     "one, or use a key"

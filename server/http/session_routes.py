@@ -11,8 +11,9 @@ from core.addresses import address_of
 from core.cookies import drop_cookie, read_cookie, set_cookie
 from core.errors import Refused
 from core.telemetry import logger
+from server.auth import KEY_PROBLEM
 from server.edge import Edge
-from server.http.callers import CODE_PROBLEM, COOKIE, KEY_PROBLEM, caller, failed, require_own_origin
+from server.http.callers import CODE_PROBLEM, COOKIE, caller, failed, require_own_origin
 from server.http.fields import only
 from server.http.replies import bad_request, body_object, json_reply
 from server.protocol.codes import suspended

@@ -186,13 +186,18 @@ async def test_the_first_message_must_be_hello(gateway: Site):
 
 
 async def test_wrong_keys(gateway: Site):
-    """`unauthorized`, then 4501, whatever is wrong with it, and none of it is in the answer."""
-    for token in ("", "pk_000000000000_" + "0" * 48, "sesame", gateway.key + "0", None):
+    """`unauthorized`, then 4501, whatever is wrong with it, and none of it is in the answer, which is about
+    what it looks like: a key is not told to get a ticket."""
+    for token in ("", "pk_000000000000_" + "0" * 48, "sesame", gateway.key + "0", "pt_sesame", None):
         async with gateway.open() as peer:
             await peer.tell("hello", v=1, **({} if token is None else {"token": token}))
             error = await peer.hear()
             assert error["code"] == "unauthorized"
             assert not token or token not in str(error)
+            looks = (
+                "show an API key" if not token else "this ticket" if token.startswith("pt_") else "this key"
+            )
+            assert error["message"].startswith(looks)
             assert await peer.closed() == 4501
 
 
