@@ -34,6 +34,7 @@ MIGRATION_SECONDS_MAX = 120.0
 MIGRATION_LOCK = 0x5041_524C_4559  # "PARLEY", the advisory lock that a migration holds on Postgres
 SQLITE_BUSY_MS = 10_000
 UNDEFINED_TABLE = "42P01"
+NO_TABLES = "the database has no tables yet: start with `parley up`, or run `parley db migrate`"
 
 
 class Record(SQLModel):
@@ -238,20 +239,25 @@ async def require_schema(db: Database) -> None:
     """Raise StartupError where the schema is older than this code (a newer one is a deploy under way)."""
     from alembic.script import ScriptDirectory
 
+    require_folder(db.engine.url)
     known = [script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions()]
     try:
         async with db.engine.connect() as connection:
             found = (await connection.execute(text("SELECT version_num FROM alembic_version"))).scalar()
     except (OSError, DBAPIError) as error:
-        if not (_lacks_the_table(error) or _lacks_the_folder(db.engine.url)):
+        if not _lacks_the_table(error):
             raise database_away(error, _shown(db.engine.url)) from error
         found = None
     if found is None:
-        raise StartupError(
-            "the database has no tables yet: start with `parley up`, or run `parley db migrate`"
-        )
+        raise StartupError(NO_TABLES)
     if found in known[1:]:
         raise StartupError("the database schema is not up to date: run `parley db migrate`")
+
+
+def require_folder(url: URL) -> None:
+    """StartupError where a SQLite file's is not there, as before the first start with a new PARLEY_HOME."""
+    if url.get_backend_name() == "sqlite" and not Path(url.database or "").parent.exists():
+        raise StartupError(NO_TABLES)
 
 
 def _lacks_the_table(error: OSError | DBAPIError) -> bool:
@@ -259,11 +265,6 @@ def _lacks_the_table(error: OSError | DBAPIError) -> bool:
     return getattr(orig, "sqlstate", "") == UNDEFINED_TABLE or (
         getattr(orig, "sqlite_errorname", "") == "SQLITE_ERROR" and str(orig).startswith("no such table")
     )
-
-
-def _lacks_the_folder(url: URL) -> bool:
-    """A SQLite file's, as before the first start with a new PARLEY_HOME."""
-    return url.get_backend_name() == "sqlite" and not Path(url.database or "").parent.exists()
 
 
 def _shown(url: URL) -> str:

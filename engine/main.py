@@ -19,6 +19,7 @@ from redis.exceptions import NoPermissionError, RedisError
 from tokenizers import Tokenizer
 
 from core.cli import in_one_line
+from core.database import database_url, require_folder
 from core.errors import StartupError
 from core.faults import facts, kind
 from core.metrics import serving_metrics
@@ -131,7 +132,7 @@ async def _work(
     """The exit code of one worker. Connections come after the engine's start, which forks."""
     phases = Phases()
     phases.ended("python")
-    record = await _model(settings)
+    record = await model_of(settings)
     if announced:
         await _announce(settings, record)
     tokenizer = load_tokenizer(record.folder)
@@ -214,8 +215,11 @@ async def _obey(fleet: Fleet, name: str, stop: asyncio.Event) -> None:
             stop.set()
 
 
-async def _model(settings: Settings) -> ModelRecord:
+async def model_of(settings: Settings) -> ModelRecord:
+    """The model to run: as its supervisor, or --record, told, else as it stands in SQL."""
     told = os.environ.get(RECORD)
+    if not told:
+        require_folder(database_url(settings.database_endpoint))  # its thread would outlive the loop
     record = record_of(told) if told else await registered(settings)
     return replace(record, pool=settings.pool)  # the row's pool is where new requests go
 

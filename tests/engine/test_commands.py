@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,10 @@ from core.errors import StartupError
 from core.settings import Settings
 from engine.api import Control
 from engine.fleet import Fleet, NodeReport, SlotReport, SlotState
+from engine.main import model_of
 from engine.models.registry import ModelRecord, list_models, save
 from tests.engine.builders import FINGERPRINT, TENANT, Pool, append_to, request
+from tests.helpers.home import settings_in
 
 FAR_MS = 4_000_000_000_000
 SECRET = "what nobody but its reader may see"
@@ -235,3 +238,12 @@ async def test_top_is_live_until_it_is_interrupted(pool: Pool, parley: Parley):
     _, said = await asyncio.wait_for(process.communicate(), 10)
     assert said == b""
     assert process.returncode == 0
+
+
+async def test_a_worker_without_a_home_says_what_to_start(home: Path):
+    """In its own line alone: no driver's thread is left behind to crash."""
+    before = set(threading.enumerate())
+    with pytest.raises(StartupError, match="no tables yet: start with `parley up`"):
+        await model_of(settings_in(home / "none"))
+    assert set(threading.enumerate()) <= before
+    assert not (home / "none").exists()
