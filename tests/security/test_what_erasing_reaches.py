@@ -86,8 +86,8 @@ async def test_texts_that_stay_end_the_erasing(
 ):
     """Where another process has a conversation all the time, nobody is told that it is gone."""
 
-    async def nothing(*_: object) -> int:
-        return 0
+    async def nothing(*_: object) -> tuple[int, set[str]]:
+        return 0, set()
 
     monkeypatch.setattr(erasing, "purge", nothing)
     monkeypatch.setattr(erasing, "AGAIN_SECONDS", 0.0)
