@@ -108,6 +108,21 @@ async def test_a_pool_that_a_record_names_is_not_followed(
     assert [set(each) for each in (edge.queues, edge.logs, edge.recorders)] == [{POOL}] * 3
 
 
+async def test_nobody_listens_to_a_pool_that_there_is_not(sqlite: Database, redis: Redis, settings: Settings):
+    """Nor leaves a trace of its name: no lease, no queue. Once it is announced, both."""
+    edge = make_edge(settings, "gw-test", sqlite, redis)
+    hub = Hub(edge)
+    try:
+        assert await hub.follow("made-up") is False
+        assert (await redis.keys("*"), set(edge.queues)) == ([], {POOL})
+        await announce_pool(redis, settings, "made-up")
+        assert await hub.follow("made-up") is True
+        assert await redis.keys("{p:made-up}*") != []
+        assert "made-up" in edge.queues
+    finally:
+        await hub.close()
+
+
 class Heard:
     """A reader."""
 
