@@ -9,6 +9,8 @@ import pytest
 from redis.asyncio import Redis
 
 from billing.api import Principal
+from billing.books.ledger_tables import RollupHour
+from billing.periods import HOUR_MS
 from billing.quotas.limit_rows import set_policy
 from billing.tenants import sessions, users
 from billing.tenants.audit_log import list_rows
@@ -126,6 +128,27 @@ async def test_whom_a_sign_in_made_goes_with_the_browser(few: Browsers):
     assert await few.known() == {ids[1]: False, ids[2]: True}
     with pytest.raises(Refused, match="signed out"):  # on a gateway that had not noted it
         await UsedSessions(few.site.edge.db).note(principal)
+
+
+async def test_who_was_billed_is_closed_though_no_use_was_noted(few: Browsers):
+    """What is in the books keeps its user, from the hour on that they were made in. Another tenant's lines,
+    and those of hours before, keep nobody."""
+    billed, beside = [await few.sign_in(key=few.site.key) for _ in range(2)]
+    ids = [await few.user(token) for token in (billed, beside)]
+    hour_ms = now_ms() // HOUR_MS * HOUR_MS
+    names = ("project_id", "cost_center_id", "key_id", "model", "pool")
+    counts = ("requests", "errors", "input_uncached", "input_cached", "output_text", "output_reasoning")
+    facts: dict[str, Any] = {**dict.fromkeys(names, "x"), **dict.fromkeys((*counts, "amount_nano"), 0)}
+    async with few.site.edge.db.transaction() as session:
+        for tenant, user, at_ms in (
+            (few.site.tenant, ids[0], hour_ms),
+            ("another", ids[1], hour_ms),
+            (few.site.tenant, ids[1], hour_ms - 2 * HOUR_MS),
+        ):
+            session.add(RollupHour(tenant_id=tenant, user_id=user, hour_ms=at_ms, **facts))
+    for token in (billed, beside):
+        await few.sign_out(token)
+    assert await few.known() == {ids[0]: False}
 
 
 async def test_nothing_is_sent_in_a_session_whose_time_is_over(few: Browsers):
