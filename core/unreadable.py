@@ -1,6 +1,7 @@
 """What others wrote into Redis, read by one way: the value, or what cannot be read and why. Never what it
 says. Pure."""
 
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -9,7 +10,10 @@ Data = TypeVar("Data")
 Value = TypeVar("Value")
 
 # Of msgspec, json, struct, enums and our own decoders. RecursionError: depth; UnicodeError is a ValueError.
-ERRORS = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError)
+ERRORS = (
+    *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError),
+    struct.error,
+)
 
 
 @dataclass(frozen=True)
