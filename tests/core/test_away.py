@@ -13,7 +13,7 @@ from sqlalchemy import exc
 
 from chaos import postgres
 from core import database
-from core.away import away, database_away, redis_away
+from core.away import DATABASE, away, database_away, redis_away
 from core.cli import in_one_line, parley
 from core.database import Database, migrate, require_schema
 from core.errors import StartupError
@@ -30,6 +30,7 @@ CANARY = "hunter2canary"
         (of_redis.NoPermissionError(CANARY), "parley redis acl"),
         (of_redis.OutOfMemoryError(CANARY), "maxmemory"),
         (of_redis.ResponseError(f"MISCONF {CANARY}"), "its log says why (ResponseError MISCONF)"),
+        (of_redis.BusyLoadingError(CANARY), "refuses at redis://there:1: it still reads its data"),
         (of_redis.ConnectionError(CANARY), "Redis does not answer at redis://there:1: is it running"),
         (TimeoutError(CANARY), "Redis does not answer"),
     ],
@@ -74,6 +75,28 @@ def test_the_database(error: Exception, says: str):
     assert says in said
     assert CANARY not in said
     assert "\n" not in said
+
+
+@pytest.mark.parametrize("code", DATABASE)
+def test_each_code_of_a_database_says_what_to_do(code: str):
+    """A server's or SQLite's, and at which database: it refuses, and does not just say nothing."""
+    name = "sqlite_errorname" if code.startswith("SQLITE") else "sqlstate"
+    said = str(database_away(exc.DBAPIError(CANARY, {}, _DriverError(**{name: code})), "postgresql://there"))
+    assert said == f"the database refuses at postgresql://there: {DATABASE[code]} (DBAPIError {code})"
+
+
+def test_a_connection_that_broke_is_no_refusal():
+    """Whatever code the driver gave it."""
+    broken = exc.DBAPIError(CANARY, {}, _DriverError(sqlstate="08006"), connection_invalidated=True)
+    assert "does not answer: is it running" in str(database_away(broken))
+
+
+def test_each_store_is_blamed_for_its_own_errors(settings: Settings):
+    for error, begin in (
+        (of_redis.ResponseError(CANARY), "Redis "),
+        (exc.TimeoutError(CANARY), "the database "),
+    ):
+        assert str(away(error, settings)).startswith(begin)
 
 
 def test_of_any_other_error_nothing_is_said(settings: Settings):

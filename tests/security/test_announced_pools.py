@@ -14,6 +14,7 @@ from core.pools import POOLS_MAX, ByPool, announce_pool, announced_pools, known_
 from core.processes import SUPERVISOR, WORKER
 from core.settings import Settings
 from core.tasks import end_tasks
+from core.telemetry import logger
 from engine.api import LogReader, PoolQueue
 from engine.main import announce_alone
 from engine.models.registry import ModelRecord, save
@@ -161,11 +162,35 @@ async def test_only_so_many_pools_are_served(redis: Redis, settings: Settings):
     assert len(await announced_pools(redis, settings)) == POOLS_MAX + 5
 
 
+async def test_as_many_pools_as_are_served_are_no_crowd(
+    redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("core.pools.crowded", logger(__name__))  # which says it however often
+    for number in range(POOLS_MAX):
+        await announce_pool(redis, settings, f"p{number:04}")
+    with capture_logs() as lines:
+        assert len(await known_pools(redis, settings)) == POOLS_MAX
+    assert lines == []
+
+
+async def test_what_is_no_name_of_a_pool_is_none(redis: Redis, settings: Settings):
+    """A brace would lead its keys into another slot, or to another pool's; nobody is held up by any."""
+    client: Any = redis
+    bad = (b"a}b", b"a{b", b"{p:default}", b"\xff", b"", b" a", b"a\n", b"x" * 201, "e\u0301".encode())
+    await client.sadd("parley:pools", *bad, "größe", "x" * 200)
+    good = {"größe", "x" * 200}
+    assert await known_pools(redis, settings) == await announced_pools(redis, settings) == good
+
+
 def test_names_that_nobody_serves_are_not_kept(redis: Redis):
     """However many of them records name."""
     logs = ByPool(lambda pool: LogReader(redis, pool), POOL)
     for number in range(1_000):
         assert logs[f"made-up-{number}"] is not None
-    assert set(logs) == {POOL}
+    assert (set(logs), len(logs), "made-up-1" in logs, POOL in logs) == ({POOL}, 1, False, True)
+    assert logs["made-up-1"] is not logs["made-up-1"]
     logs.keep("big")
-    assert logs["big"] is logs["big"]
+    kept = logs["big"]
+    logs.keep("big")
+    assert logs["big"] is kept
+    assert len(logs) == 2
