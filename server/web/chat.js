@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { Browsers } from "./browsers.js";
 import { Client, ProtocolError, SignedOut } from "./client.js";
 import { Composer } from "./composer.js";
-import { button, byId, el } from "./dom.js";
+import { button, byId, closeDialogs, el } from "./dom.js";
 import { Notice } from "./notice.js";
 import { Sidebar } from "./sidebar.js";
 import { signIn } from "./sign_in.js";
@@ -298,7 +298,9 @@ class Chat {
       this.#lost = false;
       void this.#load();
     }
-    if (state.state === "stopped" && state.code === "unauthorized") void this.#signedOut();
+    if (state.state !== "stopped" || (state.code !== "unauthorized" && state.code !== SUSPENDED)) return;
+    closeDialogs(); // what they offer works no more, and the notice is behind them
+    if (state.code === "unauthorized") void this.#signedOut();
   }
 
   /** Signed out in another tab: the form comes back. A key that is not let in any more leaves what is here. */

@@ -53,6 +53,11 @@ export function byId(id) {
   return /** @type {T} */ (element);
 }
 
+/** Close whatever asks something, as if it were answered with no. */
+export function closeDialogs() {
+  for (const dialog of document.querySelectorAll("dialog")) if (dialog.open) dialog.close("");
+}
+
 /**
  * Put text on the clipboard, also where the page is not a secure context and has no clipboard API.
  * @param {string} text

@@ -121,3 +121,17 @@ async def test_too_many_sign_ins_say_when_to_come_again(open_page: OpenPage, pee
     await expect(page.get_by_role("alert")).to_have_text(
         "Too many sign-ins from here. Try again in 5 seconds."
     )
+
+
+async def test_who_is_signed_out_from_elsewhere_sees_that_and_no_stale_list(open_page: OpenPage, peer: Peer):
+    """It would lie over the notice and its button, which nobody could press."""
+    signed_in(peer)
+    watched, socket = await opened(open_page, peer)
+    page = watched.page
+    await shown(page)
+    peer.revoked = True
+    await socket.close(4501, "signed out")
+    await expect(page.get_by_role("dialog")).to_be_hidden()
+    await expect(page.get_by_text("You were signed out here")).to_be_visible()
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(page.get_by_label("API key")).to_be_visible()
