@@ -42,7 +42,10 @@ from server.history_passes import HistoryPass
 from server.tickets import Ticket
 
 TICKET_ID_BYTES = 12
-KEY_PROBLEM = "this key does not work: it is wrong, has expired or was revoked, or what it is for is closed"
+KEY_PROBLEM = (
+    "this key does not work: it is wrong, has expired or was revoked, or what it is for is closed; ask "
+    "whoever runs this for a new key or a sign-in link"
+)
 TICKET_PROBLEM = (
     "this ticket does not work: it is wrong, was used, is too old, or what it is for has ended; get a new one"
 )

@@ -4,6 +4,8 @@ import * as api from "./api.js";
 import { byId } from "./dom.js";
 import { seconds, sentence } from "./words.js";
 
+const LINK_AS_KEY = "This is a sign-in link, not a key. Paste it into the address bar instead.";
+
 /** Resolves once the browser is signed in. The code is dropped from the address before anything else happens. */
 export async function signIn() {
   const code = /^#c=([\w.-]+)$/.exec(location.hash)?.[1];
@@ -60,6 +62,14 @@ async function attempt(call) {
   }
 }
 
+/**
+ * Whether what was shown for a key is a link, or what is behind its address.
+ * @param {string} shown
+ */
+function isLink(shown) {
+  return /(^|\/)#c=/.test(shown) || /^https?:/i.test(shown);
+}
+
 /** @param {string} problem */
 function byForm(problem) {
   const view = byId("sign-in");
@@ -69,11 +79,15 @@ function byForm(problem) {
   document.body.dataset.view = "sign-in";
   complain(problem);
   key.focus();
+  addEventListener("hashchange", () => {
+    if (location.hash.startsWith("#c=")) location.reload(); // a link was opened in this very tab
+  });
   return /** @type {Promise<void>} */ (
     new Promise((resolve) => {
       form.addEventListener("submit", async (event) => {
         event.preventDefault();
-        const wrong = await attempt(() => api.login({ key: key.value.trim() }));
+        const shown = key.value.trim();
+        const wrong = isLink(shown) ? LINK_AS_KEY : await attempt(() => api.login({ key: shown }));
         complain(wrong);
         if (wrong !== "") return key.select();
         key.value = "";

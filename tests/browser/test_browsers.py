@@ -123,6 +123,25 @@ async def test_too_many_sign_ins_say_when_to_come_again(open_page: OpenPage, pee
     )
 
 
+async def test_a_link_in_the_place_of_a_key_is_one_to_open(open_page: OpenPage, peer: Peer):
+    """It is sent nowhere, and opening it in the same tab signs in; the form says where links come from."""
+    peer.signed_in = False
+    watched = await open_page(f"{peer.url}/")
+    page = watched.page
+    await expect(page.get_by_role("main")).to_contain_text("makes the next one with parley keys link")
+    for shown in (f" {peer.url}/#c=c0de", "#c=c0de", "parley.example.com/#c=c0de"):
+        await page.get_by_label("API key").fill(shown)
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("alert")).to_have_text(
+            "This is a sign-in link, not a key. Paste it into the address bar instead."
+        )
+        await page.evaluate("document.getElementById('sign-in-error').textContent = ''")
+    assert peer.logins == []
+    await page.goto(f"{peer.url}/#c=c0de")
+    await expect(page.get_by_label("Message", exact=True)).to_be_visible()
+    assert (peer.logins, watched.errors) == ([{"code": "c0de"}], [])
+
+
 async def test_who_is_signed_out_from_elsewhere_sees_that_and_no_stale_list(open_page: OpenPage, peer: Peer):
     """It would lie over the notice and its button, which nobody could press."""
     signed_in(peer)

@@ -124,7 +124,7 @@ async def test_a_pasted_key_signs_in(open_page: OpenPage, peer: Peer):
     key = page.get_by_label("API key")
     await key.fill("pk_wrong")
     await page.get_by_role("button", name="Sign in").click()
-    await expect(page.get_by_role("alert")).to_have_text("This key does not work.")
+    await expect(page.get_by_role("alert")).to_have_text("This key does not work; ask for a new one.")
     await key.fill("pk_good")
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("button", name="Send")).to_be_visible()

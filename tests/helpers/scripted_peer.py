@@ -224,7 +224,7 @@ class Peer:
         self.logins.append(body)
         self.signed_in = self.signed_in or body in ({"code": "c0de"}, {"key": "pk_good"})
         if not self.signed_in:
-            return _unauthorized("this key does not work")
+            return _unauthorized("this key does not work; ask for a new one")
         return await self._me(request)
 
     async def _me(self, _request: Request) -> Response:

@@ -348,7 +348,7 @@ async def test_what_is_said_at_sign_in_is_one_text_for_all_causes(site: HttpSite
     pages = {(await site.client.get("/v1/me", headers=_with(token))).text for token in (*cookies, "x" * 43)}
     assert (len(keys), len(links), len(pages)) == (1, 1, 1)
     for text, advice in zip(
-        (*keys, *links, *pages), ("closed", "ask for a new one", "sign in again"), strict=True
+        (*keys, *links, *pages), ("for a new key", "ask for a new one", "sign in again"), strict=True
     ):
         assert advice in text
         assert "PARLEY" not in text
