@@ -325,6 +325,9 @@ signOut.addEventListener("click", async () => {
   }
 });
 
+addEventListener("hashchange", () => {
+  if (location.hash.startsWith("#o=")) location.reload(); // a link was opened in this very tab
+});
 await signIn();
 void look();
 await refresh();

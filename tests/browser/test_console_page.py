@@ -75,7 +75,9 @@ async def test_a_link_that_does_not_sign_in_says_why(chromium: Browser):
     try:
         page = await context.new_page()
         await page.route("**/*", answer)
-        await page.goto(f"{URL}/#o=c0de")
+        await page.goto(f"{URL}/")
+        await expect(page.get_by_text("sign in with a link")).to_be_visible()
+        await page.goto(f"{URL}/#o=c0de")  # in the same tab, where only what is behind # changes
         await expect(page.get_by_text(why)).to_be_visible()
         assert page.url == f"{URL}/"
     finally:
