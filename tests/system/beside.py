@@ -49,6 +49,7 @@ async def leaving_nothing(site: Site) -> AsyncGenerator[None]:
     """After the block no task of it runs, and no Redis key of it is kept for ever."""
     async with site.welcomed():
         pass  # what is made once, is
+    await wait_until(lambda: _running("Worker.run") == _running("Worker._claim_loop"))  # workers have begun
     tasks = len(asyncio.all_tasks())
     before = {name async for name in site.redis.scan_iter("*")}
     yield
@@ -60,6 +61,10 @@ async def leaving_nothing(site: Site) -> AsyncGenerator[None]:
         return kept == []
 
     await wait_until(nothing_for_ever, LEFT_SECONDS_MAX)
+
+
+def _running(coroutine: str) -> int:
+    return sum(getattr(task.get_coro(), "__qualname__", "") == coroutine for task in asyncio.all_tasks())
 
 
 async def no_work(site: Site) -> bool:
