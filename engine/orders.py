@@ -5,15 +5,13 @@ another one began, or follows a request to where it went, goes by nothing but th
 secret can begin no move, and lead nobody elsewhere.
 """
 
-import hmac
 from dataclasses import dataclass
 
 import msgspec
 
-from core.signed import Keyring, mac
+from core.signed import Keyring, is_sealed, short_seal
 
 PURPOSE = b"parley move v1"
-SEAL_BYTES = 16
 HOP_MAX = 1 << 31
 # A request may come back, and its old order would stand again: finishing by it ends with the order's hour.
 GOOD_MS = 3_600_000
@@ -39,15 +37,14 @@ class Orders:
     def give(self, tenant: str, id: str, source: str, dest: str, hop: int, at_ms: int) -> Order:
         """What only a process with the signing secret can make."""
         facts = self._facts(tenant, id, source, dest, hop, at_ms)
-        return Order(dest, hop, at_ms, _seal(facts, self.keyring.key(PURPOSE)))
+        return Order(dest, hop, at_ms, short_seal(facts, self.keyring.key(PURPOSE)))
 
     def good(self, tenant: str, id: str, source: str, order: Order, now_ms: int) -> bool:
         """Whether it was given for this request in this pool, not longer ago than an order is good."""
         if not (0 < order.hop < HOP_MAX and -CLOCKS_DIFFER_MS_MAX <= now_ms - order.at_ms <= GOOD_MS):
             return False
         facts = self._facts(tenant, id, source, order.dest, order.hop, order.at_ms)
-        found = [hmac.compare_digest(_seal(facts, key), order.seal) for key in self.keyring.keys(PURPOSE)]
-        return any(found)
+        return is_sealed(facts, order.seal, self.keyring.keys(PURPOSE))
 
     def _facts(self, *facts: str | int) -> bytes:
         return msgspec.msgpack.encode((self.installation, *facts))
@@ -56,7 +53,3 @@ class Orders:
 def order_of(dest: bytes | None, hop: bytes | None, at_ms: bytes | None, seal: bytes | None) -> Order:
     """As a record has it. Raises ValueError where no process of ours wrote it so."""
     return Order((dest or b"").decode(), int(hop or 0), int(at_ms or 0), seal or b"")
-
-
-def _seal(facts: bytes, key: bytes) -> bytes:
-    return mac(facts, key)[:SEAL_BYTES]

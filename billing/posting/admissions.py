@@ -5,7 +5,6 @@ the request and its event, and the biller looks at it. So whoever writes Redis, 
 for one, bills no request that was not admitted, none for another tenant, and none beyond what was asked for.
 """
 
-import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,9 +12,8 @@ import msgspec
 
 from billing.usage import PinnedPrices, UsageEvent, UsageOwner
 from core.settings import ADMISSION_PURPOSE as PURPOSE
-from core.signed import Keyring, mac
+from core.signed import Keyring, is_sealed, short_seal
 
-SEAL_BYTES = 16
 # What clocks differ by; and how long after its deadline a request may end, of an installation that was down.
 CLOCKS_DIFFER_MS_MAX = 5 * 60_000
 LATE_MS_MAX = 2 * 3_600_000
@@ -42,7 +40,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 def seal(asked: Asked, keyring: Keyring) -> bytes:
     """What only a process with the signing secret, or the key for this purpose, can make."""
-    return _seal(asked, keyring.key(PURPOSE))
+    return short_seal(_encoder.encode(asked), keyring.key(PURPOSE))
 
 
 @dataclass(frozen=True)
@@ -73,9 +71,8 @@ class Admissions:
             return f"it came over pool {pool}"
         if not event.seal:
             return "" if now_ms < self.unsealed_until_ms else "it has no admission"
-        asked = asked_of(event)
-        good = [hmac.compare_digest(_seal(asked, key), event.seal) for key in self.keys]
-        return "" if any(good) else "its admission is of other facts, or sealed under another secret"
+        good = is_sealed(_encoder.encode(asked_of(event)), event.seal, self.keys)
+        return "" if good else "its admission is of other facts, or sealed under another secret"
 
     def _untimely(self, event: UsageEvent, now_ms: int) -> str:
         """When it ended decides the period that it is billed in, and is no part of the seal."""
@@ -101,7 +98,3 @@ def asked_of(event: UsageEvent) -> Asked:
         event.asked_input,
         event.asked_output,
     )
-
-
-def _seal(asked: Asked, key: bytes) -> bytes:
-    return mac(_encoder.encode(asked), key)[:SEAL_BYTES]

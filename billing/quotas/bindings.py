@@ -5,7 +5,6 @@ made at the admission, and anew by whoever moves the request. What counts while 
 is in no seal: it is everybody's word.
 """
 
-import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,11 +12,10 @@ import msgspec
 
 from billing.quotas.quota_types import Admission, AdmissionState, Directory
 from billing.usage import PinnedPrices
-from core.signed import Keyring, mac
+from core.signed import Keyring, is_sealed, short_seal
 
 PURPOSE = b"parley directory v1"
 SEAL = b"seal"
-SEAL_BYTES = 16
 # In this order: another one is another seal.
 FACTS = (
     *(b"hash", b"owner", b"pool", b"fp", b"prices", b"project", b"key", b"by", b"user", b"model", b"input"),
@@ -39,15 +37,14 @@ class Bindings:
 
     def seal(self, tenant: str, id: str, record: Record) -> bytes:
         """What only a process with the signing secret can make."""
-        return _seal(self._facts(tenant, id, record), self.keyring.key(PURPOSE))
+        return short_seal(self._facts(tenant, id, record), self.keyring.key(PURPOSE))
 
     def good(self, tenant: str, id: str, record: Record, now_ms: int) -> bool:
         """Whether a process with the signing secret wrote what is sealed of it, for this request."""
         if SEAL not in record:
             return now_ms < self.unsealed_until_ms
         facts = self._facts(tenant, id, record)
-        found = [hmac.compare_digest(_seal(facts, key), record[SEAL]) for key in self.keyring.keys(PURPOSE)]
-        return any(found)
+        return is_sealed(facts, record[SEAL], self.keyring.keys(PURPOSE))
 
     def _facts(self, tenant: str, id: str, record: Record) -> bytes:
         return _encoder.encode((self.installation, tenant, id, *(record.get(name, b"") for name in FACTS)))
@@ -104,7 +101,3 @@ def directory_of(tenant: str, id: str, record: Record) -> Directory:
         state=AdmissionState(record[b"state"].decode()),
         cost_nano=None if cost is None else int(cost),
     )
-
-
-def _seal(facts: bytes, key: bytes) -> bytes:
-    return mac(facts, key)[:SEAL_BYTES]

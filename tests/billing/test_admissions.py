@@ -10,11 +10,12 @@ from redis.asyncio import Redis
 from sqlalchemy.exc import DataError
 
 from billing.marks import unsealed_until_ms
-from billing.posting import admissions, biller
+from billing.posting import biller
 from billing.posting.admissions import Admissions, asked_of, seal
 from billing.posting.assessing import Quarantined, assess
 from billing.tables import DIRECTORY_SEALED_SINCE, SEALED_SINCE, InstallationMark
 from billing.usage import ENDED_FIELD, PinnedPrices, UsageEvent, UsageOwner, encode, ended_stream
+from core import signed
 from core.database import Database
 from core.settings import ADMISSION_PURPOSE, Settings
 from core.signed import Keyring
@@ -122,13 +123,13 @@ def test_a_changed_secret_bills_what_the_one_before_sealed():
 def test_a_seal_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch):
     """With every key that opens, whatever it is: a worker that sends many learns nothing of a right one."""
     compared: list[int] = []
-    compare = admissions.hmac.compare_digest
+    compare = signed.hmac.compare_digest
 
     def counted(made: bytes, shown: bytes) -> bool:
         compared.append(len(made))
         return compare(made, shown)
 
-    monkeypatch.setattr(admissions.hmac, "compare_digest", counted)
+    monkeypatch.setattr(signed.hmac, "compare_digest", counted)
     both = Admissions([*ADMISSIONS.keys, b"o" * 32])
     for event in (an_event(), msgspec.structs.replace(an_event(), seal=b"x" * 16)):
         compared.clear()

@@ -77,3 +77,16 @@ def test_one_changed_character_spoils_it(data: st.DataObject):
     at = data.draw(st.integers(0, len(text) - 2).filter(lambda at: text[at + 1] != "."))
     character = data.draw(st.characters(codec="utf-8").filter(lambda other: other != text[at]))
     assert signed.unseal(text[:at] + character + text[at + 1 :], PURPOSE, SECRET) is None
+
+
+def test_a_short_seal_is_of_its_body_key_and_whole():
+    """Under any key of the ring; nothing shorter, longer or empty passes for it."""
+    old, new = Keyring(b"old"), Keyring(b"new", previous=b"old")
+    seal = signed.short_seal(b"body", old.key(PURPOSE))
+    assert len(seal) == signed.SEAL_BYTES
+    assert signed.is_sealed(b"body", seal, new.keys(PURPOSE))
+    assert not signed.is_sealed(b"bodies", seal, new.keys(PURPOSE))
+    assert not signed.is_sealed(b"body", seal, Keyring(b"new").keys(PURPOSE))
+    assert not signed.is_sealed(b"body", seal, new.keys(b"resume"))
+    for other in (b"", seal[:-1], seal + b"\0", signed.mac(b"body", old.key(PURPOSE))):
+        assert not signed.is_sealed(b"body", other, new.keys(PURPOSE))
