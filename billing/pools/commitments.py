@@ -15,6 +15,7 @@ from billing.pools.owners import owner_of
 from billing.pools.posting import DEFERRED
 from billing.pools.tables import Commitment, GpuCost
 from billing.prices.commitments import cost_nano, total_nano
+from billing.prices.period_commitments import check_currency
 from billing.prices.price_tiers import HOUR_SECONDS, PRICE_NANO_MAX
 from billing.prices.tiers import AMOUNT_NANO_MAX
 from billing.tables import PLATFORM
@@ -51,11 +52,12 @@ class GpuTerms:
 async def commit_gpus(db: Database, tenant_id: str, terms: GpuTerms) -> Commitment:
     """Add a commitment. One that is paid upfront is owed from now on, and earned hour by hour.
 
-    Raises Refused where it cannot be: out of bounds, in the past, too many."""
+    Raises Refused where it cannot be: out of bounds, in the past, too many, in another currency."""
     now = now_ms()
     _check(terms, now)
     async with db.transaction() as session:
         head = (await lock_heads(session, [tenant_id]))[tenant_id]
+        await check_currency(session, tenant_id)
         held = await gpu_commitments_of(session, tenant_id)
         if sum(each.until_ms > now for each in held) >= COMMITMENTS_MAX:
             raise bad_request(f"a tenant has at most {COMMITMENTS_MAX} commitments to GPUs")

@@ -128,12 +128,17 @@ def _month_at(tenant: Tenant, at_ms: int) -> Window:
     return window_at(Period.MONTH, ZoneInfo(tenant.time_zone), at_ms)
 
 
-async def _check_others(session: AsyncSession, tenant_id: str, new: NewCommitment, now: int) -> None:
-    """With what the tenant has, and pays in."""
+async def check_currency(session: AsyncSession, tenant_id: str) -> None:
+    """Raises Refused where a tenant pays in another currency than commitments are in."""
     owner = await session.get(Tenant, tenant_id)
     book = await session.get(PriceBook, owner.price_book_id) if owner else None
     if book is not None and book.currency != CURRENCY:
         raise bad_request(f"the tenant's prices are in {book.currency.upper()}, and commitments are in USD")
+
+
+async def _check_others(session: AsyncSession, tenant_id: str, new: NewCommitment, now: int) -> None:
+    """With what the tenant pays in, and has."""
+    await check_currency(session, tenant_id)
     rows = await list_commitments_of(session, tenant_id)
     if sum(until_ms(row) > now for row in rows) >= OPEN_MAX:
         raise bad_request(f"a tenant has at most {OPEN_MAX} commitments")

@@ -1,6 +1,7 @@
 """Commitments to GPUs on the command line: ended with notice, given back what was paid for the rest."""
 
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -100,6 +101,16 @@ def test_a_mistake_is_taken_back_before_it_begins(parley: Command, home: Any) ->
 
     on_database(home, begin)
     assert "has begun" in refused(parley(*END, made["id"], "--mistake"))
+
+
+def test_who_pays_in_another_currency_commits_to_no_dollars(parley: Command, tmp_path: Path) -> None:
+    """The books would add one to the other."""
+    file = tmp_path / "euro.toml"
+    file.write_text('book = "euro"\ncurrency = "eur"\n[models."*"]\ninput = "1"\noutput = "1"')
+    assert parley("prices", "import", str(file)).exit_code == 0
+    assert parley("tenants", "set", "acme", "--price-book", "euro").exit_code == 0
+    assert "EUR" in refused(parley(*COMMIT, "--days", "1"))
+    assert rows(parley("pools", "commitments", "--tenant", "acme", "--json")) == []
 
 
 NO_RATES = ["1", "1 EUR", "5,00 USD", "nan USD", "1e30 USD", "٥ USD", "-1 USD", ""]
