@@ -1,5 +1,5 @@
 """How a request ends: its `end` entry and its usage event, from one set of facts. Pure, but for
-`end_unclaimed` and `end_claimed`.
+`end_unclaimed`, `end_overdue_move` and `end_claimed`.
 
 What is billed (docs/architecture.md, from log to ledger): an error bills no output, and input only where
 text was shown; a blocked answer bills the tokens whose text was shown; everything else bills what was
@@ -19,7 +19,18 @@ from core.unreadable import Unreadable, read
 from engine.log import DamagedLogError, LogReader
 from engine.queue import PoolQueue
 from engine.queue_types import Append, AppendCode, Claim, Unowned
-from engine.request import TOKEN_BYTES, EndReason, Entry, EntryKind, RequestInput, Sampling, input_decoder
+from engine.request import (
+    TOKEN_BYTES,
+    EndReason,
+    Entry,
+    EntryKind,
+    RequestInput,
+    Sampling,
+    Status,
+    input_decoder,
+)
+
+OVERDUE_MS = 2_000  # as reap.lua waits for whoever is about to end it
 
 log = logger(__name__)
 
@@ -133,10 +144,32 @@ async def end_unclaimed(
     """End a queued or parked request and settle it. False: a worker has it, it is over, or its log just
     moved on; the reaper comes back to it where that is due."""
     found = await queue.unowned(tenant, id)
-    if found is None:
+    return found is not None and await _end(queue, quota, (tenant, id), found, (reason, code))
+
+
+async def end_overdue_move(queue: PoolQueue, quota: Quota, tenant: str, id: str) -> bool:
+    """End a request whose move nobody finishes, once its deadline is over: that of its admission, since its
+    record's may be a worker's word. False: that is to come, or it is somewhere else by now."""
+    found = await queue.recorded(tenant, id)
+    if found is None or found.status is not Status.MOVING:
         return False
-    ending, end = await _ending(queue, quota, (tenant, id), found, (EndReason(reason), code or ""))
-    if not await queue.finish(tenant, id, found.head, [end], usage.encode(ending.event)):
+    admitted = await quota.directory(tenant, id)
+    deadline_ms = admitted.deadline_ms if admitted else found.deadline_ms
+    if await queue.now_ms() <= deadline_ms + OVERDUE_MS:
+        return False
+    return await _end(queue, quota, (tenant, id), found, (EndReason.DEADLINE, None))
+
+
+async def _end(
+    queue: PoolQueue,
+    quota: Quota,
+    at: tuple[str, str],
+    found: Unowned,
+    why: tuple[EndReason | str, str | None],
+) -> bool:
+    reason, code = why
+    ending, end = await _ending(queue, quota, at, found, (EndReason(reason), code or ""))
+    if not await queue.finish(*at, found.head, [end], usage.encode(ending.event)):
         return False
     await quota.settle(ending.event)
     return True

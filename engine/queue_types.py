@@ -247,6 +247,7 @@ class Unowned(msgspec.Struct, frozen=True):
     prompt_tokens: int
     input_cached: int
     accepted_ms: int
+    deadline_ms: int
     claimed_ms: int
     first_token_ms: int
     recomputed_tokens: int

@@ -12,7 +12,7 @@ from core.signed import Keyring
 from core.survived import AWAY, survived
 from core.telemetry import Seldom, logger
 from engine import instruments
-from engine.ending import end_unclaimed
+from engine.ending import end_overdue_move, end_unclaimed
 from engine.mover import Mover, NotOrdered
 from engine.queue import PoolQueue
 from engine.queue_types import Expired
@@ -93,7 +93,7 @@ class Reaper:
         try:
             finished = await mover.finish(self._queue.pool, tenant, id)
         except NotOrdered:
-            self._say_unordered(tenant, id)
+            await self._end_or_say(tenant, id)
             return
         except (RedisError, OSError, ValueError, KeyError) as error:
             log.warning("move not finished", tenant=tenant, id=id, error=named(error))
@@ -101,8 +101,22 @@ class Reaper:
         if finished:
             log.info("move finished", tenant=tenant, id=id)
 
+    async def _end_or_say(self, tenant: str, id: str) -> None:
+        """What nobody ordered stays among what is moving, until whoever wants it moved orders that again or
+        its deadline is over: nobody waits for it then, and what was held for it is given back."""
+        try:
+            ended = await end_overdue_move(self._queue, self._quota, tenant, id)
+        except (RedisError, OSError, ValueError, KeyError) as error:
+            log.warning("move not ended", tenant=tenant, id=id, error=named(error))
+            return
+        if ended:
+            instruments.orphan_ends.add(1, {"reason": "deadline"})
+            log.info("request ended", tenant=tenant, id=id, reason="deadline", code="")
+        else:
+            self._say_unordered(tenant, id)
+
     def _say_unordered(self, tenant: str, id: str) -> None:
-        """Once a request. It stays among what is moving, and whoever wants it moved orders that again."""
+        """Once a request."""
         if (tenant, id) not in self._unordered and len(self._unordered) < UNORDERED_MAX:
             self._unordered.add((tenant, id))
             log.error(

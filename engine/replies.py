@@ -176,6 +176,7 @@ def unowned(fields: Mapping[bytes, bytes], packed: bytes) -> Unowned:
         prompt_tokens=int(fields[b"prompt"]),
         input_cached=int(fields[b"cached"]),
         accepted_ms=int(fields[b"accepted"]),
+        deadline_ms=int(fields[b"deadline"]),
         claimed_ms=int(fields[b"claimed"]),
         first_token_ms=int(fields[b"first"]),
         recomputed_tokens=int(fields[b"recomputed"]),

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- finish(now, keep s, t, id, expected head, entries as msgpack, event): the end of a request that nobody owns.
+-- finish(now, keep s, t, id, expected head, entries as msgpack, event): the end of a request that nobody owns, or of one
+-- whose move nobody ordered.
 -- Replies 1 where this end is in the log, by this call or by the call it repeats.
 local t, id, expected, entries = ARGV[3], ARGV[4], tonumber(ARGV[5]), cmsgpack.unpack(ARGV[6])
 local req, log = key('req', t, id), key('log', t, id)
@@ -18,7 +19,8 @@ local function is_repeated()
   return false
 end
 
-if (status ~= 'queued' and status ~= 'parked') or tonumber(head) ~= expected then
+local is_moving = status == 'moving'
+if (status ~= 'queued' and status ~= 'parked' and not is_moving) or tonumber(head) ~= expected then
   return is_repeated() and 1 or 0
 end
 for position, entry in ipairs(entries) do
@@ -26,6 +28,9 @@ for position, entry in ipairs(entries) do
 end
 call('HSET', req, 'o', int(expected + #entries))
 tell(t, id, expected + #entries, entries)
+if is_moving then
+  call('ZREM', P .. 'moving', member_of(t, id))
+end
 finish(t, id, ARGV[7], ARGV[2])
 publish()
 return 1

@@ -8,13 +8,15 @@ import pytest
 from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
-from billing.api import Quota
+from billing.api import Admitted, Quota
 from core.clock import now_ms
 from core.processes import WORKER
 from core.signed import Keyring
 from engine.api import Claim, Moved, Mover, Reaper
+from engine.ending import OVERDUE_MS
 from engine.inspect import Inspection
 from engine.orders import GOOD_MS, Order, Orders
+from tests.billing.test_quota import an_admission
 from tests.engine.builders import TENANT, Pool
 from tests.helpers.users import client_of
 
@@ -81,6 +83,27 @@ async def test_a_move_that_a_worker_made_up_is_not_finished(site: Site):
     assert (listed.id, listed.status) == (claim.id, "moving")
     assert await site.mover.move("a", TENANT, claim.id, "b") == Moved("b")
     assert await site.arrived(claim.id)
+
+
+async def test_a_move_that_a_worker_made_up_ends_with_its_deadline(site: Site):
+    """Whatever deadline the worker wrote: its reader is told, and what was held is given back."""
+    claim = await site.a.running()
+    deadline_ms = site.a.clock.ms + 5_000
+    admission = an_admission(id=claim.id, tenant=TENANT, pool="a", deadline_ms=deadline_ms)
+    assert isinstance(await site.quota.admit(admission), Admitted)
+    await site.worker.srem(site.a.key("claims:w1"), f"{TENANT}:{claim.id}")
+    await site.forge(claim, deadline=1 << 53, worker="")
+    for after_ms, status in ((5_000 + OVERDUE_MS, "moving"), (1, "ended")):
+        site.a.clock.advance(after_ms)
+        await site.due(claim.id)
+        await site.reaper.once()
+        view = await site.a.queue.view(TENANT, claim.id)
+        assert view is not None
+        assert view.status == status
+    assert (await site.a.kinds(TENANT, claim.id))[-1] == "end"
+    assert await site.quota.open_requests(TENANT) == 0
+    assert not await site.a.client.zcard(site.a.key("moving"))
+    assert not await site.arrived(claim.id)
 
 
 async def test_a_seal_is_for_one_move_of_one_request(site: Site):
