@@ -1,6 +1,7 @@
 """`parley users export`, `users erase` and `tenants erase`: what is held of somebody, and taking it away."""
 
 from collections.abc import AsyncGenerator
+from shlex import quote
 from typing import Any
 
 import click
@@ -69,7 +70,8 @@ def erase_user_command(tenant: str, user: str, yes: bool, as_json: bool) -> None
         settings, owner = Settings(), (await tenant_named(db, tenant)).tenant_id
         found = await _user_named(db, owner, user)
         if found.closed_ms is None:
-            raise StartupError(f"close the user first: parley users close --tenant {tenant} {user} --cancel")
+            close = f"parley users close --tenant {quote(tenant)} --cancel -- {quote(user)}"
+            raise StartupError(f"close the user first: {close}")
         _confirm(yes)
         await _require_quiet(redis, settings, Whose(owner, user=found.id))
         id, gone = await erase_known(db, redis, settings, owner, found.id)
@@ -92,7 +94,7 @@ def erase_tenant_command(tenant: str, yes: bool, as_json: bool) -> None:
     async def erase(db: Database, redis: Client) -> dict[str, Any]:
         settings, found = Settings(), await tenant_named(db, tenant)
         if found.closed_ms is None:
-            raise StartupError(f"close the tenant first: parley tenants close {tenant} --cancel")
+            raise StartupError(f"close the tenant first: parley tenants close {quote(tenant)} --cancel")
         _confirm(yes)
         await _require_quiet(redis, settings, Whose(found.tenant_id))
         gone = await action("erase_texts")(db, redis, settings, found.tenant_id, None)
@@ -146,7 +148,7 @@ async def held_of(db: Database, user: TenantUser) -> AsyncGenerator[dict[str, An
 async def _user_named(db: Database, tenant: str, user: str) -> TenantUser:
     found = await users.user_named(db, tenant, user)
     if found is None:
-        raise StartupError(f"there is no user {user!r}: see `parley users list --tenant {tenant}`")
+        raise StartupError(f"there is no user {user!r}: see `parley users list --tenant {quote(tenant)}`")
     return found
 
 

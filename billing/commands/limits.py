@@ -1,6 +1,7 @@
 """`parley limits`: rates and concurrency of a tenant, and how much of them is used."""
 
 from collections.abc import Mapping, Sequence
+from shlex import quote
 from typing import Any
 
 import click
@@ -165,7 +166,7 @@ async def _row(db: Database, tenant: str, id: str) -> QuotaPolicy:
     rows = await limit_rows.list_policies(db, tenant, ended=True)
     found = next((row for row in rows if row.id == id), None)
     if found is None:
-        raise StartupError(f"there is no limit {id!r}: see `parley limits list --tenant {tenant}`")
+        raise StartupError(f"there is no limit {id!r}: see `parley limits list --tenant {quote(tenant)}`")
     return found
 
 
