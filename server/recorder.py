@@ -129,7 +129,7 @@ class Recorder:
     def _events(self, items: list[tuple[bytes, dict[bytes, bytes]]]) -> list[Ended]:
         events: list[Ended] = []
         for stream_id, fields in items:
-            event = read_event((fields or {}).get(ENDED_FIELD.encode(), b""))
+            event = _event_of(fields)
             if isinstance(event, Unreadable):
                 log.error("ended event cannot be read", stream_id=stream_id.decode(), why=event.why)
                 event = None  # left there, it would stop the stream's trimming
@@ -148,9 +148,11 @@ class Recorder:
     async def catch_up(self, tenant: str, request: str, view: View) -> None:
         """Record one that has ended, before its turn comes. Not where its event is not among the newest."""
         items = await self._redis.xrevrange(self._stream, count=NEWEST_EVENTS)
-        for event in (ended.event for ended in self._events(items)):
-            named = event is not None and (event.tenant, event.request) == (tenant, request)
-            if event is not None and named and await self._is_own(event):
+        for _, fields in items:
+            event = _event_of(fields)
+            if isinstance(event, Unreadable) or (event.tenant, event.request) != (tenant, request):
+                continue  # that is said where its turn comes
+            if await self._is_own(event):
                 return await self._record(tenant, request, view)
 
     async def _record_event(self, event: UsageEvent) -> None:
@@ -236,9 +238,18 @@ class Recorders(ByPool[Recorder]):
         return self._settings.deadline_bulk_ms + self._settings.unrecorded_log_keep_seconds * 1000
 
     async def forget(self, tenant: str, request: str) -> None:
-        """Have every pool delete what it holds of a request that has ended."""
+        """Have every pool delete what it holds of a request that has ended. One that cannot keeps no other
+        from it; what it raised is raised then."""
+        broken: Exception | None = None
         for recorder in self.values():
-            await recorder.forget(tenant, request)
+            try:
+                await recorder.forget(tenant, request)
+            except ResponseError as error:
+                if is_unwell(error):
+                    raise
+                broken = error
+        if broken is not None:
+            raise broken
 
     async def _find(self, tenant: str, request: str) -> tuple[Recorder, View] | None:
         """The recorder of the pool that has a request, and how it stands there."""
@@ -259,6 +270,11 @@ def _streams(reply: Any) -> list[tuple[bytes, list[tuple[bytes, dict[bytes, byte
     if isinstance(reply, dict):
         return [(name, [item for part in parts for item in part]) for name, parts in reply.items()]
     return list(reply or [])
+
+
+def _event_of(fields: dict[bytes, bytes] | None) -> UsageEvent | Unreadable:
+    """`fields`: none of what is deleted meanwhile."""
+    return read_event((fields or {}).get(ENDED_FIELD.encode(), b""))
 
 
 def _lost(row: Message) -> Answer:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 from redis.asyncio import Redis
+from structlog.testing import capture_logs
 
 from billing.usage import ENDED_FIELD, UsageEvent, ended_stream
 from core.clock import now_ms
@@ -17,6 +18,7 @@ from core.tasks import end_tasks
 from server.access import Owner
 from server.conversations import Turn
 from server.edge import Edge, make_edge
+from server.purge import forgotten
 from server.tables import Message
 from tests.billing.events import an_event
 from tests.helpers.users import client_of
@@ -92,8 +94,28 @@ async def test_what_has_ended_is_caught_up_with(sqlite: Database, redis: Redis, 
     scene = Scene(make_edge(settings, "gw-test", sqlite, redis), redis)
     await scene.begin()
     await scene.end(redis, OWN, scene.event(OWN), "true")
-    await scene.edge.recorders.catch_up(TENANT, scene.turn.conversation)
+    await redis.xadd(ended_stream(OWN), {ENDED_FIELD: b"nothing that can be read"})
+    with capture_logs() as logs:
+        await scene.edge.recorders.catch_up(TENANT, scene.turn.conversation)
     assert (await scene.row()).content == "true"
+    assert logs == []  # what is in the way is said once, by the recorder
+
+
+async def test_what_a_pool_spoiled_keeps_no_other_from_forgetting(
+    sqlite: Database, redis: Redis, settings: Settings
+):
+    """The other pools' parts of an answer go, and whoever erases hears that one's stays."""
+    scene = Scene(make_edge(settings, "gw-test", sqlite, redis), redis)
+    await scene.begin()
+    scene.edge.serve(OTHER)
+    name = f"{TENANT}:{scene.turn.request}"
+    spoiled, *whole = list(scene.edge.recorders)
+    assert whole
+    await redis.set(f"{{p:{spoiled}}}req:{name}", "no record")
+    for pool in whole:
+        await scene.end(redis, pool, scene.event(pool), "true")
+    assert not await forgotten(scene.edge.recorders, TENANT, scene.turn.request)
+    assert not [pool for pool in whole if await redis.exists(f"{{p:{pool}}}log:{name}")]
 
 
 async def run_until_recorded(edge: Edge, redis: Redis, pool: str) -> None:
