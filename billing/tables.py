@@ -214,6 +214,7 @@ class UsageRow(Record, table=True):
         Index("ix_usage_event_tenant_ended", "tenant_id", "ended_ms"),
         Index("ix_usage_event_accepted", "tenant_id", "accepted_ms"),
         Index("ix_usage_event_ended", "ended_ms"),
+        Index("ix_usage_event_user", "tenant_id", "user_id", "ended_ms"),
     )
 
     tenant_id: str = Field(primary_key=True)

@@ -9,6 +9,7 @@ import click
 
 from billing.models import is_known_model
 from billing.money import from_text
+from billing.periods import LAST_MS
 from billing.tenants.keys import list_keys, no_key
 from billing.tenants.tenancy import find_project
 from billing.tenants.users import user_named
@@ -17,6 +18,9 @@ from core.errors import StartupError
 from core.plain import plain
 
 DIGITS = re.compile(r"\d{1,16}", re.ASCII)
+SPAN = re.compile(r"(?P<number>\d{1,12})(?P<unit>ms|s|m|h|d)", re.ASCII)
+UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+SPAN_MS_MAX = 1_000 * 86_400_000
 AMOUNT = re.compile(r"(?P<number>[^\s]+)\s*(?:USD|usd)", re.ASCII)
 
 
@@ -34,7 +38,40 @@ class _Tokens(click.ParamType[int]):
         return int(value)
 
 
+class _Duration(click.ParamType[int]):
+    """A span of time in ms: digits and a unit."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The milliseconds."""
+        if isinstance(value, int):
+            return value
+        ms = duration_ms(value)
+        if ms is None:
+            problem = "is no span of time: write it like 500ms, 2s, 15m, 24h or 7d"
+            self.fail(f"{plain(str(value))!r} {problem}", param, ctx)
+        return ms
+
+
 WHOLE_TOKENS = _Tokens()
+DURATION = _Duration()
+
+
+def duration_ms(text: str) -> int | None:
+    """The milliseconds of a text like `2s`, at most 1000 days; None where it is none. Pure."""
+    match = SPAN.fullmatch(text)
+    ms = int(match["number"]) * UNITS_MS[match["unit"]] if match else SPAN_MS_MAX + 1
+    return ms if ms <= SPAN_MS_MAX else None
+
+
+def since_of(text: str, zone: ZoneInfo, now: int) -> int:
+    """The Unix ms of a time, or of a span before now like `2h`. Raises StartupError."""
+    ago = duration_ms(text)
+    at = now - ago if ago is not None else instant_of(text, zone)
+    if not 0 <= at <= LAST_MS:
+        raise StartupError(f"{text!r} is before 1970 or after 9998")
+    return at
 
 
 def nano_of(text: str) -> int:

@@ -1,4 +1,4 @@
-"""`parley requests`: see a pool's requests, cancel one, move them. Never shows what was said."""
+"""`parley requests`: a pool's requests, ended ones too; cancel one, move them. Never shows what was said."""
 
 import asyncio
 import time
@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from billing.api import Quota
+from billing.door import find_command
 from core.errors import StartupError
 from core.pools import HOPS_MAX
 from core.printed import Table, say, say_json, show_blocks
@@ -34,10 +35,11 @@ POLL_SECONDS = 0.05
 
 @click.group()
 def command() -> None:
-    """Requests in a pool. Prompts and answers are never shown."""
+    """Requests: in a pool, and those that are over. Prompts and answers are never shown."""
 
 
 command.add_command(migrate)
+command.add_command(find_command)
 
 
 @command.command("list")

@@ -53,6 +53,7 @@ READS = {
     "projects list",
     "quarantine list",
     "queue top",
+    "requests find",
     "requests list",
     "requests show",
     "sessions list",

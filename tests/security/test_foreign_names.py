@@ -58,6 +58,9 @@ FOREIGN = (
     "projects move --tenant {other} {project} {own_center}",
     "projects reopen --tenant {other} {project}",
     "requests cancel billed --tenant {other}",
+    "requests find --tenant {other} --key {key}",
+    "requests find --tenant {other} --project {project}",
+    "requests find --tenant {other} --user alice",
     "requests show billed --tenant {other}",
     "sessions revoke --tenant {other} {session}",
     "tenants create third --price-book {book}",
@@ -82,14 +85,27 @@ NAMING_NONE = words(
     "rate days overage payment month region dry_run amount first months meter model units file start "
     "checks whole everything watch repair status dest operators yes time_zone regex shows_costs "
     "cache_by input_tokens cached_input_tokens output_tokens cause issuer out by end as_of as_csv "
-    "percents kind priority note history last plan book ids "
+    "percents kind priority note history last plan book ids over_ms cost_over after since until "
 )
 # These name a thing of theirs by a word that means another thing elsewhere.
 NUMBERS = {
     (name, "limit")
-    for name in ("audit list", "budgets override", "budgets set", "limits set", "requests list")
+    for name in (
+        "audit list",
+        "budgets override",
+        "budgets set",
+        "limits set",
+        "requests find",
+        "requests list",
+    )
 }
-ANY_POOL = {"requests cancel", "requests list", "requests migrate", "requests show"}  # where to look
+ANY_POOL = {
+    "requests cancel",
+    "requests find",
+    "requests list",
+    "requests migrate",
+    "requests show",
+}  # where to look
 OWN_KEY = {"wallets grant"}  # what makes a grant the same: within the tenant
 OWN_USER = {"keys create", "keys link", "users close", "users create"}  # one who is not known is made known
 KNOWN = {"pools assign a --tenant {other}", "prices import {parent}"}  # by operators: a pool, a file

@@ -1,0 +1,1 @@
+"""Requests that are over, found and explained; and those that were refused."""
