@@ -21,6 +21,9 @@ events_quarantined = _meter.create_counter(
 posting_lag = _meter.create_histogram(
     "parley_billing_posting_lag", unit="ms", description="from a request's end to its posting"
 )
+slots_healed = _meter.create_counter(
+    "parley_reconciliation_healed", description="tenants' sums counted anew after Redis lost data"
+)
 
 _differing: dict[str, int] = {}
 _differences: dict[str, int] = {}

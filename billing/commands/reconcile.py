@@ -52,7 +52,8 @@ def reconcile_command(
     `waiting` is no fault: it cannot be said yet, and the reason is shown. The biller compares everything once
     a minute; this looks now. Shown for scripts with --json: an object a comparison.
 
-    After Redis lost data R4 differs until `--tenant T --repair` brings it in line with the books.
+    After Redis lost data R4 differs until a biller has counted anew from the books, which it does by itself
+    within a minute or two, and says in the audit log. `--tenant T --repair` does it now.
     """
     if repair and (tenant is None or watch):
         raise click.UsageError("--repair needs --tenant, and is done once")

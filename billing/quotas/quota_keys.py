@@ -7,7 +7,7 @@ def tag(tenant: str) -> str:
 
 
 def posted_key(tenant: str) -> str:
-    """The hash of a tenant's settled sums: cost_nano, input, output, requests."""
+    """The hash of a tenant's settled sums: cost_nano, input, output, requests, and of what."""
     return f"{{t:{tenant}}}posted"
 
 

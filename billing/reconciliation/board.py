@@ -20,6 +20,7 @@ from billing.quotas.quota import Quota
 from billing.quotas.quota_keys import posted_key
 from billing.reconciliation.books import BOOK_CHECKS, compare_audit, compare_books, compare_derived
 from billing.reconciliation.compared import Check, Compared, State
+from billing.reconciliation.healing import heal
 from billing.reconciliation.pools import (
     compare_engines,
     compare_pool_time,
@@ -86,8 +87,9 @@ class Reconciliation:
                 compared += await self._of_pool(pool, checks)
         return await remember(self._db, compared, checks, tenant_id, now_ms())
 
-    async def repair(self, tenant_id: str) -> list[Compared]:
+    async def repair(self, tenant_id: str, cause: str = "") -> list[Compared]:
         """Make what Redis has posted of a tenant what the books say, after it lost data; R4 then.
+        `cause`: for the audit log, where nobody asked for it.
 
         Raises Refused while anything of it is under way: what is not in the books yet would be lost."""
         refused = bad_request("usage is on its way into the books: try again in a moment")
@@ -95,14 +97,17 @@ class Reconciliation:
         async with client.pipeline(transaction=True) as pipeline:
             await pipeline.watch(posted_key(tenant_id))
             before = await self._streams()
+            if before.unread:  # before all of the books are read for nothing
+                raise refused
             compared, sums = await compare_books(self._db, tenant_id, now_ms(), whole=True)
             if any(each.difference for each in compared):
                 raise bad_request("the books themselves are wrong: see R1, R2 and R7")
             after = await self._streams()
             if after.unread or after.last_ids != before.last_ids:
                 raise refused
-            pipeline.multi()
             fields = {each.field: each.wanted for each in slot_fields(sums)}
+            had = await slot_sums(self._redis, tenant_id)
+            pipeline.multi()
             pipeline.hset(posted_key(tenant_id), mapping=fields)
             try:
                 await pipeline.execute()
@@ -110,7 +115,9 @@ class Reconciliation:
                 raise refused from error
         await self._quota.reseed(tenant_id)
         async with self._db.transaction() as session:
-            await record(session, tenant_id, "reconciliation.repair", tenant_id, None, fields)
+            lacked = {name: had.get(name, 0) for name in fields}
+            done = {**fields, "cause": cause or "asked for"}
+            await record(session, tenant_id, "reconciliation.repair", tenant_id, lacked, done)
         return await self.run({Check.R4}, tenant_id)
 
     async def _of_pool(self, pool: str, checks: Collection[Check]) -> list[Compared]:
@@ -225,7 +232,9 @@ async def watch(db: Database, redis: Client, settings: Settings, stop: asyncio.E
         try:
             client: Any = redis
             if await client.set(f"{settings.installation}:reconciling", name, nx=True, px=LEASE_MS):
-                report(await reconciliation.run())
+                compared = await reconciliation.run()
+                await heal(db, redis, reconciliation, compared)
+                report(compared)
                 await forget_old(db, now_ms())
         except (RedisError, SQLAlchemyError, OSError) as error:
             log.warning("reconciliation interrupted", error=named(error))

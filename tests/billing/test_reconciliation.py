@@ -37,11 +37,10 @@ NOW = 1_000_000
 
 
 async def admitted(redis: Redis, settings: Settings, request: str, **changes: object) -> None:
-    """An open admission of tenant t1."""
-    facts: dict[str, Any] = {"deadline_ms": 1 << 42} | changes
+    """An open admission, of tenant t1 where no other is named."""
+    facts: dict[str, Any] = {"deadline_ms": 1 << 42, "tenant": "t1"} | changes
     db: Database | None = facts.pop("db", None)
     admission = Admission(
-        tenant="t1",
         id=request,
         body_hash="h",
         owner_key="k1",
@@ -61,7 +60,7 @@ async def admitted(redis: Redis, settings: Settings, request: str, **changes: ob
 async def billed(database: Database, redis: Redis, settings: Settings, *events: UsageEvent) -> None:
     """Admitted, posted and settled."""
     for event in events:
-        await admitted(redis, settings, event.request)
+        await admitted(redis, settings, event.request, tenant=event.tenant)
         await Quota(redis, settings).settle(event)
     await post(database, "default", [encode(event) for event in events])
 

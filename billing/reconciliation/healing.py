@@ -1,0 +1,129 @@
+"""R4 of tenants whose Redis lost data: counted anew from the books, without anybody's asking.
+
+Only where a loss is proven: the sums stand on another server, began anew, or are all gone, since they were
+last equal to the books. Any other difference is a fault that people must see.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from redis.exceptions import ResponseError
+from sqlmodel import col, select
+
+from billing import instruments
+from billing.quotas.quota_keys import posted_key
+from billing.reconciliation.compared import Check, Compared, State
+from billing.reconciliation.tables import ReconMark
+from core.clock import now_ms
+from core.database import Database, upsert
+from core.errors import Refused
+from core.faults import named
+from core.redis import Client
+from core.scripts import Script
+from core.telemetry import logger
+
+log = logger(__name__)
+
+MEMORY = "memory"  # the chain under which ReconMark keeps which Redis was last found to agree
+TRY_SECONDS = 0.25
+ROUND_SECONDS_MAX = 20.0  # of one look at all tenants: the next one goes on
+CAUSE = "Redis lost data"
+
+_FOLDER = Path(__file__).parent.parent / "quotas" / "lua"
+_SINCE = Script(_FOLDER / "since.lua", [_FOLDER / "prelude" / "base.lua"])
+
+
+class Repairs(Protocol):
+    """What counts a tenant's slot anew from the books. Raises Refused while usage is on its way."""
+
+    async def repair(self, tenant_id: str, cause: str = "") -> list[Compared]: ...
+
+
+def has_lost(compared: Sequence[Compared], agreed: str, memory: str) -> bool:
+    """Whether Redis lost what it had of a tenant: its R4 differs, and it is not the memory that `agreed` with
+    the books, or has no sums at all. `agreed` empty: none did since that is kept. Pure."""
+    differing = [each for each in compared if each.state is State.DIFFERS]
+    if not differing:
+        return False
+    totals = [each for each in compared if each.subject in ("cost", "input", "output", "requests")]
+    return (agreed != "" and agreed != memory) or not any(each.actual for each in totals)
+
+
+async def heal(db: Database, redis: Client, repairs: Repairs, compared: Sequence[Compared]) -> list[Compared]:
+    """Of all that was compared, R4 of those tenants that were healed, as it is now."""
+    of_tenant: dict[str, list[Compared]] = {}
+    for each in compared:
+        if each.check is Check.R4:
+            of_tenant.setdefault(each.tenant_id, []).append(each)
+    agreed = await _agreed(db)
+    healed: list[Compared] = []
+    agreeing: dict[str, str] = {}
+    until = time.monotonic() + ROUND_SECONDS_MAX
+    for tenant_id, found in sorted(of_tenant.items()):
+        memory = await _memory(redis, tenant_id)
+        if not memory:
+            continue
+        if has_lost(found, agreed.get(tenant_id, ""), memory):
+            found = await _repaired(repairs, tenant_id, found, until)
+            healed += found
+        if found and all(each.state is State.EQUAL for each in found):
+            agreeing[tenant_id] = memory
+    await _keep(db, {who: what for who, what in agreeing.items() if agreed.get(who) != what})
+    return healed
+
+
+async def _repaired(
+    repairs: Repairs, tenant_id: str, before: Sequence[Compared], until: float
+) -> list[Compared]:
+    """R4 after the repair; none where it is refused all the time: the next look tries again."""
+    why = ""
+    while not why or time.monotonic() < until:
+        try:
+            found = await repairs.repair(tenant_id, CAUSE)
+        except Refused as refused:
+            why = refused.refusal.message
+            await asyncio.sleep(TRY_SECONDS)
+            continue
+        instruments.slots_healed.add(1)
+        for each in before:
+            if each.difference:
+                log.warning(
+                    "counted anew after Redis lost data",
+                    tenant=tenant_id,
+                    subject=each.subject,
+                    books=each.expected,
+                    redis=each.actual,
+                )
+        return found
+    log.warning("not counted anew yet", tenant=tenant_id, why=why)
+    return []
+
+
+async def _memory(redis: Client, tenant_id: str) -> str:
+    """What tells the memory that has a tenant's sums from every other; empty where its keys are broken."""
+    try:
+        run_id, since = await _SINCE(redis, [posted_key(tenant_id)], [0])
+    except ResponseError as error:
+        log.error("sums cannot be read", tenant=tenant_id, error=named(error))
+        return ""
+    return f"{run_id.decode()} {since.decode()}"
+
+
+async def _agreed(db: Database) -> dict[str, str]:
+    async with db.session() as session:
+        marks = await session.exec(select(ReconMark).where(col(ReconMark.chain) == MEMORY))
+        return {mark.tenant_id: mark.sha256 for mark in marks}
+
+
+async def _keep(db: Database, agreeing: dict[str, str]) -> None:
+    rows = [
+        {"tenant_id": who, "chain": MEMORY, "seq": 0, "line_seq": 0, "sha256": memory, "sums": {}}
+        | {"verified_ms": now_ms()}
+        for who, memory in sorted(agreeing.items())
+    ]
+    if rows:
+        async with db.transaction() as session:
+            await upsert(session, rows, ReconMark)

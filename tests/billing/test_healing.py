@@ -1,0 +1,134 @@
+"""R4 after Redis lost data: healed without anybody's asking, and only where a loss is proven."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from redis.asyncio import Redis
+from sqlmodel import select
+
+from billing.posting.ended import EndedStream
+from billing.quotas.quota_keys import posted_key
+from billing.reconciliation import healing
+from billing.reconciliation.board import Reconciliation, watch
+from billing.reconciliation.compared import Check, Compared, State
+from billing.reconciliation.healing import has_lost, heal
+from billing.tenants.audit_tables import AuditLog
+from billing.tenants.tenancy import create_tenant
+from billing.usage import ENDED_FIELD, encode, ended_stream
+from core.database import Database
+from core.settings import Settings
+from tests.billing.events import an_event
+from tests.billing.test_reconciliation import billed, differing
+from tests.helpers.wait import wait_until
+
+EQUAL = Compared(Check.R4, "t1", "cost", "nano", 5, 5)
+LESS = replace(EQUAL, actual=3)
+NONE = replace(EQUAL, actual=0)
+
+
+@pytest.mark.parametrize(
+    ("compared", "agreed", "memory", "lost"),
+    [
+        ([EQUAL], "a 1", "b 1", False),
+        ([LESS], "a 1", "a 1", False),  # nothing explains it: people must see it
+        ([LESS], "", "a 1", False),  # nor was it ever seen to agree
+        ([LESS], "a 1", "b 1", True),
+        ([LESS], "a 1", "a 2", True),
+        ([NONE], "", "a 1", True),
+        ([NONE, replace(EQUAL, subject="requests")], "", "a 1", False),
+        ([replace(NONE, waiting="not drained")], "a 1", "b 1", False),
+        ([EQUAL, replace(LESS, subject="month of tenant")], "a 1", "b 1", True),
+    ],
+)
+def test_a_loss_is_told_from_a_fault(
+    compared: Sequence[Compared], agreed: str, memory: str, lost: bool
+) -> None:
+    """By where the sums stand and since when; a difference that nothing explains is left for people."""
+    assert has_lost(compared, agreed, memory) is lost
+
+
+async def look(database: Database, redis: Redis, settings: Settings) -> list[Compared]:
+    """As a biller does once a minute; what it healed."""
+    looking = Reconciliation(database, redis, settings)
+    return await heal(database, redis, looking, await looking.run({Check.R4}))
+
+
+async def test_after_a_flush_the_sums_are_counted_anew_by_themselves(
+    database: Database, redis: Redis, settings: Settings
+) -> None:
+    """Of every tenant, without a command; what it did is in the audit log, once."""
+    tenant = (await create_tenant(database, "acme")).tenant_id
+    await billed(database, redis, settings, an_event("r1", tenant=tenant))
+    assert await look(database, redis, settings) == []
+    await redis.flushall()
+    assert {each.state for each in await look(database, redis, settings)} == {State.EQUAL}
+    assert await redis.hget(posted_key(tenant), "requests") == b"1"
+    assert await look(database, redis, settings) == []
+    async with database.session() as session:
+        rows = [row for row in await session.exec(select(AuditLog)) if "repair" in row.action]
+    (row,) = rows
+    assert (row.tenant_id, row.target) == (tenant, tenant)
+    assert '"requests":0' in (row.before or "").replace(" ", "")
+    assert healing.CAUSE in (row.after or "")
+
+
+async def test_the_billers_minute_look_heals(database: Database, redis: Redis, settings: Settings) -> None:
+    """Beside its comparing, which goes on showing what differed."""
+    tenant = (await create_tenant(database, "acme")).tenant_id
+    await billed(database, redis, settings, an_event("r1", tenant=tenant))
+    await redis.flushall()
+    stop = asyncio.Event()
+    watching = asyncio.create_task(watch(database, redis, settings, stop))
+
+    async def healed() -> bool:
+        return await redis.hget(posted_key(tenant), "requests") == b"1"
+
+    await wait_until(healed)
+    stop.set()
+    await watching
+
+
+async def test_sums_that_began_again_are_counted_anew_too(
+    database: Database, redis: Redis, settings: Settings
+) -> None:
+    """A flush that was seen late: requests have been settled since, so the sums are not empty."""
+    tenant = (await create_tenant(database, "acme")).tenant_id
+    await billed(database, redis, settings, an_event("r1", tenant=tenant))
+    await look(database, redis, settings)
+    await redis.flushall()
+    await billed(database, redis, settings, an_event("r2", tenant=tenant))
+    assert {each.state for each in await look(database, redis, settings)} == {State.EQUAL}
+    assert await redis.hget(posted_key(tenant), "requests") == b"2"
+
+
+async def test_a_fault_is_not_healed_in_silence(database: Database, redis: Redis, settings: Settings) -> None:
+    """Sums that nobody lost and that are wrong all the same stay so: R4 differs until people look."""
+    tenant = (await create_tenant(database, "acme")).tenant_id
+    await billed(database, redis, settings, an_event("r1", tenant=tenant))
+    await look(database, redis, settings)
+    await redis.hincrby(posted_key(tenant), "cost_nano", 7)
+    assert await look(database, redis, settings) == []
+    assert differing(await Reconciliation(database, redis, settings).run({Check.R4})) == {"R4"}
+
+
+async def test_what_is_on_its_way_is_waited_for(
+    database: Database, redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An event that nobody has posted would be lost from the sums: healed by the next look, once it is."""
+    monkeypatch.setattr(healing, "ROUND_SECONDS_MAX", 0.0)
+    monkeypatch.setattr(healing, "TRY_SECONDS", 0.0)
+    tenant = (await create_tenant(database, "acme")).tenant_id
+    await billed(database, redis, settings, an_event("r1", tenant=tenant))
+    compared = await Reconciliation(database, redis, settings).run({Check.R4})
+    await redis.flushall()
+    differs = [replace(each, actual=0) for each in compared]
+    await redis.xadd(ended_stream("default"), {ENDED_FIELD: encode(an_event("r9", tenant=tenant))})
+    looking = Reconciliation(database, redis, settings)
+    assert await heal(database, redis, looking, differs) == []
+    assert await redis.hget(posted_key(tenant), "requests") is None
+    stream = EndedStream(redis, "default", "c")
+    await stream.ensure_groups()
+    await stream.acknowledge(await stream.read())
+    assert {each.state for each in await heal(database, redis, looking, differs)} == {State.EQUAL}
