@@ -34,18 +34,18 @@ class GroupBy(StrEnum):
     NOTHING = "total"
 
 
-def _whose(name: str) -> Any:
+def of_owner(name: str) -> Any:
     """A fact about a line: its request's, or its charge's where it is of none."""
     return func.coalesce(getattr(UsageRow, name), getattr(Charge, name))
 
 
 COLUMNS = {
-    GroupBy.PROJECT: ("project_id", _whose("project_id")),
+    GroupBy.PROJECT: ("project_id", of_owner("project_id")),
     GroupBy.COST_CENTER: ("cost_center_id", UsageLine.cost_center_id),
-    GroupBy.USER: ("user_id", _whose("user_id")),
-    GroupBy.KEY: ("key_id", _whose("key_id")),
-    GroupBy.MODEL: ("model", _whose("model")),
-    GroupBy.POOL: ("pool", _whose("pool")),
+    GroupBy.USER: ("user_id", of_owner("user_id")),
+    GroupBy.KEY: ("key_id", of_owner("key_id")),
+    GroupBy.MODEL: ("model", of_owner("model")),
+    GroupBy.POOL: ("pool", of_owner("pool")),
 }
 SUMS = (
     "requests",
@@ -165,25 +165,24 @@ async def _of_lines(
         func.sum(col(UsageLine.quantity)).filter(col(UsageLine.meter) == meter) for meter in MEASURES
     ]
     amount: Any = func.sum(col(UsageLine.amount_nano))
-    statement = (
-        select(group, requests, errors, *quantities, amount)
-        .outerjoin(
-            UsageRow,
-            (col(UsageRow.tenant_id) == col(UsageLine.tenant_id))
-            & (col(UsageRow.request_id) == col(UsageLine.request_id)),
-        )
-        .outerjoin(
-            Charge,
-            (col(Charge.tenant_id) == col(UsageLine.tenant_id))
-            & (col(Charge.id) == col(UsageLine.request_id)),
-        )
-        .where(
-            col(UsageLine.tenant_id) == tenant_id,
-            col(UsageLine.ended_ms) >= window.start_ms,
-            col(UsageLine.ended_ms) < window.end_ms,
-        )
+    statement = with_owners(select(group, requests, errors, *quantities, amount)).where(
+        col(UsageLine.tenant_id) == tenant_id,
+        col(UsageLine.ended_ms) >= window.start_ms,
+        col(UsageLine.ended_ms) < window.end_ms,
     )
     if known_ms is not None:
         statement = statement.where(col(UsageLine.posted_ms) <= known_ms)
     async with db.engine.connect() as connection:
         return list((await connection.execute(statement.group_by(group))).all())
+
+
+def with_owners(statement: Any) -> Any:
+    """A query of lines, joined with what each is of: its request, or its charge where it is of none."""
+    return statement.outerjoin(
+        UsageRow,
+        (col(UsageRow.tenant_id) == col(UsageLine.tenant_id))
+        & (col(UsageRow.request_id) == col(UsageLine.request_id)),
+    ).outerjoin(
+        Charge,
+        (col(Charge.tenant_id) == col(UsageLine.tenant_id)) & (col(Charge.id) == col(UsageLine.request_id)),
+    )

@@ -14,6 +14,7 @@ from billing.books.adjustments import Correction
 from billing.books.focus import COLUMNS, account_of, charges, focus_row
 from billing.books.reports import GroupBy, Usage, usage_as_of, usage_in
 from billing.commands.arguments import WHOLE_TOKENS, instant_of
+from billing.commands.comparing import compare_command
 from billing.commands.correcting import Ask, book_correction
 from billing.commands.months import month_name, month_window
 from billing.commands.running import (
@@ -43,6 +44,9 @@ DAYS_MAX = 400
 @click.group("usage")
 def usage_command() -> None:
     """Usage and charges: by project, cost center, user, key, model, pool or day."""
+
+
+usage_command.add_command(compare_command)
 
 
 @usage_command.command("show")

@@ -58,6 +58,7 @@ READS = {
     "requests show",
     "sessions list",
     "tenants list",
+    "usage compare",
     "usage show",
     "users list",
     "wallets list",

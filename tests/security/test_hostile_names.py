@@ -34,6 +34,7 @@ STAY = {"up", "gateway", "worker", "supervisor", "biller", "chat", "console"}
 # What the office used is of the first month that there is.
 MORE = {
     "usage export": ["--month", "1970-01"],
+    "usage compare": ["--month", "1970-02", "--with", "1970-01", "--by", "model"],
     "usage show": ["--month", "1970-01", "--by", "user"],
     "reconcile": ["--all"],
 }
