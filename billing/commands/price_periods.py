@@ -1,17 +1,31 @@
-"""`parley prices close-period`: what is settled by the month."""
+"""`parley prices close-period` and `periods`: what is settled by the month."""
 
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import click
+from redis.exceptions import RedisError
 
 from billing.commands.months import month_name, month_window
-from billing.commands.running import iso_time, json_option, run_on_database, show_table, tenant_named
+from billing.commands.running import (
+    iso_time,
+    json_option,
+    run_on_database,
+    run_with_redis,
+    show_table,
+    tenant_named,
+)
 from billing.money import to_display
-from billing.prices.period_close import Closing, ForPeriod, close_period
+from billing.posting.under_way import under_way
+from billing.prices.period_close import Asked, Closing, ForPeriod, close_period, closes_of
+from billing.prices.period_lacks import in_words
+from billing.prices.price_tables import PeriodClose
 from core.clock import now_ms
 from core.database import Database
+from core.pools import announced_pools
 from core.printed import say
+from core.redis import Client
+from core.settings import Settings
 
 _tenant = click.option("--tenant", required=True, help="The tenant's name or id.")
 
@@ -20,26 +34,73 @@ _tenant = click.option("--tenant", required=True, help="The tenant's name or id.
 @_tenant
 @click.option("--month", help="As 2026-10, in the tenant's time zone; by default the last one that is over.")
 @click.option("--dry-run", is_flag=True, help="Show what would be booked, also of a month that is not over.")
+@click.option(
+    "--force", is_flag=True, help="Close it though usage is under way or held back; it says so for good."
+)
 @json_option
-def close_period_command(tenant: str, month: str | None, dry_run: bool, as_json: bool) -> None:
+def close_period_command(tenant: str, month: str | None, dry_run: bool, force: bool, as_json: bool) -> None:
     """Book what tiers, minimums and commitments make of a month: the difference to what its lines say.
 
-    A month is closed once, and months in their order; closing one again shows what was booked. Usage of a
-    closed month that comes later is trued up with the next month, under the month that it is of.
+    A month is closed once, and months in their order; closing one again shows what was booked. One is refused
+    while usage that was accepted in it is open, undelivered or held back, or nobody can say as Redis is away.
+    Usage of a closed month that comes later is billed and trued up with the next month, under the month that
+    it is of.
     """
 
-    async def close(db: Database) -> tuple[Closing, ZoneInfo]:
+    async def close(db: Database, redis: Client) -> tuple[Closing, ZoneInfo]:
         owner = await tenant_named(db, tenant)
         zone = ZoneInfo(owner.time_zone)
         window = month_window(month, zone, now_ms())
-        return await close_period(db, owner, month_name(window, zone), window, dry_run), zone
+        found = await under_way(redis, await _pools(redis), owner.tenant_id, window.end_ms)
+        asked = Asked(found, dry_run, force)
+        return await close_period(db, owner, month_name(window, zone), window, asked), zone
 
-    closing, zone = run_on_database(close)
+    closing, zone = run_with_redis(close)
     rows = [_facts(each, zone, as_json) for each in closing.results]
     show_table(rows, as_json, "nothing but flat prices: there is nothing to true up")
+    if closing.lacks is not None:
+        what = "closed without" if closing.closed_ms else "not whole"
+        say(f"{closing.month}: {what}: {in_words(closing.lacks)}", err=True)
     if not as_json:
         state = f"closed {iso_time(closing.closed_ms)}" if closing.closed_ms else "not closed: a dry run"
         say(f"{closing.month}: {to_display(closing.amount_nano)} in all, {state}", err=True)
+
+
+async def _pools(redis: Client) -> set[str]:
+    """Those that something may have ended in; none where Redis is away, which is found out next."""
+    settings = Settings()
+    try:
+        return {settings.pool, *await announced_pools(redis, settings)}
+    except (RedisError, OSError):
+        return set()
+
+
+@click.command("periods")
+@_tenant
+@json_option
+def periods_command(tenant: str, as_json: bool) -> None:
+    """The months of a tenant that are closed, and what each was closed without (`--force`)."""
+
+    async def read(db: Database) -> list[PeriodClose]:
+        owner = await tenant_named(db, tenant)
+        async with db.session() as session:
+            return list(await closes_of(session, owner.tenant_id))
+
+    rows = [_period(each, as_json) for each in run_on_database(read)]
+    show_table(rows, as_json, "no month of the tenant is closed")
+
+
+def _period(close: PeriodClose, as_json: bool) -> dict[str, Any]:
+    trued_up = close.amount_nano if as_json else to_display(close.amount_nano)
+    lacks = close.lacks if as_json or close.lacks is None else in_words(close.lacks)
+    return {
+        "month": close.month,
+        "from": iso_time(close.start_ms),
+        "to": iso_time(close.end_ms),
+        "closed": iso_time(close.closed_ms),
+        "trued_up_nano" if as_json else "trued_up": trued_up,
+        "closed_without": lacks,
+    }
 
 
 def _facts(each: ForPeriod, zone: ZoneInfo, as_json: bool) -> dict[str, Any]:

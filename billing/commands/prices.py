@@ -11,7 +11,7 @@ import click
 
 from billing.commands.months import month_window
 from billing.commands.price_commitments import commit_command, commitments_command, end_commitment_command
-from billing.commands.price_periods import close_period_command
+from billing.commands.price_periods import close_period_command, periods_command
 from billing.commands.price_withdrawals import withdraw_command
 from billing.commands.running import (
     iso_time,
@@ -92,6 +92,7 @@ for _command in (
     commit_command,
     commitments_command,
     end_commitment_command,
+    periods_command,
     withdraw_command,
 ):
     prices_command.add_command(_command)

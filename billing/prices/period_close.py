@@ -2,10 +2,13 @@
 
 Usage of a closed month that comes later is trued up when the next one is closed, as lines of that one that
 name the month they are for. Months are closed in their order; every instant belongs to one.
+
+A month is not closed while something of it is under way; one that was closed all the same says so for good.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -15,7 +18,9 @@ from billing.books.ledger_rows import LineRow
 from billing.books.ledger_tables import LedgerHead, UsageLine
 from billing.books.writing import lock_heads, write
 from billing.periods import Window
+from billing.posting.under_way import UnderWay
 from billing.prices.period_commitments import commitments_in, first_owed_ms
+from billing.prices.period_lacks import in_words, lacks_of, to_do
 from billing.prices.period_sums import TRUE_UP, late_periods, sums_in, versions_in
 from billing.prices.price_tables import Charge, PeriodClose
 from billing.prices.price_versions import version_prices
@@ -40,13 +45,15 @@ class ForPeriod:
 
 @dataclass
 class Closing:
-    """A closed month, or with `closed_ms` None what closing it would book."""
+    """A closed month, or with `closed_ms` None what closing it would book. `lacks`: what it was closed
+    without, or lacks now; None: nothing."""
 
     month: str
     period: Window
     results: list[ForPeriod] = field(default_factory=list[ForPeriod])
     closed_ms: int | None = None
     booked_now: bool = False
+    lacks: dict[str, Any] | None = None
 
     @property
     def amount_nano(self) -> int:
@@ -54,34 +61,55 @@ class Closing:
         return sum(each.true_up.difference_nano for each in self.results)
 
 
-async def close_period(
-    db: Database, tenant: Tenant, month: str, window: Window, dry_run: bool = False
-) -> Closing:
-    """Close a month, `window` in the tenant's zone. One that is closed stays as it is and is shown. A dry run
-    changes nothing and shows a month that is not over as it is so far.
+@dataclass(frozen=True)
+class Asked:
+    """How to close. `found`: what Redis has under way of the tenant. `dry_run`: change nothing, and show a
+    month that is not over as it is so far; `force`: close also what is not whole."""
 
-    Raises Refused for a month that is not over, or not the next."""
+    found: UnderWay
+    dry_run: bool = False
+    force: bool = False
+
+
+async def close_period(db: Database, tenant: Tenant, month: str, window: Window, asked: Asked) -> Closing:
+    """Close a month, `window` in the tenant's zone. One that is closed stays as it is and is shown.
+
+    Raises Refused for a month that is not over, not the next, or not whole."""
     now = now_ms()
-    if dry_run:
+    if asked.dry_run:
         async with db.snapshot() as session:
-            return await _closing(session, tenant.tenant_id, month, window)
+            return await _closing(session, tenant.tenant_id, month, window, asked.found)
     if window.end_ms > now:
         raise bad_request(f"{month} is not over in the tenant's time zone: see it so far with --dry-run")
     async with db.transaction() as session:
         head = (await lock_heads(session, [tenant.tenant_id]))[tenant.tenant_id]
-        closing = await _closing(session, tenant.tenant_id, month, window)
+        closing = await _closing(session, tenant.tenant_id, month, window, asked.found, asked.force)
         if closing.closed_ms is None:
             closing.closed_ms, closing.booked_now = now, True
             await _book(session, head, closing, now)
         return closing
 
 
-async def _closing(session: AsyncSession, tenant_id: str, month: str, window: Window) -> Closing:
-    closes = await _closes(session, tenant_id)
+async def _closing(
+    session: AsyncSession,
+    tenant_id: str,
+    month: str,
+    window: Window,
+    found: UnderWay,
+    force: bool = True,
+) -> Closing:
+    closes = await closes_of(session, tenant_id)
     closed = next((each for each in closes if each.month == month), None)
     if closed is not None:
         return await _as_booked(session, closed)
     closing = Closing(month, await _next_period(session, tenant_id, closes, month, window))
+    lacks = await lacks_of(session, tenant_id, closing.period, found)
+    closing.lacks = lacks.facts() if lacks else None
+    if closing.lacks is not None and not force:
+        raise bad_request(
+            f"{month} is not whole: {in_words(closing.lacks)}. What to do: {to_do(lacks)}. --force closes it "
+            "without them, which it says for good: they go to the next month"
+        )
     late = await late_periods(session, tenant_id, closes, closes[-1].line_seq if closes else 0)
     for period in (*(Window(each.start_ms, each.end_ms) for each in late), closing.period):
         _, results = await true_ups_in(session, tenant_id, period)
@@ -145,10 +173,11 @@ async def _book(session: AsyncSession, head: LedgerHead, closing: Closing, now: 
             line_seq=head.line_seq,
             amount_nano=closing.amount_nano,
             closed_ms=now,
+            lacks=closing.lacks,
         )
     )
     await session.flush()
-    says = {"amount_nano": closing.amount_nano}
+    says = {"amount_nano": closing.amount_nano, "lacks": closing.lacks}
     await record(session, head.tenant_id, "period.close", closing.month, None, says)
 
 
@@ -198,7 +227,8 @@ def _charge(id: str, tenant_id: str, each: ForPeriod, now: int) -> Charge:
     )
 
 
-async def _closes(session: AsyncSession, tenant_id: str) -> Sequence[PeriodClose]:
+async def closes_of(session: AsyncSession, tenant_id: str) -> Sequence[PeriodClose]:
+    """A tenant's closed months, the first one first."""
     statement = select(PeriodClose).where(col(PeriodClose.tenant_id) == tenant_id)
     return (await session.exec(statement.order_by(col(PeriodClose.start_ms)))).all()
 
@@ -213,6 +243,7 @@ async def _as_booked(session: AsyncSession, close: PeriodClose) -> Closing:
         .order_by(col(UsageLine.seq))
     )
     closing = Closing(close.month, Window(close.start_ms, close.end_ms), closed_ms=close.closed_ms)
+    closing.lacks = close.lacks
     for line, charge in (await session.exec(statement)).all():
         key = Key(charge.model, Meter(line.meter), line.price_book_id, line.price_version)
         each = TrueUp(key, 0, 0, line.amount_nano, "booked")

@@ -84,7 +84,8 @@ class PeriodCommitment(Record, table=True):
 
 class PeriodClose(Record, table=True):
     """A closed month of a tenant. Lines after `line_seq` that ended in it came late and are trued up with the
-    next month that is closed."""
+    next month that is closed. `lacks`: what was under way when it was closed all the same
+    (billing/prices/period_lacks.py); None: nothing that was known of."""
 
     __table_args__ = (CheckConstraint("start_ms < end_ms", name="ck_period_close_time"),)
 
@@ -95,6 +96,7 @@ class PeriodClose(Record, table=True):
     line_seq: int = Field(sa_type=BigInteger)
     amount_nano: int = Field(sa_type=BigInteger)
     closed_ms: int = Field(sa_type=BigInteger)
+    lacks: dict[str, Any] | None = Field(default=None, sa_type=JSON)
 
 
 class Charge(Record, table=True):

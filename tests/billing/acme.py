@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 
 from billing.books.ledger_tables import UsageLine
 from billing.commands.budgets import budgets_command
+from billing.commands.prices import prices_command
 from billing.commands.quarantine import quarantine_command
 from billing.commands.usage import usage_command
 from billing.commands.wallets import wallets_command
@@ -27,6 +28,7 @@ from tests.helpers.home import settings_in
 
 COMMANDS = {
     "budgets": budgets_command,
+    "prices": prices_command,
     "quarantine": quarantine_command,
     "usage": usage_command,
     "wallets": wallets_command,

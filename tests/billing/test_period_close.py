@@ -21,7 +21,8 @@ from billing.pools.hours import HOUR_MS
 from billing.pools.posting import post_hours
 from billing.pools.tables import Commitment
 from billing.posting.biller import post
-from billing.prices.period_close import Closing, close_period
+from billing.posting.under_way import UnderWay
+from billing.prices.period_close import Asked, Closing, close_period
 from billing.prices.period_commitments import NewCommitment, commit
 from billing.prices.price_tables import Charge, PeriodClose
 from billing.prices.price_versions import tier_row
@@ -54,7 +55,8 @@ def window(month: int) -> Window:
 
 async def closed(database: Database, tenant: Tenant, month: int, dry_run: bool = False) -> Closing:
     """Close a month of 2025."""
-    return await close_period(database, tenant, f"2025-{month:02}", window(month), dry_run)
+    asked = Asked(UnderWay(), dry_run)
+    return await close_period(database, tenant, f"2025-{month:02}", window(month), asked)
 
 
 async def committed(database: Database, tenant: Tenant, terms: Committed, months: Window) -> None:
@@ -199,16 +201,19 @@ async def test_months_are_closed_in_their_order_when_they_are_over(database: Dat
         await closed(database, tenant, 3)
     future = Window(window(12).end_ms, 4_000_000_000_000)
     with pytest.raises(Refused, match="is not over"):
-        await close_period(database, tenant, "2096-10", future)
+        await close_period(database, tenant, "2096-10", future, Asked(UnderWay()))
     await closed(database, tenant, 1)
     with pytest.raises(Refused, match="an earlier month is open"):
         await closed(database, tenant, 3)
     await closed(database, tenant, 2)
     await closed(database, tenant, 3)
     late = window_at(Period.MONTH, ZoneInfo("America/New_York"), in_month(4))
-    assert (await close_period(database, tenant, "2025-04", late)).period == (window(3).end_ms, late.end_ms)
+    asked = Asked(UnderWay())
+    april = await close_period(database, tenant, "2025-04", late, asked)
+    assert april.period == (window(3).end_ms, late.end_ms)
+    before = Window(window(1).start_ms - 9, window(1).start_ms)
     with pytest.raises(Refused, match="lies before"):
-        await close_period(database, tenant, "2024-12", Window(window(1).start_ms - 9, window(1).start_ms))
+        await close_period(database, tenant, "2024-12", before, asked)
 
 
 async def test_what_was_committed_to_is_paid_each_month(database: Database) -> None:
