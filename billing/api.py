@@ -46,6 +46,8 @@ from billing.quotas.quota_types import (
 from billing.quotas.shadow_counts import count_shadowed
 from billing.reconciliation.board import Reconciliation
 from billing.reconciliation.compared import MEANING, Check, Compared, State
+from billing.requests.explaining import Booked, HeldBack, booked_of, held_back_of, tenants_with
+from billing.requests.holding import Held, held_of
 from billing.tables import DIRECTORY_SEALED_SINCE, PLATFORM, ApiKey, PoolTerms, Project, Tenant
 from billing.tenants.audit_log import note, record
 from billing.tenants.erasing import held_events_of, requests_of
@@ -122,6 +124,7 @@ __all__ = [
     "ApiKey",
     "Asked",
     "Bindings",
+    "Booked",
     "BrowserSession",
     "Canceller",
     "Check",
@@ -132,6 +135,8 @@ __all__ = [
     "Directory",
     "Extension",
     "GroupBy",
+    "Held",
+    "HeldBack",
     "Hold",
     "LimitBook",
     "LimitUse",
@@ -165,6 +170,7 @@ __all__ = [
     "admissions_of",
     "asked_of",
     "authenticate_key",
+    "booked_of",
     "clear_sessions",
     "count_shadowed",
     "counts_of",
@@ -176,7 +182,9 @@ __all__ = [
     "end_session",
     "find_project",
     "find_tenant",
+    "held_back_of",
     "held_events_of",
+    "held_of",
     "in_force",
     "is_own_session",
     "is_suspended_key",
@@ -218,6 +226,7 @@ __all__ = [
     "set_terms",
     "tell_ended",
     "tenant_names",
+    "tenants_with",
     "to_display",
     "to_text",
     "unsealed_until_ms",

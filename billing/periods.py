@@ -57,6 +57,12 @@ def window_at(period: Period, zone: ZoneInfo, at_ms: int) -> Window:
     return Window(start, _midnight_ms(_next_first(period, first), zone))
 
 
+def month_name(window: Window, zone: ZoneInfo) -> str:
+    """`2026-10`."""
+    middle = (window.start_ms + window.end_ms) // 2
+    return f"{datetime.fromtimestamp(middle / 1000, zone):%Y-%m}"
+
+
 def _first_day(period: Period, day: date) -> date:
     if period is Period.WEEK:
         return day - timedelta(days=day.weekday())

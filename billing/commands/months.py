@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from billing.periods import Period, Window, window_at
+from billing.periods import month_name as month_name
 from core.errors import StartupError
 
 MONTHS_MAX = 120
@@ -42,9 +43,3 @@ def months_in(window: Window, zone: ZoneInfo) -> int:
     while at < window.end_ms:
         count, at = count + 1, window_at(Period.MONTH, zone, at).end_ms
     return count
-
-
-def month_name(window: Window, zone: ZoneInfo) -> str:
-    """`2026-10`."""
-    middle = (window.start_ms + window.end_ms) // 2
-    return f"{datetime.fromtimestamp(middle / 1000, zone):%Y-%m}"

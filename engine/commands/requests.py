@@ -23,6 +23,7 @@ from engine.commands.connection import (
     pool_option,
     tenant_option,
 )
+from engine.commands.explaining import explain_command
 from engine.commands.migrate import migrate
 from engine.commands.text import NOTHING, duration, time_of_day, worker_table
 from engine.ending import end_unclaimed
@@ -40,6 +41,7 @@ def command() -> None:
 
 command.add_command(migrate)
 command.add_command(find_command)
+command.add_command(explain_command)
 
 
 @command.command("list")

@@ -54,6 +54,7 @@ READS = {
     "projects list",
     "quarantine list",
     "queue top",
+    "requests explain",
     "requests find",
     "requests list",
     "requests show",

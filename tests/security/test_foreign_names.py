@@ -58,6 +58,7 @@ FOREIGN = (
     "projects move --tenant {other} {project} {own_center}",
     "projects reopen --tenant {other} {project}",
     "requests cancel billed --tenant {other}",
+    "requests explain billed --tenant {other}",
     "requests find --tenant {other} --key {key}",
     "requests find --tenant {other} --project {project}",
     "requests find --tenant {other} --user alice",
