@@ -1,0 +1,109 @@
+"""What the books should say after all that happened, from what clients saw and what was ordered. Pure, and
+nothing of the product is in it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from chaos.books.months import Line, Used, month_comes_to, month_of
+from chaos.books.pricing import amounts, cost, possible
+from chaos.books.terms import Closed, Corrected, Granted, History, Prices, Request, Told, Version
+
+Under = Mapping[Request, tuple[str, int]]
+
+
+@dataclass
+class Bill:
+    """A request: what it was told to have used, the version it counts under, what it counts with now."""
+
+    told: Told
+    version: Version
+    prices: Prices
+    fits: bool
+    quantities: dict[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def first_cost(self) -> int:
+        """What it cost before any correction."""
+        return cost(self.told.quantities, self.prices)
+
+    @property
+    def amounts(self) -> dict[str, int]:
+        """What it costs now, by meter."""
+        return amounts(self.quantities, self.prices)
+
+    @property
+    def cost(self) -> int:
+        """What it costs now."""
+        return cost(self.quantities, self.prices)
+
+
+@dataclass
+class Expected:
+    """`by_cause`: what each correction moved, by request and cause; `true_ups`: beyond the requests' own
+    amounts, of each closed month, given by its beginning."""
+
+    bills: dict[Request, Bill] = field(default_factory=dict[Request, Bill])
+    by_cause: dict[tuple[Request, str], int] = field(default_factory=dict[tuple[Request, str], int])
+    grants: dict[tuple[str, str], Granted] = field(default_factory=dict[tuple[str, str], Granted])
+    true_ups: dict[tuple[str, int], dict[Line, int]] = field(
+        default_factory=dict[tuple[str, int], dict[Line, int]]
+    )
+
+    def of_tenant(self, tenant: str) -> list[Bill]:
+        """A tenant's requests."""
+        return [each for each in self.bills.values() if each.told.tenant == tenant]
+
+
+def expected_of(history: History, under: Under, ended_ms: Mapping[Request, int]) -> Expected:
+    """`under`: the version that the books name for a request, by which it counts where it can be that one;
+    `ended_ms`: when requests ended, which decides on their month."""
+    found = Expected()
+    for fact in history.facts:
+        match fact:
+            case Told():
+                found.bills[fact.key_of] = _bill(history, fact, under)
+            case Corrected():
+                bill = found.bills[fact.key_of]
+                before = bill.cost
+                bill.quantities = bill.quantities | dict(fact.quantities)
+                found.by_cause[fact.key_of, fact.cause] = bill.cost - before
+            case Granted():
+                found.grants[fact.tenant, fact.key] = fact
+            case Closed():
+                _close(history, found, fact, ended_ms)
+    return found
+
+
+def _bill(history: History, told: Told, under: Under) -> Bill:
+    may = possible(history.versions, history.customers[told.tenant], told)
+    assert may, f"no version has a price for {told.model}"
+    name = under.get(told.key_of)
+    version, prices = may[name] if name in may else next(iter(may.values()))
+    return Bill(told, version, prices, name in may, told.quantities)
+
+
+def _close(history: History, found: Expected, closed: Closed, ended_ms: Mapping[Request, int]) -> None:
+    """The month, and those before it that were closed already: what came late is in their sums."""
+    customer = history.customers[closed.tenant]
+    start, _ = month_of(closed.at_ms, customer.zone)
+    found.true_ups.setdefault((customer.id, start), {})
+    bills: dict[int, list[Bill]] = {}
+    for bill in found.of_tenant(customer.id):
+        ended = ended_ms.get(bill.told.key_of, bill.told.ended_ms)
+        bills.setdefault(month_of(ended, customer.zone)[0], []).append(bill)
+    for month in [month for tenant, month in found.true_ups if tenant == customer.id and month <= start]:
+        used = used_in(bills.get(month, []))
+        found.true_ups[customer.id, month] = month_comes_to(used, customer.commitments)
+
+
+def used_in(bills: Iterable[Bill]) -> list[Used]:
+    """The sums of requests by model, meter and version."""
+    sums: dict[tuple[str, str, str, int], Used] = {}
+    for bill in bills:
+        for meter, charged in bill.amounts.items():
+            key = (bill.told.model, meter, bill.version.book, bill.version.number)
+            before = sums.get(key)
+            quantity = bill.quantities.get(meter, 0) + (before.quantity if before else 0)
+            charged += before.charged if before else 0
+            sums[key] = Used(bill.told.model, meter, bill.version, quantity, charged)
+    return list(sums.values())

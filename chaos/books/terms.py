@@ -1,0 +1,169 @@
+"""What was agreed, asked and ordered, as the driver of a run knows it. Times are Unix milliseconds, amounts
+integers of nano-USD. Nothing of the product is imported here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+UNITS = 1_000_000  # prices are for so many units
+ANY_MODEL = "*"
+INPUT, CACHED, OUTPUT, REQUEST = "input", "cached_input", "output", "request"
+METERS = (INPUT, CACHED, OUTPUT, REQUEST)
+TOKENS = (INPUT, CACHED, OUTPUT)
+MINIMUM = "minimum"  # what lacked to a spending commitment
+
+Quantities = Mapping[str, int]  # by meter
+Request = tuple[str, str]  # tenant, id
+
+
+@dataclass(frozen=True)
+class Prices:
+    """A model's flat prices: for 1,000,000 tokens, and for one request."""
+
+    input: int
+    cached_input: int
+    output: int
+    request: int = 0
+
+    def of_units(self, meter: str) -> int:
+        """For 1,000,000 units of a meter."""
+        return self.request * UNITS if meter == REQUEST else int(getattr(self, meter))
+
+
+@dataclass(frozen=True)
+class Tiers:
+    """What a month's quantity of one meter costs. `steps` of graduated and volume: up to and including which
+    unit (None: all above), and the price of 1,000,000. Of a package: its size and what one costs."""
+
+    mode: str = "flat"
+    steps: tuple[tuple[int | None, int], ...] = ()
+    size: int = 0
+    price: int = 0
+    minimum: int = 0
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of a price book. `known_ms`: from when on every gateway had been told of it: where that is
+    after its beginning, requests between may have the prices before."""
+
+    book: str
+    number: int
+    begins_ms: int
+    prices: Mapping[str, Prices]
+    tiers: Mapping[tuple[str, str], Tiers] = field(default_factory=dict[tuple[str, str], Tiers])
+    known_ms: int = 0
+    withdrawn: bool = False
+
+    def prices_of(self, model: str) -> Prices | None:
+        """The model's own; of one that is not named, those for any."""
+        return self.prices.get(model) or self.prices.get(ANY_MODEL)
+
+    def tiers_of(self, model: str, meter: str) -> Tiers | None:
+        """Those beside the flat prices that hold for the model."""
+        return self.tiers.get((model if model in self.prices else ANY_MODEL, meter))
+
+
+@dataclass(frozen=True)
+class Commitment:
+    """What a tenant committed to in a month. Without a meter: to spend so much in all. Else to units for that
+    amount; those beyond cost `overage` for 1,000,000, None: what the book says."""
+
+    amount: int
+    meter: str = ""
+    model: str = ""
+    units: int = 0
+    overage: int | None = None
+
+
+@dataclass(frozen=True)
+class Customer:
+    """A tenant: its zone, its book with that book's parents, what it committed to for every month."""
+
+    id: str
+    name: str
+    zone: str
+    books: tuple[str, ...]
+    commitments: tuple[Commitment, ...] = ()
+    prepaid: bool = False
+
+
+@dataclass(frozen=True)
+class Told:
+    """An answer as its client saw it, and whose it was: sent, heard to be accepted, heard to have ended.
+
+    `characters`: of its text, one for each token; `asked_input`: the tokens of its prompt, counted here."""
+
+    tenant: str
+    id: str
+    project: str
+    key: str
+    user: str
+    model: str
+    sent_ms: int
+    heard_ms: int
+    ended_ms: int
+    reason: str
+    input: int
+    cached: int
+    output: int
+    cost: int
+    characters: int
+    asked_input: int
+
+    @property
+    def key_of(self) -> Request:
+        """Tenant and request."""
+        return self.tenant, self.id
+
+    @property
+    def quantities(self) -> dict[str, int]:
+        """What it used. One that used nothing is no request either."""
+        ran = 1 if self.input + self.output else 0
+        return {INPUT: self.input - self.cached, CACHED: self.cached, OUTPUT: self.output, REQUEST: ran}
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """An order that was carried out: from now on a request counts with these quantities, in all. `cause` is
+    its name in the books."""
+
+    tenant: str
+    id: str
+    cause: str
+    quantities: Quantities
+
+    @property
+    def key_of(self) -> Request:
+        """Tenant and request."""
+        return self.tenant, self.id
+
+
+@dataclass(frozen=True)
+class Granted:
+    """Money that was put into a wallet. The lowest `priority` is spent first, then what ends first."""
+
+    tenant: str
+    key: str
+    amount: int
+    priority: int
+    ends_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class Closed:
+    """A month that was closed for a tenant, given by any of its moments."""
+
+    tenant: str
+    at_ms: int
+
+
+Fact = Told | Corrected | Granted | Closed
+
+
+@dataclass
+class History:
+    """All of a run, `facts` in the order in which they came to be; at a closing nothing else moved."""
+
+    customers: dict[str, Customer] = field(default_factory=dict[str, Customer])
+    versions: list[Version] = field(default_factory=list[Version])
+    facts: list[Fact] = field(default_factory=list[Fact])
