@@ -11,7 +11,7 @@ LIMITS = "quota_policy budget"
 MODELS = "model_version"
 TEXTS = "conversation message"
 SESSIONS = "browser_session"
-AUDIT = "audit_head audit_log"
+AUDIT = "audit_head audit_log audit_state"
 RECONCILIATION = "recon_item recon_mark"
 # What seeds what Redis counts of money, and what says how a tenant's work goes.
 SUMS = (

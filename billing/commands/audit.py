@@ -20,6 +20,7 @@ from billing.commands.running import (
 from billing.money import to_display
 from billing.tables import PLATFORM
 from billing.tenants import audit_view
+from billing.tenants.audit_compare import Compared, compare_states
 from billing.tenants.audit_log import LISTED_MAX, list_rows
 from billing.tenants.audit_tables import AuditLog
 from billing.tenants.audit_verify import PLATFORM_NAME, Kept, VerifiedLog, owners, verify_kept, verify_log
@@ -74,26 +75,29 @@ def verify_command(tenant: str | None, kept: Path | None, as_json: bool) -> None
     """Read all books and the record of all changes from their first row: hash chains, balances, lines, sums.
 
     One line a tenant. Exit code 1 where anything is wrong: what was found is printed. A row that was changed,
-    removed, inserted or moved is found, and so is an end that was cut off. Who can write all of the database
-    can make a chain anew: keep what --json prints somewhere else, and name it with --kept the next time.
+    removed, inserted or moved is found, and so is an end that was cut off. Rows of what is administered
+    (prices, tiers, terms, keys, limits, budgets, grants, commitments, …) are compared with what the last
+    change of each left: `sealed` says when those were taken down that are older than that, at an upgrade.
+    Who can write all of the database can make a chain anew: keep what --json prints somewhere else, and name
+    it with --kept the next time.
     """
 
-    async def verify(db: Database) -> list[tuple[str, Verified, VerifiedLog]]:
+    async def verify(db: Database) -> list[tuple[str, Verified, VerifiedLog, Compared]]:
         names = await owners(db)
         only = await _owner(db, tenant)
         before = await verify_kept(db, [each for each in _read_kept(kept) if only in (None, each.tenant)])
-        found: list[tuple[str, Verified, VerifiedLog]] = []
+        found: list[tuple[str, Verified, VerifiedLog, Compared]] = []
         for id in sorted({*names, *before}) if only is None else [only]:
             progress(f"{names.get(id, id)}: reading")
             books, log = await verify_books(db, id), await verify_log(db, id)
             log.faults += before.get(id, [])
-            found.append((names.get(id, DELETED), books, log))
+            found.append((names.get(id, DELETED), books, log, await compare_states(db, id)))
         progress("")
         return found
 
     found = run_on_database(verify)
     show_table([_facts(*each, as_json) for each in found], as_json, "there are no tenants")
-    wrong = [(books.tenant_id, fault) for _, books, log in found for fault in (*books.faults, *log.faults)]
+    wrong = [(books.tenant_id, fault) for _, books, log, rows in found for fault in _faults(books, log, rows)]
     for id, fault in wrong:
         say(f"{id or PLATFORM_NAME}: {fault}", err=True)
     if wrong:
@@ -122,10 +126,14 @@ def _read_kept(path: Path | None) -> list[Kept]:
         ) from error
 
 
-def _facts(name: str, books: Verified, log: VerifiedLog, as_json: bool) -> dict[str, Any]:
+def _faults(books: Verified, log: VerifiedLog, rows: Compared) -> list[str]:
+    return [*books.faults, *log.faults, *rows.faults]
+
+
+def _facts(name: str, books: Verified, log: VerifiedLog, rows: Compared, as_json: bool) -> dict[str, Any]:
     amount = books.amount_nano
     money: dict[str, Any] = {"amount_nano": amount} if as_json else {"amount": to_display(amount)}
-    faults = [*books.faults, *log.faults]
+    faults = _faults(books, log, rows)
     facts = {
         "tenant": books.tenant_id if as_json or name == DELETED else name,
         "transactions": books.txns,
@@ -134,6 +142,8 @@ def _facts(name: str, books: Verified, log: VerifiedLog, as_json: bool) -> dict[
         "sha256": books.sha256,
         "changes": log.rows,
         "changes_sha256": log.sha256,
+        "rows": rows.rows,
+        "sealed": iso_time(rows.sealed_ms) if rows.sealed_ms else "",
         "state": "wrong" if faults else "whole",
     }
     return {**facts, "faults": faults} if as_json else facts

@@ -15,7 +15,8 @@ from sqlalchemy import update
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.tenants.audit_tables import AuditHead, AuditLog
+from billing.tenants.audit_states import Stated, states_hash, take_states, texts
+from billing.tenants.audit_tables import AuditHead, AuditLog, AuditState
 from core.author import Author, current_author
 from core.clock import now_ms
 from core.database import Database, Record, insert_ignore, insert_rows
@@ -44,12 +45,14 @@ async def record(
     Holds the chain's head until the transaction ends: call it last, after the books' heads are taken, and
     for several tenants in the order of their ids. `action`: like `key.revoke`; `target`: the id of what was
     changed. Values are facts that JSON can hold, or a row of a table; what is named like a secret is hidden.
+    What this session wrote of things that are compared (audit_states.py) is kept beside the row.
     """
     assert ACTION.fullmatch(action), f"not a noun and a verb: {action!r}"
     old, new = differing(_facts(before), _facts(after))
-    if before is not None and after is not None and not old and not new:
-        return
     await session.flush()  # so that whoever waits for the chain holds all else that it needs
+    states = take_states(session, tenant_id)
+    if before is not None and after is not None and not (old or new or states):
+        return
     head = await _lock_head(session, tenant_id)
     who = author or current_author()
     row = AuditLog(
@@ -65,8 +68,11 @@ async def record(
         previous_sha256=head.sha256,
         sha256="",
     )
+    stated = _state_rows(row, states)
+    row.states_sha256 = states_hash([(each.thing, each.state, each.was) for each in stated])
     row.sha256 = row_hash(row)
     await insert_rows(session, [row])
+    await insert_rows(session, stated)
     moved = update(AuditHead).where(col(AuditHead.tenant_id) == tenant_id)
     await (await session.connection()).execute(moved.values(seq=row.seq, sha256=row.sha256))
 
@@ -92,12 +98,31 @@ def differing(before: Facts | None, after: Facts | None) -> tuple[Facts | None, 
 
 
 def row_hash(row: AuditLog) -> str:
-    """SHA-256 over all of the row but its own hash, and so over the hash before it."""
-    return hashlib.sha256(_packed(_COLUMNS(row))).hexdigest()
+    """SHA-256 over all of the row but its own hash, and so over the hash before it. Where it has no states,
+    as from before there were any, they are not in it."""
+    facts = _COLUMNS(row)
+    return hashlib.sha256(_packed((*facts, row.states_sha256) if row.states_sha256 else facts)).hexdigest()
 
 
 _packed = msgspec.msgpack.Encoder().encode
-_COLUMNS = attrgetter(*sorted(set(AuditLog.model_fields) - {"sha256"}))
+_COLUMNS = attrgetter(*sorted(set(AuditLog.model_fields) - {"sha256", "states_sha256"}))
+
+
+def _state_rows(row: AuditLog, states: Sequence[Stated]) -> list[AuditState]:
+    rows: list[AuditState] = []
+    for number, stated in enumerate(states):
+        state, was = texts(stated)
+        rows.append(
+            AuditState(
+                tenant_id=row.tenant_id,
+                thing=stated.thing,
+                seq=row.seq,
+                number=number,
+                state=state,
+                was=was,
+            )
+        )
+    return rows
 
 
 async def _lock_head(session: AsyncSession, tenant_id: str) -> AuditHead:

@@ -18,7 +18,8 @@ class AuditHead(Record, table=True):
 
 class AuditLog(Record, table=True):
     """One change by an administrator. `seq` counts a chain's rows from 1 without a gap. `before` and `after`
-    are JSON without secrets; `sha256` covers the row and the one before it."""
+    are JSON without secrets; `states_sha256` covers its rows of AuditState, empty where there are none;
+    `sha256` covers the row and the one before it."""
 
     __table_args__ = (Index("ix_audit_log_at", "tenant_id", "at_ms"),)
 
@@ -32,4 +33,20 @@ class AuditLog(Record, table=True):
     before: str = Field(sa_type=Text)
     after: str = Field(sa_type=Text)
     previous_sha256: str
+    states_sha256: str = ""
     sha256: str
+
+
+class AuditState(Record, table=True):
+    """How a change left a row of a table (`thing`). `state`: JSON of its columns, `null` where it is gone;
+    `was`: of those that the change made another, what they were, `null` where there was no row, and empty
+    where nobody looked."""
+
+    __table_args__ = (Index("ix_audit_state_change", "tenant_id", "seq", "number"),)
+
+    tenant_id: str = Field(primary_key=True)
+    thing: str = Field(primary_key=True)
+    seq: int = Field(primary_key=True, sa_type=BigInteger)
+    number: int
+    state: str = Field(sa_type=Text)
+    was: str = Field(sa_type=Text)

@@ -137,10 +137,10 @@ async def verify_kept(db: Database, kept: Iterable[Kept]) -> dict[str, list[str]
 
 
 async def owners(db: Database) -> Mapping[str, str]:
-    """By id the names of all who have books or a chain: tenants, also deleted ones, and the platform."""
+    """By id the names of the platform and of all who have books or a chain: tenants, also deleted ones."""
     async with db.session() as session:
         names = dict((await session.exec(select(Tenant.tenant_id, Tenant.name))).all())
-        found = set(names)
+        found = {PLATFORM, *names}
         for table in (LedgerHead, AuditHead, AuditLog):
             found |= set((await session.exec(select(table.tenant_id).distinct())).all())
     names[PLATFORM] = PLATFORM_NAME

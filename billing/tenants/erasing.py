@@ -18,6 +18,7 @@ from billing.prices.price_tables import Charge
 from billing.quotas.limit_tables import Budget, QuotaPolicy
 from billing.tables import ApiKey, Project, Tenant, TenantUser, UsageQuarantine, UsageRow
 from billing.tenants.audit_log import record
+from billing.tenants.audit_states import is_watched, restate
 from billing.tenants.session_tables import BrowserSession
 from billing.tenants.tenancy import NOBODYS
 from billing.tenants.users import opaque_id
@@ -225,8 +226,16 @@ async def _set(
     where: ColumnElement[bool] | None,
     **values: Any,
 ) -> None:
-    statement = update(table).where(_column(table, "tenant_id") == tenant)
-    await session.exec((statement if where is None else statement.where(where)).values(**values))
+    """Set columns, and have the next change in the audit log tell how it left the rows."""
+    of = [_column(table, "tenant_id") == tenant, *([] if where is None else [where])]
+    told = is_watched(table)
+    ids = (await session.exec(select(_column(table, "id")).where(*of))).all() if told else []
+    await session.exec(update(table).where(*of).values(**values))
+    for at in range(0, len(ids), REQUESTS_AT_ONCE):
+        page = _column(table, "id").in_(ids[at : at + REQUESTS_AT_ONCE])
+        rows = select(table).where(_column(table, "tenant_id") == tenant, page)
+        for row in (await session.exec(rows.execution_options(populate_existing=True))).all():
+            restate(session, row)
 
 
 def _column(table: type[SQLModel], name: str) -> Any:

@@ -66,7 +66,7 @@ HEAD_TOO = "UPDATE audit_head SET seq = 4, sha256 = (SELECT sha256 FROM audit_lo
         (
             [
                 "INSERT INTO audit_log SELECT tenant_id, 6, at_ms, author, source, action, target, before,"
-                " after, previous_sha256, sha256 FROM audit_log WHERE seq = 5"
+                " after, previous_sha256, sha256, '' FROM audit_log WHERE seq = 5"
             ],
             "change 6: no writer put it behind",
         ),

@@ -118,7 +118,7 @@ async def test_an_ended_plan_is_given_to_nobody(sqlite: Database, redis: Redis) 
     await assign_plan(sqlite, redis, first, plan.id)
     rows = await list_rows(sqlite, first)
     assert [row.action for row in rows] == ["tenant.assign_plan", "tenant.create"]
-    assert [row.action for row in await list_rows(sqlite, PLATFORM)] == ["plan.end", "plan.create"]
+    assert [row.action for row in await list_rows(sqlite, PLATFORM)][:2] == ["plan.end", "plan.create"]
 
 
 async def test_what_is_no_plan_is_refused(sqlite: Database, redis: Redis) -> None:

@@ -10,6 +10,9 @@ import pytest
 from alembic import command
 from sqlalchemy import Connection, text
 
+from billing.tenants.audit_compare import compare_states
+from billing.tenants.audit_log import record
+from billing.tenants.audit_verify import verify_log
 from chaos import postgres
 from core.database import Database, _alembic, migrate  # pyright: ignore[reportPrivateUsage]
 
@@ -56,6 +59,11 @@ class Old:
                 names = ", ".join(row)
                 values = ", ".join(f":{name}" for name in row)
                 await connection.execute(text(f"INSERT INTO {table} ({names}) VALUES ({values})"), dict(row))
+
+    async def change(self, statement: str) -> None:
+        """Run a statement."""
+        async with self.database.engine.begin() as connection:
+            await connection.execute(text(statement))
 
     async def read(self, statement: str) -> list[tuple[Any, ...]]:
         """Rows as they are now."""
@@ -183,3 +191,31 @@ async def test_users_whom_sign_ins_made_are_known_as_such(old: Old):
         ("s2", False, True),
         ("s3", False, True),
     ]
+
+
+async def test_what_is_administered_is_sealed_as_the_upgrade_finds_it(old: Old):
+    """In each chain one row, dated; from then on an edit past the commands is named. A user whose id is
+    a name is not taken down."""
+    await old.at("0024")
+    await old.add(
+        "price_book", {"id": "gold", "tenant_id": "", "name": "g", "currency": "usd", "created_ms": 1}
+    )
+    await old.add("tenant", TENANT)
+    await old.add("project", PROJECT)
+    await old.add("api_key", {**_key("k1", user="ann"), "shared": False, "owner_key": "k1"})
+    await old.add("tenant_user", {"tenant_id": "t1", "id": "ann", "name": "ann", "created_ms": 1})
+    budget = {"tenant_id": "t1", "scope": "tenant", "scope_id": "", "period": "month", "mode": "enforce"}
+    rest = {"limit_nano": 5, "hard": True, "thresholds": "[80]", "author": "ann", "created_ms": 1}
+    await old.add("budget", *({**budget, **rest, "id": f"b{number}"} for number in range(3)))
+    await migrate(old.url)
+    for owner in ("", "t1"):
+        found = await compare_states(old.database, owner)
+        assert (found.faults, (await verify_log(old.database, owner)).faults) == ([], [])
+        assert found.sealed_ms is not None
+    assert "ann" not in str(await old.read("SELECT thing, state FROM audit_state"))
+    await old.change("UPDATE budget SET hard = false WHERE id = 'b1'")
+    faults = (await compare_states(old.database, "t1")).faults
+    assert faults == ["budget b1 was changed past the commands: hard true → false"]
+    async with old.database.transaction() as session:
+        await record(session, "t1", "thing.change", "x", None, {})
+    assert (await verify_log(old.database, "t1")).faults == []

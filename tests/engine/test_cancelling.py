@@ -170,7 +170,7 @@ async def test_projects_and_tenants_are_closed_with_all_they_have(office: Office
     assert await office.ended([second]) == [True]
     assert (await office.run("tenants", "close", "acme", "--cancel"))["cancelled"] == 0
     assert (await office.last_row())[1] == office.tenant
-    assert (await office.run("audit", "verify"))["state"] == "whole"
+    assert (await office.run("audit", "verify", "--tenant", "acme"))["state"] == "whole"
 
 
 async def test_one_that_comes_in_before_gateways_know_is_ended_too(
