@@ -8,6 +8,7 @@ import sqlalchemy
 from sqlalchemy import func
 from sqlmodel import col, select
 
+from billing.api import owed_by_each
 from billing.tables import Tenant, UsageQuarantine, UsageRow
 from billing.usage import ended_stream
 from core.database import Database
@@ -42,7 +43,7 @@ class RunningRequest(msgspec.Struct, frozen=True):
 
 
 class TenantUsage(msgspec.Struct, frozen=True):
-    """A tenant's last 24 hours. Money as text, in nano-units of the currency."""
+    """A tenant's last 24 hours, and what it owes now beyond its wallet. Money as text, in nano-units."""
 
     tenant: str
     name: str
@@ -51,6 +52,7 @@ class TenantUsage(msgspec.Struct, frozen=True):
     output_tokens: int
     cost_nano: str
     currency: str
+    owed_nano: str = "0"
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -142,7 +144,17 @@ async def _usage(db: Database, since_ms: int) -> list[TenantUsage]:
     )
     async with db.session() as session:
         rows = (await session.exec(statement)).all()
+    owed = await owed_by_each(db, {row[0] for row in rows})
     return [
-        TenantUsage(tenant, name, int(count), int(given), int(made), str(int(nano)), currency)
+        TenantUsage(
+            tenant,
+            name,
+            int(count),
+            int(given),
+            int(made),
+            str(int(nano)),
+            currency,
+            str(owed.get(tenant, 0)),
+        )
         for tenant, name, currency, count, given, made, nano in rows
     ]

@@ -98,6 +98,7 @@ from billing.tenants.tenancy import (
 from billing.tenants.terms import TERMS_CHANGED, list_terms, set_terms
 from billing.tenants.users import user_id, user_is_closed, user_named, user_names
 from billing.usage import PinnedPrices, PriceOffer, UsageEvent, UsageOwner
+from billing.wallets.owed import owed_by_each
 
 __all__ = [
     "ACCESS_CHANGED",
@@ -207,6 +208,7 @@ __all__ = [
     "open_session",
     "operator_of_session",
     "override_budget",
+    "owed_by_each",
     "pinned_prices",
     "principal_of_key",
     "principal_of_session",

@@ -15,7 +15,7 @@ AUDIT = "audit_head audit_log audit_state"
 RECONCILIATION = "recon_item recon_mark"
 # What seeds what Redis counts of money, and what says how a tenant's work goes.
 SUMS = (
-    "usage_event usage_line rollup_hour ledger_head wallet wallet_grant wallet_use budget_spent "
+    "usage_event usage_line rollup_hour ledger_head wallet wallet_grant wallet_use wallet_owed budget_spent "
     "budget_watermark budget_alert noisy_finding pool_owner"
 )
 BOOKS = (

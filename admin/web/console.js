@@ -6,7 +6,7 @@
  *   slots: number, kv_usage: number}} Worker
  * @typedef {{tenant: string, request: string, worker: string}} Running
  * @typedef {{tenant: string, name: string, requests: number, input_tokens: number, output_tokens: number,
- *   cost_nano: string, currency: string}} Usage
+ *   cost_nano: string, currency: string, owed_nano: string}} Usage
  * @typedef {{now_ms: number, pool: string, workers: Worker[], waiting: Record<string, number>, running: Running[],
  *   running_total: number, ended_unread: number, quarantined: number, usage: Usage[]}} Status
  * @typedef {{check: string, meaning: string, compared: number, differing: number, waiting: number}} CheckSummary
@@ -246,13 +246,14 @@ function show(status) {
     ),
     table(
       "Usage in the last 24 hours",
-      ["Tenant", "Requests", "Input tokens", "Output tokens", "Cost"],
+      ["Tenant", "Requests", "Input tokens", "Output tokens", "Cost", "Owed beyond the wallet"],
       status.usage.map((each) => [
         { text: each.name },
         { text: count.format(each.requests), number: true },
         { text: count.format(each.input_tokens), number: true },
         { text: count.format(each.output_tokens), number: true },
         { text: money(each.cost_nano, each.currency), number: true },
+        { text: each.owed_nano === "0" ? "" : money(each.owed_nano, each.currency), number: true },
       ]),
       "No request has ended yet.",
     ),

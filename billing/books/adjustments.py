@@ -13,7 +13,7 @@ from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.books.bounds import Bounds, check_tokens
-from billing.books.ledger import LineKind, Posting, TxnKind, entries_of, post
+from billing.books.ledger import LineKind, Posting, TxnKind, entries_of, post, revive
 from billing.books.ledger_rows import LineRow
 from billing.books.ledger_tables import LedgerHead, UsageLine
 from billing.books.writing import lock_heads, write
@@ -144,7 +144,9 @@ def _post(
         moved = paid.purse.give_back(request.request_id, -difference, paid.cost_nano, paid.used)
     center = new[0].cost_center_id
     by_wallet = {(account, request.project_id, center): amount for account, amount in moved.items()}
-    posting = post(head, TxnKind.ADJUST, name, new, entries_of(charged, by_wallet), now)
+    before = revive(head, name, paid.purse, now)
+    posting = post(before.head, TxnKind.ADJUST, name, new, entries_of(charged, by_wallet), now)
+    posting.txns[:0], posting.entries[:0] = before.txns, before.entries
     posting.purse = paid.purse
     return posting
 

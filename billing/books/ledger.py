@@ -23,6 +23,7 @@ from billing.wallets.purse import Purse
 
 RECEIVABLE = "receivable"
 REVENUE = "revenue:"
+BREAKAGE = "breakage"
 
 CostCenterOf = Callable[[str, int], str]  # project, Unix ms → cost center id, or empty
 
@@ -45,6 +46,8 @@ class TxnKind(StrEnum):
     TRUE_UP = "true_up"
     POOL = "pool"
     COMMITMENT = "commitment"
+    REVIVE = "revive"
+    SETTLE = "settle"
 
 
 @dataclass(frozen=True)
@@ -86,14 +89,28 @@ def post_usage(
             charged[key] = charged.get(key, 0) + line.amount_nano
         if purse is not None:
             cost = sum(line.amount_nano for line in new)
-            for account, amount in purse.charge(request.row.request_id, cost).items():
+            asked_ms = request.row.accepted_ms
+            for account, amount in purse.charge(request.row.request_id, cost, asked_ms).items():
                 key = (account, request.row.project_id, center)
                 paid[key] = paid.get(key, 0) + amount
         lines += new
     name = f"usage:{requests[0].row.request_id}"
-    posting = post(head, TxnKind.USAGE, name, lines, entries_of(charged, paid), now_ms)
+    before = revive(head, name, purse, now_ms)
+    posting = post(before.head, TxnKind.USAGE, name, lines, entries_of(charged, paid), now_ms)
+    posting.txns[:0], posting.entries[:0] = before.txns, before.entries
     posting.purse = purse
     return posting
+
+
+def revive(head: LedgerHead, name: str, purse: Purse | None, now_ms: int) -> Posting:
+    """Back from breakage what grants have to pay after their end, for the transaction of this name that
+    follows; none where there is nothing."""
+    revived = sorted(purse.revived.items()) if purse is not None else []
+    if not revived:
+        return Posting(head, [])
+    back = [(account, -amount, "", "") for account, amount in revived]
+    entries = [(BREAKAGE, -sum(entry[1] for entry in back), "", ""), *back]
+    return post(head, TxnKind.REVIVE, f"revive:{name}", [], entries, now_ms)
 
 
 def usage_lines(request: Priced, cost_center: str, first_seq: int, now_ms: int) -> list[LineRow]:

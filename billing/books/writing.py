@@ -7,7 +7,7 @@ for one another in a circle.
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import update
@@ -32,24 +32,32 @@ from core.database import insert_ignore, insert_of, insert_rows
 ROLLUP_KEYS = ("tenant_id", "hour_ms", "project_id", "cost_center_id", "user_id", "key_id", "model", "pool")
 
 
+class Booked(NamedTuple):
+    """`line_seqs`: of each request, by tenant and request, the seq of its last line; `revived`: tenants whose
+    ended grants paid, so that what their other money allows is more than was thought."""
+
+    line_seqs: dict[tuple[str, str], int]
+    revived: set[str]
+
+
 async def book_usage(
     session: AsyncSession, requests: Sequence[tuple[RequestRow, Sequence[Line]]], now_ms: int
-) -> dict[tuple[str, str], int]:
-    """Write lines, ledger and rollups of requests whose rows this transaction has just inserted.
-
-    The seq of the last line of each, by tenant and request."""
+) -> Booked:
+    """Write lines, ledger and rollups of requests whose rows this transaction has just inserted."""
     by_tenant: dict[str, list[Priced]] = {}
     for row, lines in requests:
         by_tenant.setdefault(row.tenant_id, []).append(Priced(row, lines))
     heads = await lock_heads(session, by_tenant)
     centers = await cost_centers_of(session, by_tenant)
-    purses = await load_purses(session, by_tenant, now_ms)
+    since_ms = min(row.accepted_ms for row, _ in requests)
+    purses = await load_purses(session, by_tenant, now_ms, since_ms)
     postings = [
         post_usage(heads[tenant], by_tenant[tenant], centers, now_ms, purses.get(tenant))
         for tenant in sorted(by_tenant)
     ]
     await write(session, postings, [row for row, _ in requests])
-    return {(line.tenant_id, line.request_id): line.seq for posting in postings for line in posting.lines}
+    seqs = {(line.tenant_id, line.request_id): line.seq for posting in postings for line in posting.lines}
+    return Booked(seqs, {tenant for tenant, purse in purses.items() if purse.revived})
 
 
 async def lock_heads(session: AsyncSession, tenants: Iterable[str]) -> dict[str, LedgerHead]:
@@ -88,7 +96,7 @@ async def write(session: AsyncSession, postings: Sequence[Posting], requests: Se
     await add_rollups(session, deltas)
     for posting in postings:
         await move_head(session, posting.head)
-    await save_purses(session, [(each.txns[0].seq, each.purse) for each in postings if each.purse])
+    await save_purses(session, [(each.txns[-1].seq, each.purse) for each in postings if each.purse])
     await alert_on(session, postings, requests)
 
 

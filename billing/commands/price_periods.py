@@ -15,11 +15,13 @@ from billing.commands.running import (
     show_table,
     tenant_named,
 )
+from billing.commands.wallets import say_owed
 from billing.money import to_display
 from billing.posting.under_way import under_way
 from billing.prices.period_close import Asked, Closing, ForPeriod, close_period, closes_of
 from billing.prices.period_lacks import in_words
 from billing.prices.price_tables import PeriodClose
+from billing.wallets.owed import owed_by
 from core.clock import now_ms
 from core.database import Database
 from core.pools import announced_pools
@@ -47,15 +49,16 @@ def close_period_command(tenant: str, month: str | None, dry_run: bool, force: b
     it is of.
     """
 
-    async def close(db: Database, redis: Client) -> tuple[Closing, ZoneInfo]:
+    async def close(db: Database, redis: Client) -> tuple[Closing, ZoneInfo, int]:
         owner = await tenant_named(db, tenant)
         zone = ZoneInfo(owner.time_zone)
         window = month_window(month, zone, now_ms())
         found = await under_way(redis, await _pools(redis), owner.tenant_id, window.end_ms)
         asked = Asked(found, dry_run, force)
-        return await close_period(db, owner, month_name(window, zone), window, asked), zone
+        closing = await close_period(db, owner, month_name(window, zone), window, asked)
+        return closing, zone, await owed_by(db, owner.tenant_id)
 
-    closing, zone = run_with_redis(close)
+    closing, zone, owed_nano = run_with_redis(close)
     rows = [_facts(each, zone, as_json) for each in closing.results]
     show_table(rows, as_json, "nothing but flat prices: there is nothing to true up")
     if closing.lacks is not None:
@@ -64,6 +67,7 @@ def close_period_command(tenant: str, month: str | None, dry_run: bool, force: b
     if not as_json:
         state = f"closed {iso_time(closing.closed_ms)}" if closing.closed_ms else "not closed: a dry run"
         say(f"{closing.month}: {to_display(closing.amount_nano)} in all, {state}", err=True)
+        say_owed(owed_nano)
 
 
 async def _pools(redis: Client) -> set[str]:

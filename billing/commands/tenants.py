@@ -17,11 +17,15 @@ from billing.commands.running import (
     show_table,
     tenant_named,
 )
+from billing.money import to_display
 from billing.quotas.limit_rows import announce
 from billing.quotas.owned import Whose
 from billing.tables import PoolTerms, Tenant
 from billing.tenants import tenancy
 from billing.tenants.terms import find_terms, set_terms
+from billing.wallets.owed import owed_by
+from billing.wallets.wallets import wallet_state
+from core.clock import now_ms
 from core.database import Database
 from core.redis import Client
 
@@ -58,6 +62,27 @@ def list_tenants_command(as_json: bool) -> None:
     """List all tenants, oldest first."""
     tenants = [_tenant_facts(tenant) for tenant in run_on_database(tenancy.list_tenants)]
     show_table(tenants, as_json, "there are no tenants: see `parley tenants create`")
+
+
+@tenants_command.command("show")
+@click.argument("tenant")
+@json_option
+def show_tenant_command(tenant: str, as_json: bool) -> None:
+    """Show TENANT (name or id): its terms, and of a prepaid one its money."""
+
+    async def read(db: Database) -> dict[str, Any]:
+        owner = await tenant_named(db, tenant)
+        state = await wallet_state(db, owner.tenant_id, now_ms())
+        facts = _tenant_facts(owner) | {"pays": "postpaid" if state is None else "prepaid"}
+        if state is None:
+            return facts
+        owed = await owed_by(db, owner.tenant_id)
+        money = {"left": state.limit_nano - state.posted_nano, "used": state.posted_nano, "owed": owed}
+        if as_json:
+            return facts | {f"{name}_nano": nano for name, nano in money.items()}
+        return facts | {name: to_display(nano) for name, nano in money.items()}
+
+    show(run_on_database(read), as_json)
 
 
 @tenants_command.command("set")

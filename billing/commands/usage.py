@@ -25,6 +25,7 @@ from billing.commands.running import (
     show_table,
     tenant_named,
 )
+from billing.commands.wallets import say_owed
 from billing.money import to_display, to_text
 from billing.periods import LAST_MS, Window
 from billing.prices.rating import Meter
@@ -33,6 +34,7 @@ from billing.tenants.cost_centers import list_cost_centers
 from billing.tenants.keys import list_keys
 from billing.tenants.tenancy import list_projects, list_tenants
 from billing.tenants.users import all_user_names
+from billing.wallets.owed import owed_by
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
@@ -74,21 +76,23 @@ def show_command(
     if month and (start or end):
         raise StartupError("give --month, or --from and --to")
 
-    async def read(db: Database) -> tuple[Window, list[Usage], Mapping[str, str]]:
+    async def read(db: Database) -> tuple[Window, list[Usage], Mapping[str, str], int]:
         owner = await tenant_named(db, tenant)
+        owed_nano = await owed_by(db, owner.tenant_id)
         names = await _names(db, owner.tenant_id, GroupBy(by))
         zone = ZoneInfo(owner.time_zone)
         window = _window(month, start, end, zone)
         if by == GroupBy.DAY and window.end_ms - window.start_ms > DAYS_MAX * 86_400_000:
             raise StartupError(f"at most {DAYS_MAX} days at once")
         if as_of is None:
-            return window, await usage_in(db, owner.tenant_id, window, GroupBy(by), zone), names
+            return window, await usage_in(db, owner.tenant_id, window, GroupBy(by), zone), names, owed_nano
         if by == GroupBy.DAY:
             raise StartupError("--as-of does not go with --by day")
         known_ms = instant_of(as_of, zone)
-        return window, await usage_as_of(db, owner.tenant_id, window, GroupBy(by), known_ms), names
+        found = await usage_as_of(db, owner.tenant_id, window, GroupBy(by), known_ms)
+        return window, found, names, owed_nano
 
-    window, found, names = run_on_database(read)
+    window, found, names, owed_nano = run_on_database(read)
     if as_csv:
         _print_csv(by, found, names)
         return
@@ -97,6 +101,8 @@ def show_command(
         found = [each for each in found if by != GroupBy.DAY or int(each.group) <= now_ms()]
     rows = [_row(by, usage, as_json, names) for usage in found]
     show_table(rows, as_json, "nothing was used in this time")
+    if not as_json:
+        say_owed(owed_nano)
 
 
 @usage_command.command("export")

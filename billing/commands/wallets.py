@@ -18,9 +18,9 @@ from billing.commands.running import (
 from billing.money import to_display
 from billing.tables import Tenant
 from billing.wallets import wallets
+from billing.wallets.owed import Owed, OwedTerm, owed_by, owed_by_each, owing, set_owed_term
 from billing.wallets.purse import GrantKind
 from billing.wallets.statements import GrantLeft, Movement, grants_as_of, statement
-from billing.wallets.tables import WalletGrant
 from billing.wallets.watch import expire_all, tell_gateways
 from core.author import current_author
 from core.clock import now_ms
@@ -43,6 +43,9 @@ def wallets_command() -> None:
     """
 
 
+NO_WALLET = "the tenant has no wallet: see `parley wallets grant --help`"
+ALREADY = "was granted before: nothing is changed"
+
 _tenant = click.option("--tenant", required=True, help="The tenant's name or id.")
 _as_of = click.option("--as-of", help="As the books said at this time, like 2026-10-01T12:00:00+02:00.")
 
@@ -55,6 +58,7 @@ _as_of = click.option("--as-of", help="As the books said at this time, like 2026
 @click.option("--expires", help="When what is left of it ends, in the tenant's time zone; by default never.")
 @click.option("--priority", type=int, help="The lowest is spent first; by default 10 for promo, 50 for paid.")
 @click.option("--note", default="", help="Kept with the grant.")
+@click.option("--dry-run", is_flag=True, help="Show what it would do, and grant nothing.")
 @json_option
 def grant_command(
     tenant: str,
@@ -64,23 +68,40 @@ def grant_command(
     expires: str | None,
     priority: int | None,
     note: str,
+    dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Put money into a tenant's wallet. The first grant makes the tenant a prepaid one."""
+    """Put money into a tenant's wallet. The first grant makes the tenant a prepaid one.
+
+    What the tenant owes for requests that no grant paid is paid first (`parley wallets owed`); --dry-run says
+    how much that is.
+    """
     amount_nano = nano_of(amount)
 
-    async def make(db: Database, redis: Client) -> tuple[WalletGrant, bool]:
+    async def make(db: Database, redis: Client) -> dict[str, Any]:
         owner = await tenant_named(db, tenant)
         ends_ms = instant_of(expires, ZoneInfo(owner.time_zone)) if expires else None
         author = current_author().name
         new = wallets.NewGrant(GrantKind(kind), amount_nano, key, priority, ends_ms, author, note)
-        made = await wallets.grant(db, owner.tenant_id, new)
+        planned = await wallets.planned(db, owner.tenant_id, new)
+        if dry_run:
+            return _planned(planned, amount_nano, as_json)
+        row, done = await wallets.grant(db, owner.tenant_id, new)
         await tell_gateways(db, redis, owner.tenant_id)
-        return made
+        paid = _money("paid_owed", row.amount_nano - row.left_nano if done else 0, as_json)
+        said = "granted" if done else ALREADY
+        return {**_facts(GrantLeft(row, row.left_nano, False), as_json), **paid, "done": said}
 
-    row, new = run_with_redis(make)
-    facts = _facts(GrantLeft(row, row.left_nano, False), as_json)
-    show({**facts, "done": "granted" if new else "was granted before: nothing is changed"}, as_json)
+    show(run_with_redis(make), as_json)
+
+
+def _planned(planned: wallets.Planned, amount_nano: int, as_json: bool) -> dict[str, Any]:
+    return {
+        **_money("amount", amount_nano, as_json),
+        **_money("pays_owed", planned.pays_owed_nano, as_json),
+        **_money("left", planned.left_nano, as_json),
+        "done": "nothing: a dry run" if planned.known is None else ALREADY,
+    }
 
 
 @wallets_command.command("list")
@@ -88,18 +109,21 @@ def grant_command(
 def list_command(as_json: bool) -> None:
     """The tenants that have a wallet, with what is left now."""
 
-    async def read(db: Database) -> list[tuple[Tenant, wallets.WalletState]]:
-        return await wallets.list_wallets(db, now_ms())
+    async def read(db: Database) -> tuple[list[tuple[Tenant, wallets.WalletState]], dict[str, int]]:
+        found = await wallets.list_wallets(db, now_ms())
+        return found, await owed_by_each(db, [owner.tenant_id for owner, _ in found])
 
+    states, owed = run_on_database(read)
     rows = [
         {
             "tenant": owner.tenant_id,
             "name": owner.name,
             **_money("left", state.limit_nano - state.posted_nano, as_json),
             **_money("used", state.posted_nano, as_json),
+            **_money("owed", owed.get(owner.tenant_id, 0), as_json),
             "next_expiry": iso_time(state.next_expiry_ms),
         }
-        for owner, state in run_on_database(read)
+        for owner, state in states
     ]
     show_table(rows, as_json, "no tenant is prepaid: see `parley wallets grant --help`")
 
@@ -113,21 +137,66 @@ def list_command(as_json: bool) -> None:
 def show_command(tenant: str, as_of: str | None, history: bool, last: int, as_json: bool) -> None:
     """What is left of each grant and when it ends; or the history of the wallet."""
 
-    async def read(db: Database) -> tuple[list[GrantLeft], list[Movement]]:
+    async def read(db: Database) -> tuple[list[GrantLeft], list[Movement], int]:
         owner = await tenant_named(db, tenant)
         at_ms = instant_of(as_of, ZoneInfo(owner.time_zone)) if as_of else now_ms()
+        owed_nano = await owed_by(db, owner.tenant_id)
         if history:
-            return [], list(await statement(db, owner.tenant_id, at_ms, last))
-        return await grants_as_of(db, owner.tenant_id, at_ms), []
+            return [], list(await statement(db, owner.tenant_id, at_ms, last)), owed_nano
+        return await grants_as_of(db, owner.tenant_id, at_ms), [], owed_nano
 
-    grants, movements = run_on_database(read)
+    grants, movements, owed_nano = run_on_database(read)
     if history:
         show_table([_movement(each, as_json) for each in movements], as_json, "nothing moved")
-        return
-    show_table([_facts(each, as_json) for each in grants], as_json, "the tenant is postpaid: it has no grant")
-    if not as_json:
+    else:
+        rows = [_facts(each, as_json) for each in grants]
+        show_table(rows, as_json, "the tenant is postpaid: it has no grant")
+    if not as_json and not history:
         left = sum(each.left_nano for each in grants if not each.expired)
         say(f"left in all: {to_display(left)}")
+    if not as_json:
+        say_owed(owed_nano)
+
+
+@wallets_command.command("owed")
+@_tenant
+@click.option(
+    "--term",
+    type=click.Choice([*map(str, OwedTerm)]),
+    help="What becomes of it: the next grant pays it first, or it stays to be invoiced.",
+)
+@json_option
+def owed_command(tenant: str, term: str | None, as_json: bool) -> None:
+    """What a tenant owes for requests that no grant paid, the oldest first; or change what becomes of it.
+
+    A request costs more than is left where its correction adds to it, or where Redis lost what it held.
+    """
+
+    async def read(db: Database) -> list[Owed]:
+        owner = await tenant_named(db, tenant)
+        if term is not None and not await set_owed_term(db, owner.tenant_id, OwedTerm(term)):
+            raise StartupError(NO_WALLET)
+        async with db.session() as session:
+            return await owing(session, owner.tenant_id)
+
+    owed = run_on_database(read)
+    rows = [
+        {
+            "request": each.request_id,
+            **_money("owed", each.owed_nano, as_json),
+            "accepted": iso_time(each.accepted_ms),
+        }
+        for each in owed
+    ]
+    show_table(rows, as_json, "nothing is owed")
+    if not as_json:
+        say_owed(sum(each.owed_nano for each in owed))
+
+
+def say_owed(owed_nano: int) -> None:
+    """The line of what is owed, where money is shown; none where nothing is."""
+    if owed_nano:
+        say(f"owed beyond the wallet: {to_display(owed_nano)} (see `parley wallets owed`)")
 
 
 @wallets_command.command("expire")
@@ -157,7 +226,7 @@ def alert_command(tenant: str, percents: tuple[int, ...], as_json: bool) -> None
     async def change(db: Database) -> None:
         owner = await tenant_named(db, tenant)
         if not await wallets.set_low_percents(db, owner.tenant_id, percents):
-            raise StartupError("the tenant has no wallet: see `parley wallets grant --help`")
+            raise StartupError(NO_WALLET)
 
     run_on_database(change)
     show({"tenant": tenant, "percents": ", ".join(str(each) for each in sorted(percents))}, as_json)

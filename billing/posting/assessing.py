@@ -58,12 +58,14 @@ class Assessed:
 @dataclass
 class Batch:
     """A batch of events, assessed. `settlements`: every readable event, with the cost that counts.
-    `line_seqs`: of the requests that are posted, the last line of what was used, by key."""
+    `line_seqs`: of the requests that are posted, the last line of what was used, by key; `revived`: as in
+    Booked (billing/books/writing.py)."""
 
     good: list[Assessed] = field(default_factory=list[Assessed])
     held: list[UsageQuarantine] = field(default_factory=list[UsageQuarantine])
     settlements: list[UsageEvent] = field(default_factory=list[UsageEvent])
     line_seqs: dict[Key, int] = field(default_factory=dict[Key, int])
+    revived: set[str] = field(default_factory=set[str])
 
 
 def assess(

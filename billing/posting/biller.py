@@ -31,7 +31,7 @@ from billing.quotas.quota import Quota
 from billing.reconciliation import board as reconciliation
 from billing.tables import UsageRow
 from billing.usage import UsageEvent
-from billing.wallets.watch import watch_wallets
+from billing.wallets.watch import tell_gateways, watch_wallets
 from core.clock import now_ms
 from core.database import Database, insert_ignore, require_schema
 from core.failpoints import Point, reached
@@ -129,6 +129,8 @@ class Biller:
         for batch, posted in await post_in_parts(self._db, stream.pool, events, self._admissions):
             reached(Point.BILLER_AFTER_COMMIT)
             await self._settle(batch)
+            for tenant in sorted(batch.revived):
+                await tell_gateways(self._db, self._redis, tenant)
             _report(stream.pool, batch, posted)
         reached(Point.BILLER_AFTER_SETTLE)
         await stream.acknowledge(deliveries)
@@ -202,7 +204,9 @@ async def post(
         posted = [each for each in batch.good if each.key in inserted]
         batch.line_seqs = await _line_seqs(session, [each.key for each in repeated])
         if posted:
-            batch.line_seqs |= await book_usage(session, [(each.row, each.lines) for each in posted], now)
+            booked = await book_usage(session, [(each.row, each.lines) for each in posted], now)
+            batch.line_seqs |= booked.line_seqs
+            batch.revived |= booked.revived
         reached(Point.BILLER_BEFORE_COMMIT)
     return batch, posted
 

@@ -16,7 +16,9 @@ from billing.reconciliation.compared import BookSums, Check, Compared, chain, li
 from billing.reconciliation.tables import ReconMark
 from billing.tenants.audit_verify import verify_log
 from billing.wallets.budgets import budget_faults
+from billing.wallets.owed import owed_of, used_of
 from billing.wallets.proof import wallet_faults
+from billing.wallets.tables import Wallet
 from core.database import Database
 
 LEDGER = "ledger"
@@ -102,10 +104,22 @@ async def compare_derived(db: Database, tenant_id: str, whole: bool = False) -> 
     """R7 of what is kept beside the books, wallets and budgets' sums. Not `whole`: what takes little."""
     wallet = await wallet_faults(db, tenant_id, whole)
     budgets = await budget_faults(db, tenant_id, whole)
-    return [
+    compared = [
         chain(tenant_id, name, len(faults), faults[0] if faults else "")
         for name, faults in (("wallet", wallet), ("budgets", budgets))
     ]
+    return compared if (found := await compare_owed(db, tenant_id)) is None else [*compared, found]
+
+
+async def compare_owed(db: Database, tenant_id: str) -> Compared | None:
+    """R2 of what requests owe beyond the wallet; None: the tenant is postpaid."""
+    async with db.snapshot() as session:
+        wallet = await session.get(Wallet, tenant_id)
+        if wallet is None:
+            return None
+        unpaid_nano = wallet.posted_nano - await used_of(session, tenant_id)
+        owed_nano = await owed_of(session, tenant_id)
+    return Compared(Check.R2, tenant_id, "owed beyond the wallet", "nano", unpaid_nano, owed_nano)
 
 
 async def _mark(session: AsyncSession, tenant_id: str, chain_name: str, whole: bool) -> ReconMark:

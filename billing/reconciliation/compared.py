@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from billing.books.ledger import RECEIVABLE, REVENUE, LineKind
+from billing.books.ledger import RECEIVABLE, REVENUE, LineKind, TxnKind
 from billing.money import to_display
 
 WALLET = "wallet:"
@@ -150,7 +150,7 @@ def receivable(tenant_id: str, sums: BookSums) -> Compared:
     """R2: what was charged (usage, adjustments, true-ups, pools) less what wallets paid of it, and what the
     ledger says is owed. What is paid at a commitment's start is owed before it is charged. No invoice has
     taken any of it yet."""
-    kinds = {kind.value for kind in LineKind}
+    kinds = {TxnKind.SETTLE.value, *(kind.value for kind in LineKind)}
     paid = owed = 0
     for name, nano in sums.accounts.items():
         kind, _, account = name.partition(":")

@@ -7,11 +7,13 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.books.ledger import LineKind, TxnKind
 from billing.books.ledger_tables import LedgerEntry, LedgerTxn, UsageLine
+from billing.wallets.owed import owed_of
 from billing.wallets.purse import WALLET, WALLET_END, account_of
 from billing.wallets.tables import Wallet, WalletGrant, WalletUse
 from core.database import Database
 
-SPENT = (TxnKind.USAGE.value, TxnKind.ADJUST.value)
+SPENT = (TxnKind.USAGE.value, TxnKind.ADJUST.value, TxnKind.SETTLE.value)
+LAPSED = (TxnKind.EXPIRE.value, TxnKind.REVIVE.value)
 
 
 async def wallet_faults(db: Database, tenant_id: str, whole: bool = True) -> list[str]:
@@ -21,17 +23,21 @@ async def wallet_faults(db: Database, tenant_id: str, whole: bool = True) -> lis
         wallet = await session.get(Wallet, tenant_id)
         if wallet is None:
             return []
-        faults = await _grant_faults(session, tenant_id)
+        faults = await _grant_faults(session, wallet)
         posted_nano = await _posted(session, wallet) if whole else wallet.posted_nano
     if posted_nano != wallet.posted_nano:
         faults.append(f"the wallet says {wallet.posted_nano} nano were posted, the lines {posted_nano}")
     return faults
 
 
-async def _grant_faults(session: AsyncSession, tenant_id: str) -> list[str]:
-    connection = await session.connection()
+async def _grant_faults(session: AsyncSession, wallet: Wallet) -> list[str]:
+    connection, tenant_id = await session.connection(), wallet.tenant_id
     of_grants = select(
-        col(WalletGrant.id), col(WalletGrant.kind), col(WalletGrant.left_nano), col(WalletGrant.amount_nano)
+        col(WalletGrant.id),
+        col(WalletGrant.kind),
+        col(WalletGrant.left_nano),
+        col(WalletGrant.amount_nano),
+        col(WalletGrant.lapsed_nano),
     )
     grants = (await connection.execute(of_grants.where(col(WalletGrant.tenant_id) == tenant_id))).all()
     of_uses = select(col(WalletUse.grant_id), func.sum(col(WalletUse.amount_nano))).where(
@@ -41,24 +47,30 @@ async def _grant_faults(session: AsyncSession, tenant_id: str) -> list[str]:
     used = {grant_id: int(amount) for grant_id, amount in rows}
     accounts = await _accounts(session, tenant_id)
     faults: list[str] = []
-    for grant_id, kind, left_nano, amount_nano in grants:
-        balance, spent = accounts.pop(account_of(kind, grant_id), (0, 0))
+    for grant_id, kind, left_nano, amount_nano, lapsed_nano in grants:
+        balance, spent, lapsed = accounts.pop(account_of(kind, grant_id), (0, 0, 0))
         if -balance != left_nano:
             faults.append(f"grant {grant_id}: {left_nano} nano are left, the ledger says {-balance}")
         if spent != used.get(grant_id, 0):
             faults.append(f"grant {grant_id}: its uses say {used.get(grant_id, 0)} nano, the ledger {spent}")
+        if not 0 <= lapsed_nano <= lapsed:  # what ended before this was counted is not in it
+            faults.append(f"grant {grant_id}: {lapsed_nano} nano lapsed, the ledger says {lapsed}")
         if not 0 <= left_nano <= amount_nano:
             faults.append(f"grant {grant_id}: {left_nano} of {amount_nano} nano are left")
     faults += [f"account {account} is of no grant" for account in sorted(accounts)]
+    owed_nano, unpaid_nano = await owed_of(session, tenant_id), wallet.posted_nano - sum(used.values())
+    if owed_nano != unpaid_nano:
+        faults.append(f"requests owe {owed_nano} nano, the wallet says that {unpaid_nano} were not paid")
     return faults
 
 
-async def _accounts(session: AsyncSession, tenant_id: str) -> dict[str, tuple[int, int]]:
-    """Of each grant's account, (balance, what usage and its corrections debited)."""
+async def _accounts(session: AsyncSession, tenant_id: str) -> dict[str, tuple[int, int, int]]:
+    """Of each grant's account, (balance, what usage and its corrections debited, what its end did)."""
     amount = col(LedgerEntry.amount_nano)
     spent = case((col(LedgerTxn.kind).in_(SPENT), amount), else_=0)
+    lapsed = case((col(LedgerTxn.kind).in_(LAPSED), amount), else_=0)
     statement = (
-        select(col(LedgerEntry.account), func.sum(amount), func.sum(spent))
+        select(col(LedgerEntry.account), func.sum(amount), func.sum(spent), func.sum(lapsed))
         .join(
             LedgerTxn,
             (col(LedgerTxn.tenant_id) == col(LedgerEntry.tenant_id))
@@ -72,7 +84,7 @@ async def _accounts(session: AsyncSession, tenant_id: str) -> dict[str, tuple[in
         .group_by(col(LedgerEntry.account))
     )
     found = (await (await session.connection()).execute(statement)).all()
-    return {account: (int(balance), int(debited)) for account, balance, debited in found}
+    return {account: (int(balance), int(debited), int(ended)) for account, balance, debited, ended in found}
 
 
 async def _posted(session: AsyncSession, wallet: Wallet) -> int:

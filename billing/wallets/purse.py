@@ -1,6 +1,7 @@
 """How a prepaid tenant's requests are paid: from which grants, and what goes back to them. Pure.
 
-A purse is a wallet during one transaction. It never goes below zero: what no grant pays is owed.
+A purse is a wallet during one transaction. It never goes below zero: what no grant pays is owed. A grant pays
+for what was asked for before its end, also when that is posted later and its rest has lapsed meanwhile.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +22,7 @@ class GrantKind(StrEnum):
 
 @dataclass
 class Grant:
-    """A grant while it is spent."""
+    """A grant while it is spent. `lapsed_nano`: what of it was booked as breakage at its end."""
 
     id: str
     kind: str
@@ -29,6 +30,11 @@ class Grant:
     left_nano: int
     expires_ms: int | None
     created_ms: int
+    lapsed_nano: int = 0
+
+    def pays_at(self, at_ms: int) -> bool:
+        """Whether it has not ended then."""
+        return self.expires_ms is None or self.expires_ms > at_ms
 
     @property
     def account(self) -> str:
@@ -74,7 +80,8 @@ def spending_order(grants: Iterable[Grant]) -> list[Grant]:
 class Purse:
     """A wallet in one transaction at `now_ms`: its grants with what is left, and what the transaction did.
 
-    `top_up`, `low_percents` as in the table Wallet."""
+    `top_up`, `low_percents` as in the table Wallet. `revived`: what came back from breakage, by account;
+    `owed`: what requests owe more than before, or less."""
 
     tenant_id: str
     opened_line_seq: int
@@ -84,41 +91,48 @@ class Purse:
     now_ms: int
     uses: list[Use] = field(default_factory=list[Use])
     cost_nano: int = 0
+    revived: dict[str, int] = field(default_factory=dict[str, int])
+    owed: dict[str, int] = field(default_factory=dict[str, int])
 
     def __post_init__(self) -> None:
-        self._open = [
-            grant
-            for grant in spending_order(self.grants)
-            if grant.left_nano > 0 and (grant.expires_ms is None or grant.expires_ms > self.now_ms)
-        ]
+        self._open = [each for each in spending_order(self.grants) if each.left_nano + each.lapsed_nano > 0]
 
     @property
     def left_nano(self) -> int:
         """What can still be spent."""
-        return sum(
-            grant.left_nano
-            for grant in self.grants
-            if grant.expires_ms is None or grant.expires_ms > self.now_ms
-        )
+        return sum(grant.left_nano for grant in self.grants if grant.pays_at(self.now_ms))
 
     @property
     def changed(self) -> dict[str, int]:
         """What is left of the grants that were touched, by id."""
-        touched = {use.grant_id for use in self.uses}
-        return {grant.id: grant.left_nano for grant in self.grants if grant.id in touched}
+        return {grant.id: grant.left_nano for grant in self.touched}
 
-    def charge(self, request_id: str, amount_nano: int) -> dict[str, int]:
-        """Pay for a request: what each account pays. What is missing to the amount is owed."""
+    @property
+    def touched(self) -> list[Grant]:
+        """The grants that this transaction moved."""
+        ids = {use.grant_id for use in self.uses}
+        return [grant for grant in self.grants if grant.id in ids]
+
+    def charge(self, request_id: str, amount_nano: int, at_ms: int | None = None) -> dict[str, int]:
+        """Pay for a request that was asked for at a time (None: now): what each account pays. What is missing
+        to the amount is owed."""
         self.cost_nano += amount_nano
+        at_ms = self.now_ms if at_ms is None else min(at_ms, self.now_ms)
         paid: dict[str, int] = {}
-        missing = amount_nano
-        while missing > 0 and self._open:
-            grant = self._open[0]
+        missing, emptied = amount_nano, False
+        for grant in self._open if missing > 0 else ():
+            if not grant.pays_at(at_ms):
+                continue
+            self._revive(grant, missing - grant.left_nano)
             taken = min(missing, grant.left_nano)
             missing -= taken
             self._move(grant, request_id, taken, paid)
-            if not grant.left_nano:
-                self._open.pop(0)
+            emptied = emptied or not grant.left_nano
+            if not missing:
+                break
+        if emptied:
+            self._open = [each for each in self._open if each.left_nano + each.lapsed_nano > 0]
+        self._owe(request_id, missing)
         return paid
 
     def give_back(
@@ -131,6 +145,7 @@ class Purse:
         self.cost_nano -= amount_nano
         owed = cost_nano - sum(used.values())
         rest = amount_nano - min(amount_nano, owed)
+        self._owe(request_id, rest - amount_nano)
         returned: dict[str, int] = {}
         for grant in reversed(spending_order(self.grants)):
             back = min(rest, used.get(grant.id, 0))
@@ -139,6 +154,17 @@ class Purse:
                 self._move(grant, request_id, -back, returned)
         assert rest == 0, "INV-32: no more goes back than was paid"
         return returned
+
+    def _revive(self, grant: Grant, wanted_nano: int) -> None:
+        """Take back what lapsed of a grant, as far as it is wanted and there is some."""
+        if (amount := min(wanted_nano, grant.lapsed_nano)) > 0:
+            grant.lapsed_nano -= amount
+            grant.left_nano += amount
+            self.revived[grant.account] = self.revived.get(grant.account, 0) + amount
+
+    def _owe(self, request_id: str, amount_nano: int) -> None:
+        if amount_nano:
+            self.owed[request_id] = self.owed.get(request_id, 0) + amount_nano
 
     def _move(self, grant: Grant, request_id: str, amount_nano: int, moved: dict[str, int]) -> None:
         grant.left_nano -= amount_nano

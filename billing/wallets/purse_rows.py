@@ -1,16 +1,16 @@
 """Purses in SQL: read under the lock of the tenant's books, written with the transaction that spent them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, or_, select, update
+from sqlalchemy import bindparam, delete, or_, select, update
 from sqlmodel import col
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.books.ledger_rows import UseRow
 from billing.wallets.purse import Grant, Purse, TopUp
-from billing.wallets.tables import Wallet, WalletGrant, WalletUse
-from core.database import insert_rows
+from billing.wallets.tables import Wallet, WalletGrant, WalletOwed, WalletUse
+from core.database import insert_of, insert_rows
 
 _WALLET = (
     col(Wallet.tenant_id),
@@ -26,25 +26,31 @@ _GRANT: tuple[Any, ...] = (
     col(WalletGrant.left_nano),
     col(WalletGrant.expires_ms),
     col(WalletGrant.created_ms),
+    col(WalletGrant.lapsed_nano),
 )
 
 
-async def load_purses(session: AsyncSession, tenants: Iterable[str], now_ms: int) -> dict[str, Purse]:
-    """The purses of those of these tenants that are prepaid, with the grants that can be spent now. The
-    caller holds the heads of their books."""
+async def load_purses(
+    session: AsyncSession, tenants: Iterable[str], now_ms: int, since_ms: int | None = None
+) -> dict[str, Purse]:
+    """The purses of those of these tenants that are prepaid, with the grants that can be spent now, or for
+    requests from `since_ms` on. The caller holds the heads of their books."""
     connection = await session.connection()
     ordered = sorted(tenants)
     of_wallets = select(*_WALLET).where(col(Wallet.tenant_id).in_(ordered))
     wallets = (await connection.execute(of_wallets)).all()
     if not wallets:
         return {}
-    statement = select(col(WalletGrant.tenant_id), *_GRANT).where(
-        col(WalletGrant.tenant_id).in_([wallet[0] for wallet in wallets]),
-        col(WalletGrant.left_nano) > 0,
-        or_(col(WalletGrant.expires_ms).is_(None), col(WalletGrant.expires_ms) > now_ms),
+    since_ms = now_ms if since_ms is None else min(since_ms, now_ms)
+    whose = col(WalletGrant.tenant_id).in_([wallet[0] for wallet in wallets])
+    of_grants = select(col(WalletGrant.tenant_id), *_GRANT).where(whose)
+    ended = col(WalletGrant.expires_ms) > since_ms
+    has_left = of_grants.where(
+        col(WalletGrant.left_nano) > 0, or_(col(WalletGrant.expires_ms).is_(None), ended)
     )
+    lapsed = of_grants.where(col(WalletGrant.left_nano) == 0, col(WalletGrant.lapsed_nano) > 0, ended)
     grants: dict[str, list[Grant]] = {}
-    for tenant, *facts in (await connection.execute(statement)).all():
+    for tenant, *facts in (await connection.execute(has_left.union_all(lapsed))).all():
         grants.setdefault(tenant, []).append(Grant(*facts))
     return {wallet[0]: _purse(wallet, grants.get(wallet[0], []), now_ms) for wallet in wallets}
 
@@ -93,21 +99,47 @@ async def save_purses(session: AsyncSession, spent: Sequence[tuple[int, Purse]])
     await insert_rows(session, uses, WalletUse)
     connection = await session.connection()
     left = [
-        {"of_tenant": purse.tenant_id, "of_grant": grant_id, "left": left}
+        {
+            "of_tenant": purse.tenant_id,
+            "of_grant": grant.id,
+            "left": grant.left_nano,
+            "lapsed": grant.lapsed_nano,
+        }
         for _, purse in spent
-        for grant_id, left in purse.changed.items()
+        for grant in purse.touched
     ]
     if left:
         await connection.execute(_SET_LEFT, left)
     costs = [{"of_tenant": purse.tenant_id, "cost": purse.cost_nano} for _, purse in spent if purse.cost_nano]
     if costs:
         await connection.execute(_ADD_COST, costs)
+    await add_owed(
+        session, {(purse.tenant_id, id): owed for _, purse in spent for id, owed in purse.owed.items()}
+    )
+
+
+async def add_owed(session: AsyncSession, owed: Mapping[tuple[str, str], int]) -> None:
+    """Add to what requests owe, by tenant and request; who owes nothing any more has no row."""
+    if not owed:
+        return
+    connection = await session.connection()
+    table: Any = getattr(WalletOwed, "__table__")  # noqa: B009  (SQLModel does not type it)
+    statement = insert_of(connection.dialect.name, table)
+    added = {"owed_nano": table.c.owed_nano + statement.excluded.owed_nano}
+    rows = [
+        {"tenant_id": tenant, "request_id": request, "owed_nano": nano}
+        for (tenant, request), nano in sorted(owed.items())
+    ]
+    keys = ["tenant_id", "request_id"]
+    await connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=added), rows)
+    whose = col(WalletOwed.tenant_id).in_(sorted({tenant for tenant, _ in owed}))
+    await connection.execute(delete(WalletOwed).where(whose, col(WalletOwed.owed_nano) == 0))
 
 
 _SET_LEFT = (
     update(WalletGrant)
     .where(col(WalletGrant.tenant_id) == bindparam("of_tenant"), col(WalletGrant.id) == bindparam("of_grant"))
-    .values(left_nano=bindparam("left"))
+    .values(left_nano=bindparam("left"), lapsed_nano=bindparam("lapsed"))
 )
 _ADD_COST = (
     update(Wallet)

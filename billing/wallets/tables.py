@@ -13,7 +13,7 @@ class Wallet(Record, table=True):
 
     `posted_nano`: what these requests cost so far, corrections included, whether a grant paid it or not.
     `top_up_*`: the last grant that counts as a top-up; `low_percents`: per cents of it that alert when no
-    more is left."""
+    more is left; `owed_term`: what becomes of what is owed (billing/wallets/owed.py)."""
 
     __table_args__ = (
         CheckConstraint("posted_nano >= 0", name="ck_wallet_posted"),
@@ -27,14 +27,16 @@ class Wallet(Record, table=True):
     top_up_nano: int = Field(default=0, sa_type=BigInteger)
     low_percents: list[int] = Field(sa_type=JSON)
     created_ms: int = Field(sa_type=BigInteger)
+    owed_term: str = "next_grant"
 
 
 class WalletGrant(Record, table=True):
     """Money put into a wallet. `kind`: paid or promo. Of several, the lowest `priority` is spent first, then
     what expires first, then the oldest.
 
-    `left_nano` follows from the ledger, account `wallet:<kind>:<id>`; it is kept so that posting need not sum
-    it. `idempotency_key`: the caller's own name for this grant, so that none is made twice."""
+    `left_nano` follows from the ledger, account `wallet:<kind>:<id>`, and `lapsed_nano` (booked as breakage
+    at its end, less what came back for requests from before it) too; they are kept so that posting need not
+    sum them. `idempotency_key`: the caller's own name for this grant, so that none is made twice."""
 
     __table_args__ = (
         UniqueConstraint("tenant_id", "idempotency_key", name="uq_wallet_grant_key"),
@@ -49,6 +51,13 @@ class WalletGrant(Record, table=True):
             sqlite_where=text("left_nano > 0"),
             postgresql_where=text("left_nano > 0"),
         ),
+        Index(
+            "ix_wallet_grant_lapsed",
+            "tenant_id",
+            "expires_ms",
+            sqlite_where=text("lapsed_nano > 0"),
+            postgresql_where=text("lapsed_nano > 0"),
+        ),
     )
 
     tenant_id: str = Field(primary_key=True)
@@ -57,6 +66,7 @@ class WalletGrant(Record, table=True):
     priority: int
     amount_nano: int = Field(sa_type=BigInteger)
     left_nano: int = Field(sa_type=BigInteger)
+    lapsed_nano: int = Field(default=0, sa_type=BigInteger)
     expires_ms: int | None = Field(default=None, sa_type=BigInteger)
     idempotency_key: str
     author: str = ""
@@ -66,13 +76,22 @@ class WalletGrant(Record, table=True):
 
 class WalletUse(Record, table=True):
     """What a transaction took from a grant for a request; below zero: gave back by a correction. Rows are
-    added, never changed. What a request cost beyond its rows is owed (`receivable`)."""
+    added, never changed. What a request cost beyond its rows is owed (WalletOwed)."""
 
     tenant_id: str = Field(primary_key=True)
     request_id: str = Field(primary_key=True)
     txn_seq: int = Field(primary_key=True, sa_type=BigInteger)
     grant_id: str = Field(primary_key=True)
     amount_nano: int = Field(sa_type=BigInteger)
+
+
+class WalletOwed(Record, table=True):
+    """What a request from after the wallet was opened cost beyond what grants paid of it. Follows from lines
+    and uses; kept so that the next grant need not look for it."""
+
+    tenant_id: str = Field(primary_key=True)
+    request_id: str = Field(primary_key=True)
+    owed_nano: int = Field(sa_type=BigInteger)
 
 
 class BudgetSpent(Record, table=True):

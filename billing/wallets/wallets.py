@@ -12,13 +12,14 @@ from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.alerts.alerts import tell, wallet_reached
-from billing.books.ledger import TxnKind, post
+from billing.books.ledger import BREAKAGE, TxnKind, post
 from billing.books.ledger_tables import LedgerHead
 from billing.books.writing import lock_heads, write
 from billing.periods import LAST_MS
 from billing.quotas.limits import LIMIT_NANO_MAX
 from billing.tables import Tenant
 from billing.tenants.audit_log import record
+from billing.wallets.owed import OwedTerm, owed_of, pay_owed
 from billing.wallets.purse import GrantKind, account_of
 from billing.wallets.purse_rows import load_purses
 from billing.wallets.tables import Wallet, WalletGrant
@@ -29,7 +30,6 @@ from core.ids import uuid7
 
 SOURCES = {GrantKind.PAID: "stripe_clearing", GrantKind.PROMO: "promo_expense"}
 PRIORITIES = {GrantKind.PAID: 50, GrantKind.PROMO: 10}
-BREAKAGE = "breakage"
 LOW_PERCENTS = (20, 5)
 LOW_MAX = 20
 PRIORITY_MAX = 100
@@ -121,15 +121,37 @@ async def grant(db: Database, tenant_id: str, new: NewGrant) -> tuple[WalletGran
         if await session.get(Tenant, tenant_id) is None:
             raise bad_request("there is no such tenant")
         head = (await lock_heads(session, [tenant_id]))[tenant_id]
-        known = await _with_key(session, tenant_id, new.idempotency_key)
+        known = await _with_key(session, tenant_id, new)
         if known is not None:
-            if _facts(known) != _wanted(new):
-                raise bad_request(f"the key {new.idempotency_key!r} was that of another grant")
             return known, False
         await _check_room(session, tenant_id, new, now)
         row = await _add(session, head, new, now)
         await record(session, tenant_id, "wallet.grant", row.id, None, row)
     return row, True
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a grant would do: `known`, it was made before and does nothing; else how much of it pays what is
+    owed, and what it leaves to spend."""
+
+    known: WalletGrant | None
+    pays_owed_nano: int
+    left_nano: int
+
+
+async def planned(db: Database, tenant_id: str, new: NewGrant) -> Planned:
+    """What `grant` would do now. Raises Refused as it does."""
+    _check(new)
+    async with db.snapshot() as session:
+        known = await _with_key(session, tenant_id, new)
+        if known is not None:
+            return Planned(known, 0, 0)
+        await _check_room(session, tenant_id, new, now_ms())
+        wallet = await session.get(Wallet, tenant_id)
+        pays = wallet is not None and wallet.owed_term == OwedTerm.NEXT_GRANT
+        paid = min(new.amount_nano, await owed_of(session, tenant_id)) if pays else 0
+        return Planned(None, paid, new.amount_nano - paid)
 
 
 async def _add(session: AsyncSession, head: LedgerHead, new: NewGrant, now: int) -> WalletGrant:
@@ -164,6 +186,8 @@ async def _add(session: AsyncSession, head: LedgerHead, new: NewGrant, now: int)
     ]
     posting = post(head, TxnKind.GRANT, f"grant:{new.idempotency_key}", [], entries, now)
     await write(session, [posting], [])
+    if wallet.owed_term == OwedTerm.NEXT_GRANT:
+        await pay_owed(session, posting.head, row, now)
     return row
 
 
@@ -181,7 +205,7 @@ async def expire(db: Database, tenant_id: str, at_ms: int) -> list[tuple[WalletG
             # What a correction gives back later expires in its turn: the seq makes the name its own.
             name = f"expire:{row.id}:{head.txn_seq + 1}"
             posting = post(head, TxnKind.EXPIRE, name, [], entries, at_ms)
-            row.left_nano = 0
+            row.left_nano, row.lapsed_nano = 0, row.lapsed_nano + unused
             session.add(row)
             await session.flush()
             await write(session, [posting], [])
@@ -220,11 +244,16 @@ async def list_grants(db: Database, tenant_id: str) -> Sequence[WalletGrant]:
     )
 
 
-async def _with_key(session: AsyncSession, tenant_id: str, key: str) -> WalletGrant | None:
+async def _with_key(session: AsyncSession, tenant_id: str, new: NewGrant) -> WalletGrant | None:
+    """The grant that was made under a key. Raises Refused where that is another one."""
+    key = new.idempotency_key
     statement = select(WalletGrant).where(
         col(WalletGrant.tenant_id) == tenant_id, col(WalletGrant.idempotency_key) == key
     )
-    return (await session.exec(statement)).first()
+    known = (await session.exec(statement)).first()
+    if known is not None and _facts(known) != _wanted(new):
+        raise bad_request(f"the key {key!r} was that of another grant")
+    return known
 
 
 async def _expired(session: AsyncSession, tenant_id: str, at_ms: int) -> Sequence[WalletGrant]:

@@ -1,0 +1,157 @@
+"""What a prepaid tenant owes: the part of its requests that no grant paid, and how the next grant pays it.
+
+A request may cost more than is left where its correction adds to it, or where Redis lost what it held. What
+the tenant owes for anything else (usage from before the wallet, commitments, minimums) is no part of this: no
+wallet pays that.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sqlalchemy import func, select
+from sqlmodel import col
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.books.ledger import RECEIVABLE, TxnKind, post
+from billing.books.ledger_rows import UseRow
+from billing.books.ledger_tables import LedgerHead, UsageLine
+from billing.books.writing import write
+from billing.tables import UsageRow
+from billing.tenants.audit_log import record
+from billing.wallets.purse import account_of
+from billing.wallets.purse_rows import add_owed
+from billing.wallets.tables import Wallet, WalletGrant, WalletOwed, WalletUse
+from core.database import Database, insert_rows
+
+LISTED_MAX = 10_000
+AT_ONCE = 10_000
+
+
+class OwedTerm(StrEnum):
+    """What becomes of what is owed: the next grant pays it first, or it stays to be invoiced."""
+
+    NEXT_GRANT = "next_grant"
+    INVOICED = "invoiced"
+
+
+@dataclass(frozen=True)
+class Owed:
+    """What one request owes, and whom its part is charged to."""
+
+    request_id: str
+    owed_nano: int
+    project_id: str
+    cost_center_id: str
+    accepted_ms: int
+
+
+async def owed_of(session: AsyncSession, tenant_id: str) -> int:
+    """What a tenant's requests owe in all, in nano-USD."""
+    total = select(func.coalesce(func.sum(col(WalletOwed.owed_nano)), 0))
+    statement = total.where(col(WalletOwed.tenant_id) == tenant_id)
+    return int((await (await session.connection()).execute(statement)).scalar_one())
+
+
+async def used_of(session: AsyncSession, tenant_id: str) -> int:
+    """What grants paid of a tenant's requests in all, in nano-USD."""
+    total = select(func.coalesce(func.sum(col(WalletUse.amount_nano)), 0))
+    statement = total.where(col(WalletUse.tenant_id) == tenant_id)
+    return int((await (await session.connection()).execute(statement)).scalar_one())
+
+
+async def owed_by(db: Database, tenant_id: str) -> int:
+    """The same, by itself."""
+    return (await owed_by_each(db, [tenant_id])).get(tenant_id, 0)
+
+
+async def owed_by_each(db: Database, tenants: Iterable[str]) -> dict[str, int]:
+    """What these tenants owe, those left out that owe nothing."""
+    tenant = col(WalletOwed.tenant_id)
+    total = select(tenant, func.sum(col(WalletOwed.owed_nano)))
+    statement = total.where(tenant.in_(sorted(tenants))).group_by(tenant)
+    async with db.engine.connect() as connection:
+        return {name: int(nano) for name, nano in (await connection.execute(statement)).all()}
+
+
+async def owing(session: AsyncSession, tenant_id: str, limit: int = LISTED_MAX) -> list[Owed]:
+    """The requests that owe, the oldest first."""
+    statement = (
+        select(
+            col(WalletOwed.request_id),
+            col(WalletOwed.owed_nano),
+            col(UsageRow.project_id),
+            col(UsageLine.cost_center_id),
+            col(UsageRow.accepted_ms),
+        )
+        .join(
+            UsageRow,
+            (col(UsageRow.tenant_id) == col(WalletOwed.tenant_id))
+            & (col(UsageRow.request_id) == col(WalletOwed.request_id)),
+        )
+        .join(
+            UsageLine,
+            (col(UsageLine.tenant_id) == col(WalletOwed.tenant_id))
+            & (col(UsageLine.request_id) == col(WalletOwed.request_id))
+            & (col(UsageLine.number) == 0),
+        )
+        .where(col(WalletOwed.tenant_id) == tenant_id)
+        .order_by(col(UsageRow.accepted_ms), col(WalletOwed.request_id))
+        .limit(limit)
+    )
+    return [Owed(*row) for row in (await (await session.connection()).execute(statement)).all()]
+
+
+def paid_of(owing: Sequence[Owed], left_nano: int) -> list[tuple[Owed, int]]:
+    """Which of what is owed so much money pays, and how much of each, in their order. Pure."""
+    paid: list[tuple[Owed, int]] = []
+    for each in owing:
+        amount = min(each.owed_nano, left_nano)
+        if amount <= 0:
+            break
+        paid.append((each, amount))
+        left_nano -= amount
+    return paid
+
+
+async def pay_owed(session: AsyncSession, head: LedgerHead, grant: WalletGrant, now: int) -> int:
+    """Have a grant pay what the tenant's requests owe, oldest first, AT_ONCE of them at most; how much it
+    paid. The caller holds the head of the books."""
+    paid = paid_of(await owing(session, head.tenant_id, AT_ONCE), grant.left_nano)
+    if not paid:
+        return 0
+    by_whom: dict[tuple[str, str], int] = {}
+    for each, amount in paid:
+        whom = each.project_id, each.cost_center_id
+        by_whom[whom] = by_whom.get(whom, 0) + amount
+    account = account_of(grant.kind, grant.id)
+    entries = [
+        entry
+        for (project, center), amount in sorted(by_whom.items())
+        for entry in ((account, amount, project, center), (RECEIVABLE, -amount, project, center))
+    ]
+    posting = post(head, TxnKind.SETTLE, f"settle:{grant.id}", [], entries, now)
+    await write(session, [posting], [])
+    seq = posting.head.txn_seq
+    uses = [UseRow(head.tenant_id, each.request_id, seq, grant.id, amount) for each, amount in paid]
+    await insert_rows(session, uses, WalletUse)
+    await add_owed(session, {(head.tenant_id, each.request_id): -amount for each, amount in paid})
+    total = sum(amount for _, amount in paid)
+    grant.left_nano -= total
+    session.add(grant)
+    await session.flush()
+    return total
+
+
+async def set_owed_term(db: Database, tenant_id: str, term: OwedTerm) -> bool:
+    """What becomes from now on of what a tenant owes; False: it has no wallet."""
+    async with db.transaction() as session:
+        wallet = await session.get(Wallet, tenant_id, with_for_update=True)
+        if wallet is None:
+            return False
+        before = wallet.model_dump()
+        wallet.owed_term = term.value
+        session.add(wallet)
+        await session.flush()
+        await record(session, tenant_id, "wallet.owed", tenant_id, before, wallet)
+    return True
