@@ -101,7 +101,7 @@ WATCHED: Mapping[str, Watched] = {
         Watched(QuotaPolicy),
         Watched(Budget),
         Watched(Wallet, apart=frozenset({"posted_nano"})),
-        Watched(WalletGrant, apart=frozenset({"left_nano"})),
+        Watched(WalletGrant, apart=frozenset({"left_nano", "lapsed_nano"})),
         Watched(AlertTarget),
         Watched(CostCenter),
         Watched(ProjectCostCenter),

@@ -18,6 +18,7 @@ from billing.posting.biller import post
 from billing.prices.rating import Meter
 from billing.quotas.quota_types import Admitted
 from billing.reconciliation.books import compare_books, compare_derived
+from billing.tenants.audit_compare import compare_states
 from billing.usage import encode
 from billing.wallets.owed import Owed, OwedTerm, owed_by, paid_of, set_owed_term
 from billing.wallets.purse import Grant, Purse, TopUp
@@ -179,6 +180,18 @@ async def test_ended_grants_pay_in_their_order_and_the_books_hold(database: Data
 def paid_owed(row: WalletGrant) -> int:
     """What a grant paid of what was owed."""
     return row.amount_nano - row.left_nano
+
+
+async def test_what_a_grant_becomes_by_itself_is_no_change_of_it(database: Database) -> None:
+    """It lapses and comes back without anybody: the audit log's last state of it still stands."""
+    tenant, ends = await a_tenant(database), now_ms() + 60_000
+    await grant(database, tenant, promo(9_000, "a", expires_ms=ends))
+    await expire(database, tenant, ends)
+    await use(database, tenant, "r1", "r2", "r3")
+    assert (await compare_states(database, tenant)).faults == []
+    await grant(database, tenant, paid(9_000, "b"))
+    assert (await compare_states(database, tenant)).faults == []
+    await agree(database, tenant)
 
 
 async def agree(database: Database, tenant: str) -> None:
