@@ -202,7 +202,8 @@ class Price(Record, table=True):
 
 
 class UsageRow(Record, table=True):
-    """One ended request, posted once: the primary key is what makes a second delivery harmless."""
+    """One ended request, posted once: the primary key is what makes a second delivery harmless.
+    `words_proof`: of what may be erased of it (billing/books/proofs.py)."""
 
     __tablename__ = "usage_event"  # pyright: ignore[reportAssignmentType]  (SQLModel types it as its getter)
     __table_args__ = (
@@ -245,6 +246,7 @@ class UsageRow(Record, table=True):
     request_metadata: dict[str, Any] = Field(sa_type=JSON)
     event_sha256: str
     posted_ms: int = Field(sa_type=BigInteger)
+    words_proof: str = ""
 
 
 class UsageQuarantine(Record, table=True):

@@ -15,6 +15,7 @@ import msgspec
 
 from billing.books.ledger_rows import EntryRow, LineRow, RequestRow, RollupRow, TxnRow
 from billing.books.ledger_tables import LedgerEntry, LedgerHead, LedgerTxn, UsageLine
+from billing.books.proofs import event_proof
 from billing.periods import HOUR_MS
 from billing.prices.price_tables import Charge
 from billing.prices.rating import Line, Meter
@@ -48,6 +49,7 @@ class TxnKind(StrEnum):
     COMMITMENT = "commitment"
     REVIVE = "revive"
     SETTLE = "settle"
+    SEAL = "seal"
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,7 @@ def usage_lines(request: Priced, cost_center: str, first_seq: int, now_ms: int) 
             adjusts_seq=None,
             ended_ms=request.row.ended_ms,
             posted_ms=now_ms,
+            proof="" if number else event_proof(request.row),
         )
         for number, line in enumerate(ordered)
     ]
@@ -215,19 +218,23 @@ AnyLine = LineRow | UsageLine
 def chain_hash(txn: AnyTxn, entries: Iterable[AnyEntry], lines: Iterable[AnyLine]) -> str:
     """SHA-256 over the transaction but for its own hash, its entries and lines, and so the hash before it.
 
-    The columns of a row are taken in the order of their names."""
-    digest = hashlib.sha256(_packed(_TXN(txn)))
+    The columns of a row are taken in the order of their names; version 1 knows no proofs."""
+    first = txn.hash_version == 1
+    of_txn, of_line = (_TXN_1, _LINE_1) if first else (_TXN, _LINE)
+    digest = hashlib.sha256(_packed(of_txn(txn)))
     for entry in entries:
         digest.update(_packed(_ENTRY(entry)))
     for line in lines:
-        digest.update(_packed(_LINE(line)))
+        digest.update(_packed(of_line(line)))
     return digest.hexdigest()
 
 
 _packed = msgspec.msgpack.Encoder().encode
 _TXN = attrgetter(*sorted(set(TxnRow.__struct_fields__) - {"sha256"}))
+_TXN_1 = attrgetter(*sorted(set(TxnRow.__struct_fields__) - {"sha256", "hash_version"}))
 _ENTRY = attrgetter(*sorted(EntryRow.__struct_fields__))
 _LINE = attrgetter(*sorted(LineRow.__struct_fields__))
+_LINE_1 = attrgetter(*sorted(set(LineRow.__struct_fields__) - {"proof"}))
 
 
 def rollups(requests: Iterable[AnyRequest], lines: Iterable[AnyLine]) -> list[RollupRow]:

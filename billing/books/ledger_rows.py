@@ -37,6 +37,7 @@ class RequestRow(msgspec.Struct):
     request_metadata: dict[str, Any]
     event_sha256: str
     posted_ms: int
+    words_proof: str = ""
 
 
 class LineRow(msgspec.Struct):
@@ -57,6 +58,7 @@ class LineRow(msgspec.Struct):
     adjusts_seq: int | None
     ended_ms: int
     posted_ms: int
+    proof: str = ""
 
 
 class EntryRow(msgspec.Struct):
@@ -83,6 +85,7 @@ class TxnRow(msgspec.Struct):
     last_line_seq: int
     previous_sha256: str
     sha256: str
+    hash_version: int = 2
 
 
 class UseRow(msgspec.Struct):

@@ -47,7 +47,8 @@ class ProjectCostCenter(Record, table=True):
 
 class UsageLine(Record, table=True):
     """One priced quantity. `seq` counts a tenant's lines from 1 without a gap; `number` those of a request:
-    line 0 stands for the request itself, whatever it used. `amount_nano` may be negative in an adjustment."""
+    line 0 stands for the request itself, whatever it used. `amount_nano` may be negative in an adjustment.
+    `proof`: of what the line is of, its request or charge (billing/books/proofs.py)."""
 
     __table_args__ = (
         CheckConstraint("quantity >= 0 OR kind <> 'usage'", name="ck_usage_line_quantity"),
@@ -71,6 +72,7 @@ class UsageLine(Record, table=True):
     adjusts_seq: int | None = Field(default=None, sa_type=BigInteger)
     ended_ms: int = Field(sa_type=BigInteger)
     posted_ms: int = Field(sa_type=BigInteger)
+    proof: str = ""
 
 
 class RollupHour(Record, table=True):
@@ -107,7 +109,8 @@ class LedgerHead(Record, table=True):
 class LedgerTxn(Record, table=True):
     """One balanced transaction. `sha256` covers it, its entries, its lines and the transaction before it.
 
-    `idempotency_key` is what made it: the same cause never books twice."""
+    `idempotency_key` is what made it: the same cause never books twice. `hash_version` 1: of a version of
+    Parley whose lines have no proof of what they are of."""
 
     __table_args__ = (UniqueConstraint("tenant_id", "idempotency_key", name="uq_ledger_txn_key"),)
 
@@ -120,6 +123,7 @@ class LedgerTxn(Record, table=True):
     last_line_seq: int = Field(sa_type=BigInteger)
     previous_sha256: str
     sha256: str
+    hash_version: int = 1
 
 
 class LedgerEntry(Record, table=True):

@@ -1,14 +1,19 @@
 """Proves a tenant's books: the hash chain, that every transaction balances and says what its lines say, that
-no line is missing, and that the rollups are the sums of the lines. Reads only."""
+no line is missing, that requests and charges are what was booked, and what is made from them. Reads only."""
 
+from bisect import bisect_left
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
-from sqlmodel import col, func, select
+from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from billing.books.derived import beyond_head, forged_events, rollup_faults
 from billing.books.ledger import REVENUE, TxnKind, chain_hash
-from billing.books.ledger_tables import LedgerEntry, LedgerHead, LedgerTxn, RollupHour, UsageLine
+from billing.books.ledger_tables import LedgerEntry, LedgerHead, LedgerTxn, UsageLine
+from billing.books.seals import Seals
+from billing.books.sources import Sources, source_faults, sources_of
 from core.database import Database
 
 TXNS_AT_ONCE = 200
@@ -18,7 +23,8 @@ OF_LINES = frozenset(kind.value for kind in (TxnKind.USAGE, TxnKind.ADJUST, TxnK
 
 @dataclass
 class Verified:
-    """What was read of a tenant's books and what is wrong with them, at most FAULTS_MAX findings."""
+    """What was read of a tenant's books and what is wrong with them, at most FAULTS_MAX findings. `seals`:
+    what stands for requests from before lines had proofs."""
 
     tenant_id: str
     txns: int = 0
@@ -26,6 +32,7 @@ class Verified:
     amount_nano: int = 0
     sha256: str = ""
     faults: list[str] = field(default_factory=list[str])
+    seals: Seals = field(default_factory=Seals)
 
     def fault(self, text: str) -> None:
         """Note a finding."""
@@ -34,13 +41,23 @@ class Verified:
 
 
 async def verify_books(db: Database, tenant_id: str) -> Verified:
-    """Read a tenant's books from their first row to the last."""
+    """Read a tenant's books from their first row to the last, and what is made from them."""
     found = Verified(tenant_id)
     async with db.session() as session:
         head = await session.get(LedgerHead, tenant_id) or LedgerHead(tenant_id=tenant_id)
         await follow_chain(session, head, found, 0, "")
-        await _compare_rollups(session, head, found)
+    for fault in await beside_faults(db, tenant_id):
+        found.fault(fault)
     return found
+
+
+async def beside_faults(db: Database, tenant_id: str) -> list[str]:
+    """What is wrong beside the chain: rows that nobody booked, and rollups that are not their lines' sums."""
+    return [
+        *await beyond_head(db, tenant_id, FAULTS_MAX),
+        *await forged_events(db, tenant_id, FAULTS_MAX),
+        *await rollup_faults(db, tenant_id, FAULTS_MAX),
+    ]
 
 
 async def follow_chain(
@@ -60,11 +77,14 @@ async def follow_chain(
     )
     if (last.seq, last.sha256) != (after, sha256):
         found.fault(f"transaction {after} is not the one that was read before")
-    async for txns, entries, lines in _in_pages(session, head, last.seq):
+    found.seals = Seals(not after)
+    async for txns, entries, lines, sources in _in_pages(session, head, last.seq):
         for txn in txns:
             own_entries = [entry for entry in entries if entry.txn_seq == txn.seq]
-            own_lines = [line for line in lines if txn.first_line_seq <= line.seq <= txn.last_line_seq]
-            for fault in faults_of(last, txn, own_entries, own_lines):
+            own_lines = lines[_place(lines, txn.first_line_seq) : _place(lines, txn.last_line_seq + 1)]
+            faults = faults_of(last, txn, own_entries, own_lines)
+            faults += source_faults(txn, own_lines, sources, found.seals)
+            for fault in [*faults, *found.seals.after(txn)]:
                 found.fault(f"transaction {txn.seq}: {fault}")
             found.txns += 1
             found.lines += len(own_lines)
@@ -73,6 +93,11 @@ async def follow_chain(
     found.sha256 = last.sha256
     if (head.txn_seq, head.line_seq, head.sha256) != (last.seq, last.last_line_seq, last.sha256):
         found.fault(f"the books end at transaction {last.seq}, their head says {head.txn_seq}")
+
+
+def _place(lines: Sequence[UsageLine], seq: int) -> int:
+    """Where a line of this number is, or would be, among lines in their order."""
+    return bisect_left(lines, seq, key=attrgetter("seq"))
 
 
 def faults_of(
@@ -99,11 +124,12 @@ def faults_of(
     return faults
 
 
-async def _in_pages(
-    session: AsyncSession, head: LedgerHead, after: int
-) -> AsyncGenerator[tuple[list[LedgerTxn], list[LedgerEntry], list[UsageLine]]]:
-    """The transactions behind number `after` up to the head, some at a time, with their entries and lines.
-    What is appended meanwhile is left for the next time."""
+Page = tuple[list[LedgerTxn], list[LedgerEntry], list[UsageLine], Sources]
+
+
+async def _in_pages(session: AsyncSession, head: LedgerHead, after: int) -> AsyncGenerator[Page]:
+    """The transactions behind number `after` up to the head, some at a time, with their entries and lines and
+    what these are of. What is appended meanwhile is left for the next time."""
     tenant = head.tenant_id
     while True:
         of_txns = select(LedgerTxn).where(col(LedgerTxn.tenant_id) == tenant)
@@ -122,23 +148,7 @@ async def _in_pages(
         in_order = of_entries.order_by(col(LedgerEntry.txn_seq), col(LedgerEntry.number))
         entries = list((await session.exec(in_order)).all())
         lines = list((await session.exec(of_lines.order_by(col(UsageLine.seq)))).all())
-        yield txns, entries, lines
+        sources = await sources_of(session, tenant, txns[0].first_line_seq, txns[-1].last_line_seq)
+        yield txns, entries, lines, sources
         after = txns[-1].seq
         session.expunge_all()
-
-
-async def _compare_rollups(session: AsyncSession, head: LedgerHead, found: Verified) -> None:
-    """Amount and requests of the rollups against the lines that they are of."""
-    of_lines = select(
-        func.coalesce(func.sum(UsageLine.amount_nano), 0),
-        func.count(col(UsageLine.seq)).filter(col(UsageLine.number) == 0),
-    ).where(col(UsageLine.tenant_id) == head.tenant_id, col(UsageLine.seq) <= head.rolled_seq)
-    of_rollups = select(
-        func.coalesce(func.sum(RollupHour.amount_nano), 0), func.coalesce(func.sum(RollupHour.requests), 0)
-    ).where(col(RollupHour.tenant_id) == head.tenant_id)
-    lines = tuple(int(value) for value in (await session.exec(of_lines)).one())
-    sums = tuple(int(value) for value in (await session.exec(of_rollups)).one())
-    if lines != sums:
-        found.fault(
-            f"the rollups say {sums[0]} nano in {sums[1]} requests, the lines {lines[0]} in {lines[1]}"
-        )

@@ -16,6 +16,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.books.ledger import CostCenterOf, LineKind, TxnKind, entries_of, post
 from billing.books.ledger_rows import LineRow
 from billing.books.ledger_tables import LedgerHead, UsageLine
+from billing.books.proofs import charge_proof
 from billing.books.writing import cost_centers_of, lock_heads, write
 from billing.periods import HOUR_MS
 from billing.pools.hours import PoolHour, hours_of
@@ -163,8 +164,8 @@ async def _posted(session: AsyncSession, tenant_id: str, hour: int) -> tuple[Pos
 async def _book(session: AsyncSession, due: _Due, charges: Sequence[HourCharge]) -> None:
     """Add lines for the difference between the charges and what was posted."""
     rows = {_id(each, due.hour_ms): _charge(each, due) for each in charges}
-    await insert_ignore(session, list(rows.values()))
-    for id in due.posted.keys() - rows.keys():
+    new = {key[1] for key in await insert_ignore(session, list(rows.values()))}
+    for id in (due.posted.keys() | rows.keys()) - new:
         rows[id] = await session.get_one(Charge, (due.head.tenant_id, id))
         session.expunge(rows[id])
     numbers = await _numbers(session, due.head.tenant_id, rows)
@@ -245,6 +246,7 @@ def _line(due: _Due, row: Charge, line: HourLine, number: int, center: str, seq:
         adjusts_seq=None,
         ended_ms=due.hour_ms + HOUR_MS - 1,
         posted_ms=due.now_ms,
+        proof=charge_proof(row),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from billing.books.ledger_rows import RequestRow
+from billing.books.proofs import words_proof
 from billing.posting.admissions import Admissions
 from billing.prices.rating import Line, counts_of, rate
 from billing.tables import UsageQuarantine
@@ -189,6 +190,7 @@ def _unstorable(event: UsageEvent) -> str:
 
 
 def _row(event: UsageEvent, data: bytes, now_ms: int) -> RequestRow:
+    labels = _metadata(event.owner.metadata)
     return RequestRow(
         tenant_id=event.tenant,
         request_id=event.request,
@@ -215,9 +217,10 @@ def _row(event: UsageEvent, data: bytes, now_ms: int) -> RequestRow:
         cost_nano=event.cost_nano,
         claims=event.claims,
         recomputed_tokens=event.recomputed_tokens,
-        request_metadata=_metadata(event.owner.metadata),
+        request_metadata=labels,
         event_sha256=hashlib.sha256(data).hexdigest(),
         posted_ms=now_ms,
+        words_proof=words_proof(event.owner.user, labels),
     )
 
 

@@ -20,6 +20,7 @@ from billing import instruments
 from billing.alerts.outbox import Sender
 from billing.books.ledger import LineKind
 from billing.books.ledger_tables import UsageLine
+from billing.books.sealing import seal_all
 from billing.books.writing import book_usage
 from billing.noisy.watch import NoisyWatch
 from billing.pools.meter import PoolMeter
@@ -329,6 +330,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
                     lambda: Sender(db, settings).run(stop),
                     lambda: watch_wallets(db, redis, stop),
                     lambda: PoolMeter(db, redis, settings).run(stop),
+                    lambda: seal_all(db),
                 ):
                     group.create_task(_beside(run, stop))
                 group.create_task(biller.run(stop))

@@ -16,6 +16,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.books.ledger import LineKind, TxnKind, entries_of, post
 from billing.books.ledger_rows import LineRow
 from billing.books.ledger_tables import LedgerHead, UsageLine
+from billing.books.proofs import charge_proof
 from billing.books.writing import lock_heads, write
 from billing.periods import Window
 from billing.posting.under_way import UnderWay
@@ -210,6 +211,7 @@ def _rows(closing: Closing, head: LedgerHead, now: int) -> tuple[list[Charge], l
                 adjusts_seq=None,
                 ended_ms=closing.period.end_ms - 1,
                 posted_ms=now,
+                proof=charge_proof(charges[id]),
             )
         )
     return list(charges.values()), lines

@@ -11,7 +11,7 @@ from sqlmodel import col, func
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.books.ledger_tables import LedgerEntry, LedgerHead, LedgerTxn, UsageLine
-from billing.books.verify import Verified, follow_chain
+from billing.books.verify import Verified, beside_faults, follow_chain
 from billing.reconciliation.compared import BookSums, Check, Compared, chain, lines_and_revenue, receivable
 from billing.reconciliation.tables import ReconMark
 from billing.tenants.audit_verify import verify_log
@@ -101,12 +101,14 @@ async def compare_audit(db: Database, tenant_id: str, now_ms: int, whole: bool =
 
 
 async def compare_derived(db: Database, tenant_id: str, whole: bool = False) -> list[Compared]:
-    """R7 of what is kept beside the books, wallets and budgets' sums. Not `whole`: what takes little."""
+    """R7 of what is kept beside the books: wallets, budgets' sums, and, where `whole`, rollups by their keys
+    and rows that nobody booked. Not `whole`: what takes little."""
+    beside = await beside_faults(db, tenant_id) if whole else []
     wallet = await wallet_faults(db, tenant_id, whole)
     budgets = await budget_faults(db, tenant_id, whole)
+    faults_of = {"wallet": wallet, "budgets": budgets, **({"rollups": beside} if whole else {})}
     compared = [
-        chain(tenant_id, name, len(faults), faults[0] if faults else "")
-        for name, faults in (("wallet", wallet), ("budgets", budgets))
+        chain(tenant_id, name, len(faults), faults[0] if faults else "") for name, faults in faults_of.items()
     ]
     return compared if (found := await compare_owed(db, tenant_id)) is None else [*compared, found]
 

@@ -1,10 +1,10 @@
 """Takes people out of the books: names, labels, ids that were names. Amounts and chains stay as they are.
 
-What the ledger chains (lines, transactions) names nobody. The audit log is chained too: its rows of the time
+What the ledger chains (lines, transactions) names nobody, and proves what is erased by a hash whose key goes
+with it (billing/books/proofs.py). The audit log is chained too: its rows of the time
 when ids were names are kept, and shown without them (billing/tenants/audit_view.py).
 """
 
-import re
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any
 
@@ -14,6 +14,7 @@ from sqlmodel import SQLModel, col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.books.ledger_tables import CostCenter, RollupHour
+from billing.books.proofs import KEPT_OF_WORDS, OPAQUE_USER
 from billing.prices.price_tables import Charge
 from billing.quotas.limit_tables import Budget, QuotaPolicy
 from billing.tables import ApiKey, Project, Tenant, TenantUser, UsageQuarantine, UsageRow
@@ -29,7 +30,6 @@ from core.database import Database
 from core.errors import bad_request
 from core.unreadable import Unreadable
 
-OPAQUE = re.compile(r"u_[0-9a-f]{32}", re.ASCII)
 REQUESTS_AT_ONCE = 500
 NOTHING_SAID = b"{}"
 
@@ -99,7 +99,7 @@ async def erase_tenant(db: Database, tenant_id: str) -> int:
         )
         users = (await session.exec(named)).all()
         for user in users:
-            if not OPAQUE.fullmatch(user.id):
+            if not OPAQUE_USER.fullmatch(user.id):
                 await _erase(session, user)
         await _erase_users(session, tenant_id)
         await _erase_names(session, tenant)
@@ -127,8 +127,8 @@ async def _erase_users(session: AsyncSession, tenant: str) -> None:
 async def _erase(session: AsyncSession, user: TenantUser) -> str:
     """In the caller's transaction; the id that the user has from now on."""
     now, tenant = now_ms(), user.tenant_id
-    id = user.id if OPAQUE.fullmatch(user.id) else opaque_id(now)
-    await _set(session, UsageRow, tenant, col(UsageRow.user_id) == user.id, request_metadata={})
+    id = user.id if OPAQUE_USER.fullmatch(user.id) else opaque_id(now)
+    await _erase_labels(session, tenant, col(UsageRow.user_id) == user.id)
     await _set(session, ApiKey, tenant, _open_keys(user.id), revoked_ms=now)
     await _set(session, ApiKey, tenant, col(ApiKey.user_id) == user.id, name="")
     sessions = (col(BrowserSession.tenant_id) == tenant, col(BrowserSession.user_id) == user.id)
@@ -164,6 +164,12 @@ async def _rename(session: AsyncSession, tenant: str, old: str, new: str) -> Non
         if (message.payload.get("scope"), message.payload.get("scope_id")) == ("user", old):
             message.payload = message.payload | {"scope_id": new}
             session.add(message)
+
+
+async def _erase_labels(session: AsyncSession, tenant: str, where: ColumnElement[bool] | None) -> None:
+    """With the key of their proof, so that nobody can try words on what is left of it."""
+    kept = func.substr(col(UsageRow.words_proof), 1, KEPT_OF_WORDS)
+    await _set(session, UsageRow, tenant, where, request_metadata={}, words_proof=kept)
 
 
 async def _erase_events(session: AsyncSession, tenant: str, old: str | None, new: str) -> None:
@@ -203,7 +209,7 @@ def _readable(held: UsageQuarantine) -> UsageEvent | None:
 
 async def _erase_names(session: AsyncSession, tenant: Tenant) -> None:
     id = tenant.tenant_id
-    await _set(session, UsageRow, id, None, request_metadata={})
+    await _erase_labels(session, id, None)
     await _set(session, ApiKey, id, None, name="")
     await _set(session, ApiKey, id, col(ApiKey.revoked_ms).is_(None), revoked_ms=now_ms())
     await _set(session, AlertTarget, id, None, address="", secret="")
