@@ -9,6 +9,7 @@ import click
 from billing.commands.running import json_option, run_on_database, show_table, tenant_named
 from billing.reconciliation.board import EVERYTHING, Reconciliation
 from billing.reconciliation.compared import MEANING, Check, Compared, State
+from billing.reconciliation.mending import mend_rollups
 from billing.tenants.tenancy import tenant_names
 from core.database import Database
 from core.printed import Styled, Table, live, show_blocks
@@ -27,7 +28,9 @@ WATCH_SECONDS = 5.0
 @click.option("--whole", is_flag=True, help="Read the books from their first row, not only what is new.")
 @click.option("--all", "everything", is_flag=True, help="Show what agrees too, not only by check.")
 @click.option("--watch", is_flag=True, help="Look again every few seconds, until Ctrl-C.")
-@click.option("--repair", is_flag=True, help="Count anew in Redis what was posted, from the tenant's books.")
+@click.option(
+    "--repair", is_flag=True, help="Make anew, from the books, what Redis and rollups have of them."
+)
 @json_option
 def reconcile_command(
     checks: tuple[str, ...],
@@ -54,6 +57,8 @@ def reconcile_command(
 
     After Redis lost data R4 differs until a biller has counted anew from the books, which it does by itself
     within a minute or two, and says in the audit log. `--tenant T --repair` does it now.
+    It makes the tenant's rollups again too, where they are not the sums of their lines (`--whole` tells) and
+    all else in its books is whole.
     """
     if repair and (tenant is None or watch):
         raise click.UsageError("--repair needs --tenant, and is done once")
@@ -68,6 +73,7 @@ def reconcile_command(
             owner = await tenant_named(db, tenant) if tenant else None
             reconciliation = Reconciliation(db, redis, settings)
             if repair and owner is not None:
+                await mend_rollups(db, owner.tenant_id)
                 return await reconciliation.repair(owner.tenant_id)
             return await reconciliation.run(chosen, owner.tenant_id if owner else None, whole)
         finally:

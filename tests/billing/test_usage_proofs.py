@@ -18,10 +18,12 @@ from billing.books.verify import Verified, verify_books
 from billing.posting import assessing
 from billing.posting.assessing import assess
 from billing.posting.biller import post
+from billing.reconciliation.mending import mend_rollups
 from billing.tables import UsageRow
-from billing.tenants.audit_log import record
+from billing.tenants.audit_log import list_rows, record
 from billing.usage import UsageOwner, encode
 from core.database import Database
+from core.errors import Refused
 from tests.billing.events import an_event
 
 OPAQUE = "u_" + "0a" * 16
@@ -327,6 +329,21 @@ def test_a_rollup_is_compared_by_its_key(kept: dict[Any, Any], match: str) -> No
     faults = rollup_differences(kept, {HOUR: SUMS})
     assert len(faults) == bool(match)
     assert match in "".join(faults)
+
+
+async def test_rollups_are_made_again_only_from_books_that_are_whole(sqlite: Database) -> None:
+    """A request that was changed would be in them as it was changed."""
+    await booked(sqlite, "r1", "r2")
+    assert await mend_rollups(sqlite, "t1") == 0
+    edit = "UPDATE rollup_hour SET user_id = 'u9'"
+    await tamper(sqlite, edit)
+    assert await mend_rollups(sqlite, "t1") == 1
+    assert await found(sqlite) == ""
+    (row,) = await list_rows(sqlite, "t1")
+    assert (row.action, "'u9', not" in row.after) == ("reconciliation.rebuild", True)
+    await tamper(sqlite, edit, "UPDATE usage_event SET user_id = 'u9' WHERE request_id = 'r1'")
+    with pytest.raises(Refused, match="the books themselves are wrong"):
+        await mend_rollups(sqlite, "t1")
 
 
 async def test_a_rollups_user_that_was_changed_is_named(database: Database) -> None:
