@@ -3,6 +3,7 @@
 import click
 
 from chaos.bench.billing import month_view, posting
+from chaos.bench.enforced import enforced
 from chaos.bench.fairness import fairness
 from chaos.bench.fuzz.command import fuzz
 from chaos.bench.interactive import interactive
@@ -50,6 +51,7 @@ bench.add_command(posting)
 bench.add_command(month_view)
 bench.add_command(visible)
 bench.add_command(quotas)
+bench.add_command(enforced)
 bench.add_command(keys)
 bench.add_command(relay)
 bench.add_command(sessions)
