@@ -28,6 +28,7 @@ from engine.api import LogReader, PoolQueue, prepare_model, register_model
 
 VLLM_MODEL = "smollm2"
 READY_SECONDS_MAX = 300.0
+BILLER, GATEWAY = (["-m", "core.cli", name] for name in ("biller", "gateway"))
 EMPTY_AT_REST = ("run", "claims", "ids", "age", "act", "blocked", "in", "tok", "rd", "reads", "deadlines")
 EMPTY_AT_REST_TOO = ("parked", "unread", "quarantine", "large")
 
@@ -44,7 +45,8 @@ class Plan:
     """How large an installation, and how its workers run. `forked`: see chaos/crew.py; `dtype`: of vLLM.
 
     `settings` are fields of Settings, for every process. `failpoints`: where processes kill themselves
-    (core/failpoints.py, `POINT:n`); gateways and the biller are started again then, as workers always are."""
+    (core/failpoints.py, `POINT:n`). With those, or `kept`, gateways and billers are started again when they
+    end, as workers always are. `cached_percent`: of each prompt, as the scripted engine says."""
 
     engine: Engine = Engine.SCRIPTED
     workers: int = 4
@@ -55,6 +57,25 @@ class Plan:
     dtype: str = "float32"
     settings: dict[str, object] = field(default_factory=dict[str, object])
     failpoints: tuple[str, ...] = ()
+    billers: int = 1
+    kept: bool = False
+    cached_percent: int = 0
+
+
+@dataclass
+class Kept:
+    """A gateway or biller that is started again whenever it ends; `running` is the one that is now."""
+
+    site: Ground
+    arguments: list[str]
+    settings: dict[str, Any]
+    running: Running
+
+    async def keep(self) -> None:
+        """For ever."""
+        while True:
+            await self.running.process.wait()
+            self.running = await self.site.start(self.arguments, **self.settings)
 
 
 @dataclass
@@ -78,6 +99,8 @@ class Cluster:
     balancer: Balancer
     gateways: list[Running]
     tenants: list[Tenant]
+    kept_billers: list[Kept] = field(default_factory=list[Kept])
+    kept_gateways: list[Kept] = field(default_factory=list[Kept])
 
     @property
     def tenant(self) -> Tenant:
@@ -166,7 +189,7 @@ async def running_cluster(plan: Plan) -> AsyncGenerator[Cluster]:
         of_gateway, of_biller, of_worker = (
             changed | _armed(plan, process) for process in ("gateway", "biller", "worker")
         )
-        biller = await site.start(["-m", "core.cli", "biller"], **of_biller)
+        billers = [await site.start(BILLER, **of_biller) for _ in range(plan.billers)]
         workers = (
             crew.forked(site, redis, plan.workers, **of_worker)
             if plan.forked
@@ -176,12 +199,14 @@ async def running_cluster(plan: Plan) -> AsyncGenerator[Cluster]:
             starting = [group.create_task(site.gateway(**of_gateway)) for _ in range(plan.gateways)]
             await stack.enter_async_context(workers)
         gateways = [each.result() for each in starting]
-        if plan.failpoints:
-            kept = [(biller, ["-m", "core.cli", "biller"], of_biller)]
-            for each in gateways:
-                port = int(each.url.rpartition(":")[2])
-                kept.append((each, ["-m", "core.cli", "gateway"], of_gateway | {"port": port}))
-            keeping = [asyncio.create_task(_keep(site, *each)) for each in kept]
+        kept_billers = [Kept(site, BILLER, of_biller, each) for each in billers]
+        ports = [int(each.url.rpartition(":")[2]) for each in gateways]
+        kept_gateways = [
+            Kept(site, GATEWAY, of_gateway | {"port": port}, each)
+            for port, each in zip(ports, gateways, strict=True)
+        ]
+        if plan.failpoints or plan.kept:
+            keeping = [asyncio.create_task(each.keep()) for each in (*kept_billers, *kept_gateways)]
             stack.push_async_callback(end_tasks, keeping)
         balancer = await stack.enter_async_context(running_balancer([each.url for each in gateways]))
         async with asyncio.timeout(READY_SECONDS_MAX):
@@ -190,7 +215,8 @@ async def running_cluster(plan: Plan) -> AsyncGenerator[Cluster]:
         pool = site.settings.pool
         queue, log = PoolQueue(redis, pool, site.settings), LogReader(redis, pool)
         first = Tenant(site.tenant, site.key)
-        yield Cluster(plan, site, redis, queue, log, database, balancer, gateways, [first])
+        kept = kept_billers, kept_gateways
+        yield Cluster(plan, site, redis, queue, log, database, balancer, gateways, [first], *kept)
 
 
 def _armed(plan: Plan, process: str) -> dict[str, Any]:
@@ -199,14 +225,8 @@ def _armed(plan: Plan, process: str) -> dict[str, Any]:
     return {"failpoints": ",".join(points), "test_crashes": CONSENT_VALUE} if points else {}
 
 
-async def _keep(site: Ground, running: Running, arguments: list[str], settings: dict[str, Any]) -> None:
-    """Start the process again whenever it ends."""
-    while True:
-        await running.process.wait()
-        running = await site.start(arguments, **settings)
-
-
 def _engine_settings(plan: Plan) -> dict[str, object]:
     if plan.engine is Engine.VLLM:
         return {"model": VLLM_MODEL, "worker_dtype": plan.dtype}
-    return {"test_backend": "scripted", "test_step_ms": plan.step_ms, "test_seed": plan.seed}
+    script = {"test_step_ms": plan.step_ms, "test_seed": plan.seed}
+    return {"test_backend": "scripted", "test_cached_percent": plan.cached_percent, **script}

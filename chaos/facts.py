@@ -75,6 +75,7 @@ class Answered:
     verified: bool = False
     input: int = 0
     output: int = 0
+    cached: int = 0
     cost_nano: int = 0
     epoch: int = 1
     seams: tuple[Seam, ...] = ()

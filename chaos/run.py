@@ -12,6 +12,7 @@ import uvloop
 
 from chaos import report, scenarios
 from chaos.bench.session.figures import json_option, progress
+from chaos.books.command import books
 from chaos.cluster import Engine, Plan
 from chaos.failpoints import failpoints
 from chaos.noisy import noisy_neighbour
@@ -139,3 +140,4 @@ for _scenario in scenarios.ALL:
     run.add_command(_command(_scenario))
 run.add_command(noisy_neighbour)
 run.add_command(failpoints)
+run.add_command(books)

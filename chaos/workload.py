@@ -189,5 +189,6 @@ def _ended(fact: Answered, end: Ended, now: float) -> Answered:
         verified=end.verified,
         input=end.usage.input,
         output=end.usage.output,
+        cached=end.usage.cached_input or 0,
         cost_nano=end.cost_nano or 0,
     )

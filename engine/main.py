@@ -60,6 +60,7 @@ TEST_STEP_MS = "PARLEY_TEST_STEP_MS"
 TEST_SEED = "PARLEY_TEST_SEED"
 TEST_UNSOUND = "PARLEY_TEST_UNSOUND"
 TEST_POISON = "PARLEY_TEST_POISON"
+TEST_CACHED_PERCENT = "PARLEY_TEST_CACHED_PERCENT"
 SCRIPTED_VOCABULARY = 256
 
 
@@ -266,7 +267,8 @@ def _scripted(tokenizer: Tokenizer) -> Engine:
     script = seeded(seed, vocabulary)
     if poison := os.environ.get(TEST_POISON):
         script = poisoned(script, tokenizer.encode(poison, add_special_tokens=False).ids)
-    return ScriptedEngine(script, step_ms / 1000)
+    cached = int(os.environ.get(TEST_CACHED_PERCENT, "0"))
+    return ScriptedEngine(script, step_ms / 1000, cached_percent=cached)
 
 
 def _is_plain(text: str) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from chaos.books.expected import Bill, Expected, Under, expected_of
-from chaos.books.pricing import CLOCK_MS
+from chaos.books.pricing import STAMP_MS
 from chaos.books.purses import Charged, Ended, Purse, replay
 from chaos.books.rows import Row, Rows
 from chaos.books.terms import CACHED, INPUT, METERS, OUTPUT, REQUEST, Granted, History, Request
@@ -88,9 +88,9 @@ def _billed(rows: Rows) -> Callable[[Bill], Iterator[Fault]]:
         if whose != (row["project_id"], row["key_id"], row["user_id"], row["model"]):
             yield 0, f"{told.id}: booked on another project, key, user or model"
         accepted, ended = row["accepted_ms"], row["ended_ms"]
-        if not told.sent_ms - CLOCK_MS <= accepted <= told.heard_ms + CLOCK_MS:
+        if not told.sent_ms - STAMP_MS <= accepted <= told.heard_ms + STAMP_MS:
             yield 0, f"{told.id}: accepted at {accepted}, not from {told.sent_ms} to {told.heard_ms}"
-        if not told.sent_ms - CLOCK_MS <= ended <= told.ended_ms + CLOCK_MS:
+        if not told.sent_ms - STAMP_MS <= ended <= told.ended_ms + STAMP_MS:
             yield 0, f"{told.id}: ended at {ended}, heard at {told.ended_ms}"
 
     return faults
@@ -252,10 +252,13 @@ def judge_wallets(history: History, expected: Expected, rows: Rows) -> list[Chec
     receivable = {tenant: nano for (tenant, _), nano in _accounts(rows, "receivable", 1).items()}
     spent = {tenant: sum(purse.cost.values()) for tenant, purse in purses.items()}
     posted = {each["tenant_id"]: int(each["posted_nano"]) for each in rows["wallet"]}
+    lacking = {request: nano for purse in purses.values() for request, nano in purse.lacking.items()}
+    lacks = {key_of(each): int(each["owed_nano"]) for each in rows["wallet_owed"]}
     return [
         _sums("wallets: left of each grant", left, stands),
         _sums("wallets: left of each grant, by the ledger", left, of_ledger),
         _sums("wallets: what requests cost", spent, posted),
+        _sums("wallets: what no grant paid yet", lacking, lacks),
         _sums("tenants: what they owe", owed, receivable),
     ]
 
@@ -272,6 +275,8 @@ def purse_of(tenant: str, expected: Expected, rows: Rows) -> Purse:
     by_seq = sorted(
         (each for each in rows["usage_line"] if each["tenant_id"] == tenant), key=lambda row: row["seq"]
     )
+    events = [each for each in rows["usage_event"] if each["tenant_id"] == tenant]
+    accepted = {each["request_id"]: int(each["accepted_ms"]) for each in events}
     moves: list[Granted | Charged | Ended] = []
     for txn in sorted(
         (each for each in rows["ledger_txn"] if each["tenant_id"] == tenant), key=lambda row: row["seq"]
@@ -290,7 +295,8 @@ def purse_of(tenant: str, expected: Expected, rows: Rows) -> Purse:
                 own = by_seq[txn["first_line_seq"] - 1 : txn["last_line_seq"]]
                 for id in dict.fromkeys(line["request_id"] for line in own):
                     bill = expected.bills.get((tenant, id))
-                    moves.append(Charged((tenant, id), bill.first_cost if bill else 0, txn["posted_ms"]))
+                    asked_ms = min(accepted.get(id, txn["posted_ms"]), txn["posted_ms"])
+                    moves.append(Charged((tenant, id), bill.first_cost if bill else 0, asked_ms))
             case _:
                 pass
     return replay(moves)

@@ -9,6 +9,9 @@ from fractions import Fraction
 from chaos.books.terms import METERS, UNITS, Customer, Prices, Quantities, Told, Version
 
 CLOCK_MS = 5  # between two processes' looks at one clock
+STAMP_MS = (
+    250  # times that are written down: a process carries Redis's clock on, and may have looked for long
+)
 KEPT_MS = 2_500  # for so long a gateway may keep prices that it was not told have changed
 
 

@@ -1,8 +1,10 @@
 """Who pays a prepaid tenant's requests: its grants, one after the other, and what none of them pays is owed.
 Pure, and nothing of the product is in it.
 
-The lowest priority is spent first, then what ends first, then the oldest. What a correction gives back is
-taken from what is owed first, then goes to the grants that paid, in the reverse of their order.
+The lowest priority is spent first, then what ends first, then the oldest. A grant pays for what was asked
+before its end, also when that is booked later. What a correction gives back is taken from what is owed first,
+then goes to the grants that paid, in the reverse of their order. The next grant pays what is owed, the oldest
+request first.
 """
 
 from collections.abc import Iterable
@@ -13,11 +15,13 @@ from chaos.books.terms import Granted, Request
 
 @dataclass
 class Kept:
-    """A grant and what is left of it. `number`: the how manieth it was."""
+    """A grant and what is left of it. `number`: the how manieth it was; `lapsed`: what was left at its end,
+    and was not wanted since."""
 
     granted: Granted
     number: int
     left: int
+    lapsed: int = 0
 
     @property
     def order(self) -> tuple[int, bool, int, int]:
@@ -28,7 +32,8 @@ class Kept:
 
 @dataclass(frozen=True)
 class Charged:
-    """What a request cost more, or below zero less, at a time."""
+    """What a request cost more, or below zero less. `at_ms`: it was asked then, or corrected; only grants
+    that had not ended by then pay."""
 
     request: Request
     amount: int
@@ -44,27 +49,35 @@ class Ended:
 
 @dataclass
 class Purse:
-    """A wallet while its moves are replayed. `paid` by request and grant; `owed`: what no grant paid."""
+    """A wallet while its moves are replayed. `paid` by request and grant; `asked_ms` of each request."""
 
     grants: dict[str, Kept] = field(default_factory=dict[str, Kept])
     paid: dict[Request, dict[str, int]] = field(default_factory=dict[Request, dict[str, int]])
     cost: dict[Request, int] = field(default_factory=dict[Request, int])
-    ended: int = 0
+    asked_ms: dict[Request, int] = field(default_factory=dict[Request, int])
+
+    @property
+    def lacking(self) -> dict[Request, int]:
+        """What each request cost beyond what grants paid of it, where that is anything."""
+        lacks = {each: nano - sum(self.paid[each].values()) for each, nano in self.cost.items()}
+        return {each: nano for each, nano in lacks.items() if nano}
 
     @property
     def owed(self) -> int:
-        """What requests cost beyond what grants paid of them."""
-        return sum(self.cost.values()) - sum(sum(each.values()) for each in self.paid.values())
+        """That of all requests."""
+        return sum(self.lacking.values())
 
     def move(self, move: Granted | Charged | Ended) -> None:
         """One more, in the order of the books."""
         match move:
             case Granted():
                 self.grants[move.key] = Kept(move, len(self.grants), move.amount)
+                self._settle(self.grants[move.key])
             case Ended():
-                self.ended += self.grants[move.key].left
-                self.grants[move.key].left = 0
+                kept = self.grants[move.key]
+                kept.lapsed, kept.left = kept.lapsed + kept.left, 0
             case Charged():
+                self.asked_ms.setdefault(move.request, move.at_ms)
                 self.cost[move.request] = self.cost.get(move.request, 0) + move.amount
                 own = self.paid.setdefault(move.request, {})
                 if move.amount >= 0:
@@ -78,11 +91,20 @@ class Purse:
             ends = kept.granted.ends_ms
             if ends is not None and ends <= move.at_ms:
                 continue
-            taken = min(missing, kept.left)
+            taken = min(missing, kept.left + kept.lapsed)
             if taken:
-                kept.left -= taken
+                kept.lapsed -= max(0, taken - kept.left)
+                kept.left = max(0, kept.left - taken)
                 missing -= taken
                 own[key] = own.get(key, 0) + taken
+
+    def _settle(self, kept: Kept) -> None:
+        for request in sorted(self.cost, key=lambda each: (self.asked_ms[each], each)):
+            own = self.paid[request]
+            taken = min(kept.left, self.cost[request] - sum(own.values()))
+            if taken > 0:
+                kept.left -= taken
+                own[kept.granted.key] = own.get(kept.granted.key, 0) + taken
 
     def _give_back(self, own: dict[str, int], move: Charged) -> None:
         owed_before = self.cost[move.request] - move.amount - sum(own.values())

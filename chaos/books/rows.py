@@ -19,6 +19,7 @@ TABLES = {
     "ledger_entry": "tenant_id, txn_seq, account, amount_nano",
     "wallet": "tenant_id, posted_nano",
     "wallet_grant": "tenant_id, id, kind, amount_nano, left_nano, idempotency_key",
+    "wallet_owed": "tenant_id, request_id, owed_nano",
     "charge": "tenant_id, id, kind, model, start_ms, end_ms",
     "usage_quarantine": "event_sha256, tenant_id, request_id, reason, detail, resolved_ms",
     "price_version": "book_id, version, valid_from_ms, withdrawn_ms",

@@ -60,7 +60,7 @@ class _Running:
 @dataclass
 class ScriptedEngine:
     """Runs all generations in lockstep, one token each every `step_seconds`. `hangs_at`: those whose token
-    mask never ends."""
+    mask never ends; `cached_percent`: how much of each prompt it says it found cached."""
 
     next_token: NextToken
     step_seconds: float = 0.01
@@ -68,6 +68,7 @@ class ScriptedEngine:
     kv_tokens: int = 1 << 20
     aborted: list[str] = field(default_factory=list[str])
     hangs_at: Callable[[Generation], bool] = lambda _: False
+    cached_percent: int = 0
 
     def __post_init__(self) -> None:
         self._running: dict[str, _Running] = {}
@@ -165,6 +166,7 @@ class ScriptedEngine:
         token = self.next_token(running.context)
         if running.sampled < generation.min_tokens and token in generation.stop_ids:
             token = next(id for id in range(1 << 16) if id not in generation.stop_ids)
+        cached = 0 if running.sampled else len(running.context) * self.cached_percent // 100
         self._prompt_tokens += 0 if running.sampled else len(running.context)
         self._sampled_tokens += 1
         running.context.append(token)
@@ -172,7 +174,7 @@ class ScriptedEngine:
         finish = self._finish(running, token)
         if finish:
             del self._running[generation.id]
-        return StepOutput(generation.id, [token], finish, 0, [0.0] if generation.checked else [])
+        return StepOutput(generation.id, [token], finish, cached, [0.0] if generation.checked else [])
 
     def _finish(self, running: _Running, token: int) -> Finish | None:
         if token in running.generation.stop_ids:

@@ -1,0 +1,306 @@
+"""`python -m chaos run books`: customers ask, everything happens to their money, and the books are held
+beside what an oracle of its own says they should be, to the nano."""
+
+import asyncio
+import json
+import random
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import click
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from chaos.bench.session.figures import json_option, machine, progress
+from chaos.books import rows
+from chaos.books.acts import Acts
+from chaos.books.asking import Crowd, questions
+from chaos.books.clerk import Clerk, running_clerk
+from chaos.books.customers import MODEL
+from chaos.books.judge import Check, judge
+from chaos.books.months import month_of, name_of
+from chaos.books.stage import Stage
+from chaos.books.terms import Closed, Fact, History
+from chaos.cluster import Plan, running_cluster
+from chaos.evidence import witnessed
+from chaos.failpoints import databases
+from chaos.scene import Scene
+from chaos.workload import Crowd as AnyCrowd
+from core.settings import Settings
+from core.telemetry import configure_logs
+
+CACHED_PERCENT = 23
+AT_ONCE = 2
+LATE_ANSWERS = 20
+TWO_DAYS_MS = 2 * 86_400_000
+REST_SECONDS_MAX = 60.0
+SETTINGS: dict[str, object] = {
+    "chunk_tokens": 16,
+    "worker_slots": 8,
+    "deaths_max": 1000,
+    "log_level": "error",
+}
+
+
+@dataclass(frozen=True)
+class Size:
+    """How long and how hard. `per_second`: answers; kills and orders in the same unit."""
+
+    answers: int
+    seconds: float
+    kills_per_second: float
+    orders_per_second: float
+    flushes: int
+    flush_unread: bool
+
+    @property
+    def per_second(self) -> float:
+        """The pace of asking."""
+        return self.answers / self.seconds
+
+
+@dataclass
+class Found:
+    """What a run came to."""
+
+    database: str
+    seed: int
+    answers: int = 0
+    billed_nano: int = 0
+    done: dict[str, int] = field(default_factory=dict[str, int])
+    refused: dict[str, int] = field(default_factory=dict[str, int])
+    reasons: dict[str, int] = field(default_factory=dict[str, int])
+    checks: list[Check] = field(default_factory=list[Check])
+    seconds: float = 0.0
+
+    @property
+    def off(self) -> int:
+        """Everything that differs."""
+        return sum(check.off for check in self.checks)
+
+
+async def run(size: Size, seed: int, database_url: str | None) -> Found:
+    """One installation from its first customer to its last month."""
+    began = time.monotonic()
+    settings = SETTINGS | ({"database_url": database_url} if database_url else {})
+    plan = Plan(
+        workers=3,
+        gateways=2,
+        billers=2,
+        kept=True,
+        seed=seed,
+        step_ms=4.0,
+        settings=settings,
+        cached_percent=CACHED_PERCENT,
+    )
+    async with (
+        running_cluster(plan) as cluster,
+        witnessed(cluster) as events,
+        running_clerk(cluster.site.environment(**settings)) as clerk,
+    ):
+        stage = Stage(cluster, clerk, random.Random(f"prices {seed}"))
+        await stage.make(size.seconds)
+        progress(f"{len(stage.askers)} keys of {len(stage.ids)} customers, {time.monotonic() - began:.0f} s")
+        crowd = Crowd(cluster.balancer.url, MODEL, questions(seed))
+        acts = Acts(stage, crowd, events, random.Random(f"acts {seed}"))
+        await _traffic(size, acts)
+        facts = await _close_twice(acts)
+        stage.history.facts = facts
+        found = Found(cluster.database.dialect, seed, len(crowd.told), done=dict(acts.done))
+        found.refused = dict(crowd.refused)
+        for told in crowd.told:
+            found.reasons[told.reason] = found.reasons.get(told.reason, 0) + 1
+        await _judge(found, stage, crowd, acts)
+        found.seconds = round(time.monotonic() - began, 1)
+        return found
+
+
+async def _traffic(size: Size, acts: Acts) -> None:
+    """All answers but the late ones, and all that happens meanwhile."""
+    cluster, crowd = acts.stage.cluster, acts.crowd
+    stop = asyncio.Event()
+    crowd.gate.set()
+    async with asyncio.TaskGroup() as group:
+        scene = Scene(cluster, AnyCrowd(crowd.url, "", ""), group)
+        background = [
+            group.create_task(acts.orders(stop, size.orders_per_second)),
+            group.create_task(acts.kills(scene, stop, size.kills_per_second)),
+            group.create_task(_flushes(size, acts, stop)),
+            group.create_task(_tell(size, crowd, stop)),
+        ]
+        await crowd.run(acts.stage.askers, size.answers, size.per_second, AT_ONCE)
+        stop.set()
+        await asyncio.gather(*background)
+    await acts.booked({each.id for each in crowd.told})
+
+
+async def _flushes(size: Size, acts: Acts, stop: asyncio.Event) -> None:
+    for number in range(size.flushes):
+        wanted = size.answers * (number + 1) // (size.flushes + 1)
+        while len(acts.crowd.told) < wanted and not stop.is_set():  # noqa: ASYNC110  (nothing says when)
+            await asyncio.sleep(0.1)
+        if not stop.is_set():
+            progress("Redis loses everything")
+            await acts.flush(quiet=not size.flush_unread)
+
+
+async def _tell(size: Size, crowd: Crowd, stop: asyncio.Event) -> None:
+    while not stop.is_set():
+        await asyncio.sleep(10)
+        progress(f"{len(crowd.told)} of {size.answers} answers")
+
+
+async def _close_twice(acts: Acts) -> list[Fact]:
+    """The month, then what came late, then the next month. All that is known, in its order."""
+    stage, crowd = acts.stage, acts.crowd
+    facts: list[Fact] = [*crowd.told, *stage.history.facts]
+    stage.history.facts = []
+    facts += await _close(stage, 0)
+    before = len(crowd.told)
+    await crowd.run(stage.askers, LATE_ANSWERS, LATE_ANSWERS / 2, AT_ONCE)
+    await acts.booked({each.id for each in crowd.told})
+    for _ in range(3):
+        await acts.correct()
+        await acts.refund()
+    facts += [*crowd.told[before:], *stage.history.facts]
+    facts += await _close(stage, 1)
+    return facts
+
+
+async def _close(stage: Stage, later: int) -> list[Closed]:
+    """Close the running month of every customer, or the one after it, as if it were over."""
+    now = time.time_ns() // 1_000_000
+    closed: list[Closed] = []
+    for customer in stage.history.customers.values():
+        start, end = month_of(now, customer.zone)
+        for _ in range(later):
+            start, end = end, month_of(end, customer.zone)[1]
+        of = ("--tenant", customer.name, "--month", name_of(start, customer.zone))
+        await stage.clerk.parley("prices", "close-period", *of, later_ms=end + TWO_DAYS_MS - now)
+        closed.append(Closed(customer.id, start))
+    return closed
+
+
+async def _judge(found: Found, stage: Stage, crowd: Crowd, acts: Acts) -> None:
+    read = await rows.read(stage.cluster.database.engine)
+    lost = Check("answers: came to their end")
+    for _ in crowd.told:
+        lost.add([])
+    for answer in crowd.lost:
+        lost.add([(0, f"{answer.id}: {answer.problem or answer.code}")])
+    found.checks = [lost, *judge(stage.history, read, lambda tokens: tokens * CACHED_PERCENT // 100)]
+    found.checks += await _by_command(stage.history, stage.clerk, read)
+    found.checks += await _own_checks(stage.clerk, stage, acts)
+    found.billed_nano = -sum(
+        int(each["amount_nano"]) for each in read["ledger_entry"] if each["account"].startswith("revenue:")
+    )
+
+
+async def _by_command(history: History, clerk: Clerk, read: rows.Rows) -> list[Check]:
+    """What customers are shown is what the lines say, which were judged above."""
+    shown = Check("shown: usage of both months")
+    charged: dict[str, int] = {}
+    for line in read["usage_line"]:
+        charged[line["tenant_id"]] = charged.get(line["tenant_id"], 0) + int(line["amount_nano"])
+    for customer in history.customers.values():
+        start, end = month_of(time.time_ns() // 1_000_000, customer.zone)
+        total = 0
+        for at_ms in (start, end):
+            of = ("--tenant", customer.name, "--month", name_of(at_ms, customer.zone))
+            total += sum(each["amount_nano"] for each in await clerk.parley("usage", "show", *of))
+        off = total - charged.get(customer.id, 0)
+        shown.add([(off, f"{customer.name}: shown {total}, charged {total - off}")] if off else [])
+    return [shown]
+
+
+async def _own_checks(clerk: Clerk, stage: Stage, acts: Acts) -> list[Check]:
+    """R1 to R8 and `audit verify`, by their commands."""
+    compared = await _reconciled(clerk)
+    if acts.done["flushes"] and any(each["check"] == "R4" and each["state"] != "equal" for each in compared):
+        for name in stage.ids:
+            await clerk.run("reconcile", "--tenant", name, "--repair")
+            acts.done["R4 repaired by hand"] += 1
+        compared = await _reconciled(clerk)
+    checks: dict[str, Check] = {}
+    for each in compared:
+        off = each["state"] != "equal"
+        check = checks.setdefault(each["check"], Check(f"parley reconcile: {each['check']}"))
+        check.add([(0, json.dumps(each))] if off else [])
+    verified = await clerk.run("audit", "verify", "--json")
+    audit = Check("parley audit verify", len(verified.objects))
+    if verified.code:
+        audit.add((0, line) for line in verified.err.splitlines())
+    return [*(checks[name] for name in sorted(checks)), audit]
+
+
+async def _reconciled(clerk: Clerk) -> list[dict[str, Any]]:
+    until = time.monotonic() + REST_SECONDS_MAX
+    while True:
+        compared = (await clerk.run("reconcile", "--whole", "--all", "--json")).objects
+        waiting = [each for each in compared if each["state"] == "waiting"]
+        if not waiting or time.monotonic() > until:
+            return compared
+        await asyncio.sleep(1)
+
+
+def show(found: Found, as_json: bool) -> None:
+    """A line a check, and what was found wrong."""
+    if as_json:
+        click.echo(json.dumps({**asdict(found), "off": found.off, "machine": machine()}))
+        return
+    title = f"books, {found.database}, seed {found.seed}: {found.answers} answers, {found.billed_nano:,} nano"
+    table = Table(title=f"{title} ({machine()})", title_justify="left")
+    for heading in ("check", "compared", "off", "off by, nano"):
+        table.add_column(heading, justify="left" if heading == "check" else "right")
+    for check in found.checks:
+        table.add_row(check.name, f"{check.compared:,}", f"{check.off:,}", f"{check.off_nano:,}")
+    Console(width=110).print(table)
+    for name, counts in (("done", found.done), ("ended", found.reasons), ("refused", found.refused)):
+        said = ", ".join(f"{key} {count}" for key, count in sorted(counts.items()))
+        click.echo(f"{name}: {said or 'nothing'}")
+    for check in found.checks:
+        for detail in check.details:
+            click.echo(f"OFF {check.name}: {detail}")
+
+
+@click.command("books")
+@click.option("--answers", default=200, show_default=True, type=click.IntRange(30))
+@click.option("--seconds", default=80.0, show_default=True, help="In which they are asked for.")
+@click.option("--database", default="sqlite", show_default=True, type=click.Choice(["sqlite", "postgres"]))
+@click.option("--kills", default=0.5, show_default=True, help="Of workers, gateways, billers, a second.")
+@click.option("--orders", default=1.0, show_default=True, help="Corrections, prices, grants …, a second.")
+@click.option("--flushes", default=1, show_default=True, type=click.IntRange(0))
+@click.option("--flush-unread", is_flag=True, help="Redis loses ends that no biller has read.")
+@click.option("--seed", type=int, help="Of questions, prices and orders; printed.")
+@json_option
+def books(
+    answers: int,
+    seconds: float,
+    database: str,
+    kills: float,
+    orders: float,
+    flushes: int,
+    flush_unread: bool,
+    seed: int | None,
+    as_json: bool,
+) -> None:
+    """Prove the books by an oracle of their own, to the nano.
+
+    Seven customers, prepaid and postpaid, with odd prices, cached input, tiers, minimums, commitments and
+    other zones, ask through two gateways. Meanwhile prices change, answers are corrected and refunded, money
+    comes in, other ends of answers are held and decided on, workers, gateways and billers are killed and
+    Redis loses everything. Then two months are closed, with usage that comes late between. What everybody
+    should owe is computed a second time from what clients saw, by code that imports nothing of billing.
+    Exit code 1 where anything differs by a nano.
+    """
+    seed = random.SystemRandom().getrandbits(31) if seed is None else seed
+    configure_logs(Settings.model_validate({"log_level": "error"}), "chaos")
+    progress(f"seed {seed}")
+    size = Size(answers, seconds, kills, orders, flushes, flush_unread)
+    with databases(database) as urls, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        found = runner.run(run(size, seed, next(urls)))
+    show(found, as_json)
+    sys.exit(1 if found.off else 0)
