@@ -50,6 +50,9 @@ class TxnKind(StrEnum):
     REVIVE = "revive"
     SETTLE = "settle"
     SEAL = "seal"
+    VOID = "void"
+    CLAW_BACK = "claw_back"
+    PAY_OUT = "pay_out"
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from zoneinfo import ZoneInfo
 import click
 
 from billing.books import rollups
-from billing.books.adjustments import Correction
 from billing.books.focus import COLUMNS, account_of, charges, focus_row
 from billing.books.reports import GroupBy, Usage, usage_as_of, usage_in
 from billing.commands.arguments import WHOLE_TOKENS, instant_of
 from billing.commands.comparing import compare_command
-from billing.commands.correcting import Ask, book_correction
+from billing.commands.correcting import book_correction
 from billing.commands.months import month_name, month_window
+from billing.commands.moving import Ask
 from billing.commands.running import (
     iso_time,
     json_option,
@@ -27,6 +27,7 @@ from billing.commands.running import (
 )
 from billing.commands.wallets import say_owed
 from billing.money import to_display, to_text
+from billing.moves.moves import CorrectMove
 from billing.periods import LAST_MS, Window
 from billing.prices.rating import Meter
 from billing.tenants.audit_log import note
@@ -180,8 +181,8 @@ def correct_command(
         Meter.CACHED_INPUT: cached_input_tokens,
         Meter.OUTPUT: output_tokens,
     }
-    wanted = {meter: quantity for meter, quantity in given.items() if quantity is not None}
-    book_correction(tenant, Correction(request_id, wanted, cause), Ask(dry_run, yes, as_json))
+    wanted = {meter.value: quantity for meter, quantity in given.items() if quantity is not None}
+    book_correction(tenant, CorrectMove(request_id, wanted, cause), Ask(dry_run, yes, as_json))
 
 
 @usage_command.command("refund")
@@ -193,7 +194,7 @@ def correct_command(
 @json_option
 def refund_command(tenant: str, request_id: str, cause: str, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Give back all that was billed for REQUEST, its own price too, to what paid it."""
-    book_correction(tenant, Correction(request_id, None, cause), Ask(dry_run, yes, as_json))
+    book_correction(tenant, CorrectMove(request_id, None, cause), Ask(dry_run, yes, as_json))
 
 
 @usage_command.command("rebuild")

@@ -15,6 +15,7 @@ from billing.commands.running import (
     show_table,
     tenant_named,
 )
+from billing.commands.wallet_undo import claw_back_command, pay_out_command, void_command
 from billing.money import to_display
 from billing.tables import Tenant
 from billing.wallets import wallets
@@ -45,6 +46,9 @@ def wallets_command() -> None:
 
 NO_WALLET = "the tenant has no wallet: see `parley wallets grant --help`"
 ALREADY = "was granted before: nothing is changed"
+
+for _command in (void_command, claw_back_command, pay_out_command):
+    wallets_command.add_command(_command)
 
 _tenant = click.option("--tenant", required=True, help="The tenant's name or id.")
 _as_of = click.option("--as-of", help="As the books said at this time, like 2026-10-01T12:00:00+02:00.")
@@ -241,12 +245,23 @@ def _facts(found: GrantLeft, as_json: bool) -> dict[str, Any]:
         **_money("amount", row.amount_nano, as_json),
         **_money("left", found.left_nano, as_json),
         "expires": iso_time(row.expires_ms),
-        "state": "expired" if found.expired else ("open" if found.left_nano else "spent"),
+        **_taken(row.taken_nano, as_json),
+        "state": _state(found),
         "key": row.idempotency_key,
         "author": row.author,
         "note": row.note,
         "granted": iso_time(row.created_ms),
     }
+
+
+def _state(found: GrantLeft) -> str:
+    if found.grant.taken_nano == found.grant.amount_nano:
+        return "voided"
+    return "expired" if found.expired else ("open" if found.left_nano else "spent")
+
+
+def _taken(nano: int, as_json: bool) -> dict[str, int | str]:
+    return _money("taken_back", nano, as_json) if as_json or nano else {"taken_back": ""}
 
 
 def _movement(found: Movement, as_json: bool) -> dict[str, Any]:

@@ -1,5 +1,8 @@
 """What is wrong with a tenant's wallet, compared with its books. Reads only; for reconciliation."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from sqlalchemy import case, func, select
 from sqlalchemy.orm import aliased
 from sqlmodel import col
@@ -13,6 +16,7 @@ from billing.wallets.tables import Wallet, WalletGrant, WalletUse
 from core.database import Database
 
 SPENT = (TxnKind.USAGE.value, TxnKind.ADJUST.value, TxnKind.SETTLE.value)
+TAKEN = (TxnKind.VOID.value, TxnKind.CLAW_BACK.value, TxnKind.PAY_OUT.value)
 LAPSED = (TxnKind.EXPIRE.value, TxnKind.REVIVE.value)
 
 
@@ -38,6 +42,7 @@ async def _grant_faults(session: AsyncSession, wallet: Wallet) -> list[str]:
         col(WalletGrant.left_nano),
         col(WalletGrant.amount_nano),
         col(WalletGrant.lapsed_nano),
+        col(WalletGrant.taken_nano),
     )
     grants = (await connection.execute(of_grants.where(col(WalletGrant.tenant_id) == tenant_id))).all()
     of_uses = select(col(WalletUse.grant_id), func.sum(col(WalletUse.amount_nano))).where(
@@ -47,14 +52,16 @@ async def _grant_faults(session: AsyncSession, wallet: Wallet) -> list[str]:
     used = {grant_id: int(amount) for grant_id, amount in rows}
     accounts = await _accounts(session, tenant_id)
     faults: list[str] = []
-    for grant_id, kind, left_nano, amount_nano, lapsed_nano in grants:
-        balance, spent, lapsed = accounts.pop(account_of(kind, grant_id), (0, 0, 0))
+    for grant_id, kind, left_nano, amount_nano, lapsed_nano, taken_nano in grants:
+        balance, spent, lapsed, taken = accounts.pop(account_of(kind, grant_id), (0, 0, 0, 0))
         if -balance != left_nano:
             faults.append(f"grant {grant_id}: {left_nano} nano are left, the ledger says {-balance}")
         if spent != used.get(grant_id, 0):
             faults.append(f"grant {grant_id}: its uses say {used.get(grant_id, 0)} nano, the ledger {spent}")
         if not 0 <= lapsed_nano <= lapsed:  # what ended before this was counted is not in it
             faults.append(f"grant {grant_id}: {lapsed_nano} nano lapsed, the ledger says {lapsed}")
+        if taken_nano != taken:
+            faults.append(f"grant {grant_id}: {taken_nano} nano were taken back, the ledger says {taken}")
         if not 0 <= left_nano <= amount_nano:
             faults.append(f"grant {grant_id}: {left_nano} of {amount_nano} nano are left")
     faults += [f"account {account} is of no grant" for account in sorted(accounts)]
@@ -64,13 +71,16 @@ async def _grant_faults(session: AsyncSession, wallet: Wallet) -> list[str]:
     return faults
 
 
-async def _accounts(session: AsyncSession, tenant_id: str) -> dict[str, tuple[int, int, int]]:
-    """Of each grant's account, (balance, what usage and its corrections debited, what its end did)."""
+async def _accounts(session: AsyncSession, tenant_id: str) -> dict[str, tuple[int, int, int, int]]:
+    """Of each grant's account, (balance, what usage and its corrections debited, what its end did, what was
+    taken back)."""
     amount = col(LedgerEntry.amount_nano)
     spent = case((col(LedgerTxn.kind).in_(SPENT), amount), else_=0)
     lapsed = case((col(LedgerTxn.kind).in_(LAPSED), amount), else_=0)
+    taken = case((col(LedgerTxn.kind).in_(TAKEN), amount), else_=0)
+    sums: list[Any] = [func.sum(each) for each in (amount, spent, lapsed, taken)]
     statement = (
-        select(col(LedgerEntry.account), func.sum(amount), func.sum(spent), func.sum(lapsed))
+        select(col(LedgerEntry.account), *sums)
         .join(
             LedgerTxn,
             (col(LedgerTxn.tenant_id) == col(LedgerEntry.tenant_id))
@@ -83,8 +93,8 @@ async def _accounts(session: AsyncSession, tenant_id: str) -> dict[str, tuple[in
         )
         .group_by(col(LedgerEntry.account))
     )
-    found = (await (await session.connection()).execute(statement)).all()
-    return {account: (int(balance), int(debited), int(ended)) for account, balance, debited, ended in found}
+    found: Sequence[Any] = (await (await session.connection()).execute(statement)).all()
+    return {row[0]: (int(row[1]), int(row[2]), int(row[3]), int(row[4])) for row in found}
 
 
 async def _posted(session: AsyncSession, wallet: Wallet) -> int:

@@ -34,8 +34,9 @@ class WalletGrant(Record, table=True):
     """Money put into a wallet. `kind`: paid or promo. Of several, the lowest `priority` is spent first, then
     what expires first, then the oldest.
 
-    `left_nano` follows from the ledger, account `wallet:<kind>:<id>`, and `lapsed_nano` (booked as breakage
-    at its end, less what came back for requests from before it) too; they are kept so that posting need not
+    `left_nano` follows from the ledger, account `wallet:<kind>:<id>`, and so do `lapsed_nano` (booked
+    as breakage at its end, less what came back for requests from before it) and `taken_nano` (voided, clawed
+    back, paid out); they are kept so that posting need not
     sum them. `idempotency_key`: the caller's own name for this grant, so that none is made twice."""
 
     __table_args__ = (
@@ -67,6 +68,7 @@ class WalletGrant(Record, table=True):
     amount_nano: int = Field(sa_type=BigInteger)
     left_nano: int = Field(sa_type=BigInteger)
     lapsed_nano: int = Field(default=0, sa_type=BigInteger)
+    taken_nano: int = Field(default=0, sa_type=BigInteger)
     expires_ms: int | None = Field(default=None, sa_type=BigInteger)
     idempotency_key: str
     author: str = ""

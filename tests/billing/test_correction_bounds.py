@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from billing.books.ledger_rows import LineRow
-from billing.commands import correcting
+from billing.moves import moves
 from billing.posting.biller import post
 from billing.posting.quarantine import held_events
 from billing.prices.price_book import NewVersion, add_version
@@ -186,7 +186,7 @@ def test_what_has_grown_since_it_was_looked_at_is_not_booked(
     async def nothing(*_: object) -> list[LineRow]:
         return []
 
-    monkeypatch.setattr(correcting, "planned", nothing)
+    monkeypatch.setattr(moves, "planned_correction", nothing)
     less = ("correct", *OF_A, "--output", "0")
     refused(acme, *less, says="one person moves at most", correction_unasked_cents_max="0")
 

@@ -34,6 +34,7 @@ from tests.billing.test_wallets import sound
 
 Command = Callable[..., Result]
 OF_USER = ("--scope", "user", "--dimension", "concurrency", "--limit", "1")
+TAKEN = ("--tenant", "acme", "--key", "t1")
 COMMANDS = {
     "alerts": alerts_command,
     "audit": audit_command,
@@ -175,6 +176,13 @@ def test_targets_are_added_tried_and_removed(parley: Command) -> None:
         (("wallets", "grant", "--tenant", "acme", "--amount", "-1 USD", "--key", "k"), "above 0"),
         (("wallets", "grant", "--tenant", "nobody", "--amount", "1 USD", "--key", "k"), "no tenant"),
         (("wallets", "show", "--tenant", "acme", "--as-of", "yesterday"), "no time"),
+        (("wallets", "void", "--tenant", "acme", "none", "--reason", "r"), "no grant"),
+        (("wallets", "void", "--tenant", "acme", "none", "--reason", " "), "reason: expected a name"),
+        (("wallets", "pay-out", *TAKEN, "--amount", "1 USD", "--reason", "r"), "of paid money is left"),
+        (("wallets", "pay-out", *TAKEN, "--amount", "0 USD", "--reason", "r"), "above 0"),
+        (("wallets", "pay-out", *TAKEN, "--amount", "NaN USD", "--reason", "r"), "no amount"),
+        (("wallets", "pay-out", *TAKEN, "--amount", "1 USD", "--reason", ""), "reason: expected a name"),
+        (("wallets", "claw-back", *TAKEN, "none", "--amount", "1 USD", "--reason", "r"), "no grant"),
         (("wallets", "alert", "--tenant", "acme", "5"), "no wallet"),
         (("budgets", "set", "--tenant", "acme", "--limit", "-1 USD"), "from 0 to"),
         (("budgets", "set", "--tenant", "acme", "--limit", "1 USD", "--scope", "key", "--id", "x"), "no key"),

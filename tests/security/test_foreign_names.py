@@ -72,11 +72,13 @@ FOREIGN = (
     "users erase --tenant {other} alice --yes",
     "users export --tenant {other} alice",
     "users reopen --tenant {other} alice",
+    "wallets claw-back --tenant {other} {grant} --amount 1USD --key c1 --reason why",
+    "wallets void --tenant {other} {grant} --reason why",
 )
 # Words of a command that name a thing of a tenant, and those that name none, or a new one.
 NAMING = words(
-    "budget commitment cost_center id key limit message named pool price_book project request_id session "
-    "target user"
+    "budget commitment cost_center grant id key limit message named pool price_book project request_id "
+    "session target user"
 )
 NAMING_NONE = words(
     "reason notice_days notice_months mistake tenant "
@@ -108,7 +110,11 @@ ANY_POOL = {
     "requests migrate",
     "requests show",
 }  # where to look
-OWN_KEY = {"wallets grant"}  # what makes a grant the same: within the tenant
+OWN_KEY = {
+    "wallets claw-back",
+    "wallets grant",
+    "wallets pay-out",
+}  # what makes a grant the same: within the tenant
 OWN_USER = {"keys create", "keys link", "users close", "users create"}  # one who is not known is made known
 KNOWN = {"pools assign a --tenant {other}", "prices import {parent}"}  # by operators: a pool, a file
 NOT_BY_ID = {"sessions revoke"}  # `user`: those who are signed in at the tenant

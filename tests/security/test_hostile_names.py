@@ -164,6 +164,7 @@ class Typist:
             "cost_center": first(file, "SELECT id FROM cost_center"),
             "commitment": first(file, "SELECT id FROM period_commitment"),
             "event": first(file, "SELECT event_sha256 FROM usage_quarantine"),
+            "grant": first(file, "SELECT id FROM wallet_grant"),
             "finding": "f1",
             "message": HOSTILE,
         }

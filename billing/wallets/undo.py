@@ -1,0 +1,222 @@
+"""Undoing what was put into a wallet: a grant that was a mistake is voided, what is left of one is clawed
+back, and a paid balance is paid out to the customer. Transactions of the tenant's books, each once.
+
+Only what is left can be taken, never what a request was paid with: that goes back by a refund first.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sqlmodel import col, func, or_, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.alerts.alerts import tell, wallet_reached
+from billing.books.ledger import TxnKind, post
+from billing.books.ledger_tables import LedgerEntry, LedgerTxn
+from billing.books.writing import lock_heads, write
+from billing.money import to_display
+from billing.quotas.limits import LIMIT_NANO_MAX
+from billing.tenants.audit_log import record
+from billing.wallets.purse import WALLET, WALLET_END, GrantKind, account_of
+from billing.wallets.purse_rows import load_purses
+from billing.wallets.tables import WalletGrant
+from billing.wallets.wallets import KEY, SOURCES
+from core.clock import now_ms
+from core.database import Database
+from core.errors import bad_request
+from core.names import checked_name
+
+PAID_OUT = "paid_out"
+GRANTS_MAX = 1_000
+
+
+class UndoKind(StrEnum):
+    """What is undone, as transactions and the audit log name it."""
+
+    VOID = "void"
+    CLAW_BACK = "claw_back"
+    PAY_OUT = "pay_out"
+
+
+@dataclass(frozen=True)
+class Undo:
+    """What is to be taken: from the grant of this id or key, of a payment out from all paid ones (empty).
+    `amount_nano`: of a voided grant all of it (0). `key`: the caller's own name for it; said again under
+    that, nothing more is taken."""
+
+    kind: UndoKind
+    grant: str
+    amount_nano: int
+    key: str
+    reason: str
+    author: str = ""
+
+    @property
+    def txn_key(self) -> str:
+        """What its transaction is called in the books."""
+        return f"{self.kind}:{self.key or self.grant}"
+
+
+@dataclass(frozen=True)
+class Taken:
+    """How much is taken from which grants. `done`: that was so before, and nothing more is."""
+
+    parts: Sequence[tuple[WalletGrant, int]]
+    done: bool = False
+
+    @property
+    def amount_nano(self) -> int:
+        """In all."""
+        return sum(amount for _, amount in self.parts)
+
+
+async def planned_undo(db: Database, tenant_id: str, undo: Undo) -> Taken:
+    """What `take` would do now. Raises Refused as it does."""
+    _check(undo)
+    async with db.snapshot() as session:
+        return await _plan(session, tenant_id, undo, now_ms())
+
+
+async def take(db: Database, tenant_id: str, undo: Undo) -> Taken:
+    """Book it. The caller has seen to it that nothing in Redis holds the money (billing/wallets/taking.py).
+
+    Raises Refused where it cannot be."""
+    _check(undo)
+    async with db.transaction() as session:
+        head = (await lock_heads(session, [tenant_id]))[tenant_id]
+        now = now_ms()
+        taken = await _plan(session, tenant_id, undo, now)
+        if taken.done:
+            return taken
+        to = {grant.id: _goes_to(undo, grant) for grant, _ in taken.parts}
+        entries = [
+            entry
+            for grant, amount in taken.parts
+            for entry in ((account_of(grant.kind, grant.id), amount, "", ""), (to[grant.id], -amount, "", ""))
+        ]
+        await write(session, [post(head, TxnKind(undo.kind), undo.txn_key, [], entries, now)], [])
+        for grant, amount in taken.parts:
+            grant.left_nano -= amount
+            grant.taken_nano += amount
+            session.add(grant)
+        await session.flush()
+        purses = await load_purses(session, [tenant_id], now)
+        await tell(session, wallet_reached(purses[tenant_id]), now)
+        grants = {grant.id: amount for grant, amount in taken.parts}
+        facts = {"reason": undo.reason, "key": undo.key, "amount_nano": taken.amount_nano, "grants": grants}
+        target = taken.parts[0][0].id if undo.grant else tenant_id
+        await record(session, tenant_id, f"wallet.{undo.kind}", target, None, facts)
+        return taken
+
+
+def _goes_to(undo: Undo, grant: WalletGrant) -> str:
+    return PAID_OUT if undo.kind is UndoKind.PAY_OUT else SOURCES[GrantKind(grant.kind)]
+
+
+async def _plan(session: AsyncSession, tenant_id: str, undo: Undo, now: int) -> Taken:
+    if undo.kind is UndoKind.PAY_OUT:
+        return await _before(session, tenant_id, undo) or await _plan_pay_out(session, tenant_id, undo, now)
+    grant = await _grant_named(session, tenant_id, undo.grant)
+    if grant is None:
+        raise bad_request(f"there is no grant {undo.grant!r}: see `parley wallets show`")
+    if undo.kind is UndoKind.CLAW_BACK:
+        return await _before(session, tenant_id, undo) or Taken([(grant, _left_for(undo, grant, now))])
+    if grant.taken_nano == grant.amount_nano:
+        return Taken([(grant, grant.amount_nano)], done=True)
+    ended = grant.expires_ms is not None and grant.expires_ms <= now
+    if ended or grant.left_nano != grant.amount_nano:
+        raise bad_request(
+            f"{to_display(grant.left_nano)} is left of the grant's {to_display(grant.amount_nano)}: only one "
+            "that nothing was paid from can be voided; claw back what is left (`parley wallets claw-back`)"
+        )
+    return Taken([(grant, grant.amount_nano)])
+
+
+def _left_for(undo: Undo, grant: WalletGrant, now: int) -> int:
+    """The amount, where so much is left. Raises Refused. Pure."""
+    ended = grant.expires_ms is not None and grant.expires_ms <= now
+    left_nano = 0 if ended else grant.left_nano
+    if undo.amount_nano > left_nano:
+        raise bad_request(
+            f"{to_display(left_nano)} is left of the grant: no more than that can be clawed back"
+        )
+    return undo.amount_nano
+
+
+async def _plan_pay_out(session: AsyncSession, tenant_id: str, undo: Undo, now: int) -> Taken:
+    """From paid grants only, what is spent last first: promo money is nobody's to be paid."""
+    statement = (
+        select(WalletGrant)
+        .where(
+            col(WalletGrant.tenant_id) == tenant_id,
+            col(WalletGrant.kind) == GrantKind.PAID.value,
+            col(WalletGrant.left_nano) > 0,
+            or_(col(WalletGrant.expires_ms).is_(None), col(WalletGrant.expires_ms) > now),
+        )
+        .order_by(col(WalletGrant.created_ms).desc(), col(WalletGrant.id).desc())
+        .limit(GRANTS_MAX)
+    )
+    parts: list[tuple[WalletGrant, int]] = []
+    missing = undo.amount_nano
+    grants = (await session.exec(statement)).all()
+    for grant in grants:
+        if amount := min(missing, grant.left_nano):
+            parts.append((grant, amount))
+            missing -= amount
+    if missing:
+        left = to_display(sum(grant.left_nano for grant in grants))
+        raise bad_request(f"{left} of paid money is left: no more than that can be paid out")
+    return Taken(parts)
+
+
+async def _before(session: AsyncSession, tenant_id: str, undo: Undo) -> Taken | None:
+    """What was taken under this key; None: nothing. Raises Refused where that was something else."""
+    statement = (
+        select(col(LedgerEntry.account), func.sum(LedgerEntry.amount_nano))
+        .join(
+            LedgerTxn,
+            (col(LedgerTxn.tenant_id) == col(LedgerEntry.tenant_id))
+            & (col(LedgerTxn.seq) == col(LedgerEntry.txn_seq)),
+        )
+        .where(
+            col(LedgerTxn.tenant_id) == tenant_id,
+            col(LedgerTxn.idempotency_key) == undo.txn_key,
+            col(LedgerEntry.account) >= WALLET,
+            col(LedgerEntry.account) < WALLET_END,
+        )
+        .group_by(col(LedgerEntry.account))
+    )
+    found = [(account, int(amount)) for account, amount in (await session.exec(statement)).all()]
+    if not found:
+        return None
+    parts: list[tuple[WalletGrant, int]] = []
+    for account, amount in found:
+        grant = await _grant_named(session, tenant_id, account.rpartition(":")[2])
+        assert grant is not None, "INV-32: an account of a wallet is a grant's"
+        parts.append((grant, amount))
+    taken = Taken(parts, done=True)
+    other = undo.grant and undo.grant not in (parts[0][0].id, parts[0][0].idempotency_key)
+    if other or taken.amount_nano != undo.amount_nano:
+        raise bad_request(f"the key {undo.key!r} was that of another one")
+    return taken
+
+
+async def _grant_named(session: AsyncSession, tenant_id: str, named: str) -> WalletGrant | None:
+    """A tenant's grant by its id, or by the key that it was made under."""
+    statement = select(WalletGrant).where(
+        col(WalletGrant.tenant_id) == tenant_id,
+        or_(col(WalletGrant.id) == named, col(WalletGrant.idempotency_key) == named),
+    )
+    found = (await session.exec(statement)).all()
+    return next((row for row in found if row.id == named), found[0] if found else None)
+
+
+def _check(undo: Undo) -> None:
+    checked_name("reason", undo.reason)
+    if undo.kind is UndoKind.VOID:
+        return
+    if not 0 < undo.amount_nano <= LIMIT_NANO_MAX:
+        raise bad_request("an amount to take is above 0 and at most 4,000,000 USD")
+    if not KEY.fullmatch(undo.key):
+        raise bad_request("an idempotency key has 1 to 200 visible ASCII characters")
