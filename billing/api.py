@@ -6,10 +6,11 @@ from billing.marks import unsealed_until_ms
 from billing.money import to_display, to_text
 from billing.noisy.findings import in_force, list_findings
 from billing.noisy.tables import NoisyFinding
-from billing.periods import Period, Window, window_at, zone_named
+from billing.periods import Calendar, Period, Window, window_at, zone_named
 from billing.pools.hours import READY_GAP_MS_MAX, READY_INTERVALS_MAX
 from billing.posting.admissions import Admissions, Asked, asked_of, seal
 from billing.posting.admitted import admissions_of
+from billing.prices.calendars import calendar_of
 from billing.prices.price_book import offered_prices, pinned_prices
 from billing.prices.rating import Counts, Line, Meter, counts_of, rate
 from billing.quotas.bindings import Bindings
@@ -127,6 +128,7 @@ __all__ = [
     "Bindings",
     "Booked",
     "BrowserSession",
+    "Calendar",
     "Canceller",
     "Check",
     "Compared",
@@ -172,6 +174,7 @@ __all__ = [
     "asked_of",
     "authenticate_key",
     "booked_of",
+    "calendar_of",
     "clear_sessions",
     "count_shadowed",
     "counts_of",

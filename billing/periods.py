@@ -1,9 +1,12 @@
 """Days, weeks and months in a tenant's time zone, as intervals of Unix milliseconds. Pure.
 
 A window begins at the first instant of its local date, wherever clocks were turned: every instant is in
-exactly one window of a kind, and the end of one is the start of the next.
+exactly one window of a kind, and the end of one is the start of the next. Months that are closed stay what
+they were in whatever zone the tenant is later; the first open one begins where the last of them ended.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from typing import NamedTuple
@@ -12,6 +15,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 HOUR_MS = 3_600_000
 AHEAD_MS_MAX = 397 * 24 * HOUR_MS  # 13 months, whichever they are: what begins later wants a yes
 FIRST_MS = 0
+UTC_ZONE = ZoneInfo("UTC")
+OUTSIDE = "the time is outside the years 1970 to 9998"
 LAST_MS = 253_370_764_800_000  # 9999-01-01: local dates beyond have no next one
 
 
@@ -31,6 +36,70 @@ class Window(NamedTuple):
     end_ms: int
 
 
+class ClosedMonth(NamedTuple):
+    """As it was when it was closed."""
+
+    window: Window
+    zone: ZoneInfo
+
+
+@dataclass(frozen=True)
+class Calendar:
+    """A tenant's months, which are numbered: 12 times the year, and the month from 0. `zone`: of the open
+    ones. Each begins where the one before it ends."""
+
+    zone: ZoneInfo
+    closed: Mapping[int, ClosedMonth] = field(default_factory=dict[int, ClosedMonth])
+
+    def month_at(self, at_ms: int) -> int:
+        """The month that an instant is in. Raises ValueError outside the years 1970 to 9998."""
+        if not FIRST_MS <= at_ms < LAST_MS:
+            raise ValueError(OUTSIDE)
+        today = datetime.fromtimestamp(at_ms / 1000, UTC)
+        number = month_number(today.year, today.month)
+        while at_ms < self._start_ms(number):
+            number -= 1
+        while at_ms >= self._start_ms(number + 1):
+            number += 1
+        return number
+
+    def window(self, number: int) -> Window:
+        """A month. Raises ValueError outside the years 1970 to 9998."""
+        window = Window(self._start_ms(number), self._start_ms(number + 1))
+        if window.end_ms <= FIRST_MS or window.start_ms >= LAST_MS:
+            raise ValueError(OUTSIDE)
+        return window
+
+    def zone_of(self, number: int) -> ZoneInfo:
+        """The zone that a month's days are of. What lies before all closed months goes with the first."""
+        closed = self.closed.get(max(number, min(self.closed, default=number)))
+        return closed.zone if closed else self.zone
+
+    def day_at(self, at_ms: int) -> Window:
+        """The day that an instant is in, as far as it is in the instant's month: days make up months."""
+        month = self.month_at(at_ms)
+        day, whole = window_at(Period.DAY, self.zone_of(month), at_ms), self.window(month)
+        return Window(max(day.start_ms, whole.start_ms), min(day.end_ms, whole.end_ms))
+
+    def _start_ms(self, number: int) -> int:
+        if number - 1 in self.closed:
+            return self.closed[number - 1].window.end_ms
+        if number in self.closed:
+            return self.closed[number].window.start_ms
+        year, month = divmod(number, 12)
+        return _midnight_ms(date(year, month + 1, 1), self.zone_of(number))
+
+
+def month_number(year: int, month: int) -> int:
+    """Of a month, from 1, in a year: months that follow one another have numbers that do."""
+    return year * 12 + month - 1
+
+
+def month_text(number: int) -> str:
+    """`2026-10`."""
+    return f"{number // 12:04}-{number % 12 + 1:02}"
+
+
 def zone_named(name: str) -> ZoneInfo:
     """The time zone of an IANA name. Raises ValueError where there is none."""
     try:
@@ -44,7 +113,7 @@ def window_at(period: Period, zone: ZoneInfo, at_ms: int) -> Window:
 
     Raises ValueError outside the years 1970 to 9998."""
     if not FIRST_MS <= at_ms < LAST_MS:
-        raise ValueError("the time is outside the years 1970 to 9998")
+        raise ValueError(OUTSIDE)
     if period is Period.LIFETIME:
         return Window(FIRST_MS, LAST_MS)
     today = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(zone).date()
@@ -55,12 +124,6 @@ def window_at(period: Period, zone: ZoneInfo, at_ms: int) -> Window:
         first = _first_day(period, first - timedelta(days=1))
         start = _midnight_ms(first, zone)
     return Window(start, _midnight_ms(_next_first(period, first), zone))
-
-
-def month_name(window: Window, zone: ZoneInfo) -> str:
-    """`2026-10`."""
-    middle = (window.start_ms + window.end_ms) // 2
-    return f"{datetime.fromtimestamp(middle / 1000, zone):%Y-%m}"
 
 
 def _first_day(period: Period, day: date) -> date:

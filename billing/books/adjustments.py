@@ -189,7 +189,7 @@ def differences(
                     price_version=first.price_version,
                     cost_center_id=first.cost_center_id,
                     adjusts_seq=first.seq,
-                    ended_ms=first.ended_ms,
+                    ended_ms=head.counts_at(first.ended_ms),
                     posted_ms=now,
                 )
             )

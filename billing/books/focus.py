@@ -102,7 +102,8 @@ NOTHING_USED = (
 @dataclass(frozen=True)
 class Charge:
     """Lines of one hour with the same price, meter and owner, added up. The hour is that of their billing
-    period; `start_ms` to `end_ms` what they are for, which of a true-up is a month."""
+    period; `start_ms` to `end_ms` what they are for, which of a true-up is a month, and of usage that came
+    after its month was closed an hour of that."""
 
     hour_ms: int
     start_ms: int
@@ -142,9 +143,9 @@ def focus_row(charge: Charge, account: Account, period: Window) -> dict[str, str
     book = f"{charge.price_book_id}/{charge.price_version}"
     tags = {"cost_center": account.cost_centers.get(charge.cost_center_id, "")}
     true_up = charge.kind == LineKind.TRUE_UP and meter not in OF_POOLS
-    start, end = max(charge.start_ms, period.start_ms), min(charge.end_ms, period.end_ms)
-    if true_up:
-        start, end = charge.start_ms, charge.end_ms
+    start, end = charge.start_ms, charge.end_ms
+    if not true_up and end > period.start_ms:  # else it came late: it is of a closed month
+        start, end = max(start, period.start_ms), min(end, period.end_ms)
     name = charge.model or "Commitment"
     row = {
         "BilledCost": cost,
@@ -215,10 +216,12 @@ async def charges(db: Database, tenant_id: str, period: Window) -> AsyncGenerato
     """A tenant's charges in a period, hour by hour. Lines that cost nothing because they count nothing are
     left out."""
     hour: Any = col(UsageLine.ended_ms) - col(UsageLine.ended_ms) % HOUR_MS
+    ended: Any = func.coalesce(UsageRow.ended_ms, UsageLine.ended_ms)
+    ended_hour: Any = ended - ended % HOUR_MS
     times: list[Any] = [
         hour,
-        func.coalesce(OtherCharge.start_ms, hour),
-        func.coalesce(OtherCharge.end_ms, hour + HOUR_MS),
+        func.coalesce(OtherCharge.start_ms, ended_hour),
+        func.coalesce(OtherCharge.end_ms, ended_hour + HOUR_MS),
     ]
     of_request = [_whose(name) for name in ("key_id", "user_id", "model", "pool")]
     of_line: list[Any] = [

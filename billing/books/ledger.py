@@ -88,7 +88,8 @@ def post_usage(
     paid: dict[tuple[str, str, str], int] = {}
     for request in requests:
         center = cost_center_of(request.row.project_id, request.row.ended_ms)
-        new = usage_lines(request, center, head.line_seq + len(lines) + 1, now_ms)
+        counts_ms = head.counts_at(request.row.ended_ms)
+        new = usage_lines(request, center, head.line_seq + len(lines) + 1, (counts_ms, now_ms))
         for line in new:
             key = (line.meter, request.row.project_id, center)
             charged[key] = charged.get(key, 0) + line.amount_nano
@@ -118,8 +119,11 @@ def revive(head: LedgerHead, name: str, purse: Purse | None, now_ms: int) -> Pos
     return post(head, TxnKind.REVIVE, f"revive:{name}", [], entries, now_ms)
 
 
-def usage_lines(request: Priced, cost_center: str, first_seq: int, now_ms: int) -> list[LineRow]:
-    """Line 0 is the request itself, whether or not a price is on it; then what it used."""
+def usage_lines(
+    request: Priced, cost_center: str, first_seq: int, times_ms: tuple[int, int]
+) -> list[LineRow]:
+    """Line 0 is the request itself, whether or not a price is on it; then what it used. `times_ms`: when it
+    counts, and now."""
     per_request = [line for line in request.lines if line.meter is Meter.REQUEST]
     used = [line for line in request.lines if line.meter is not Meter.REQUEST]
     ordered = [*(per_request or [Line(Meter.REQUEST, 0, 0, 0)]), *used]
@@ -138,8 +142,8 @@ def usage_lines(request: Priced, cost_center: str, first_seq: int, now_ms: int) 
             price_version=request.row.price_version,
             cost_center_id=cost_center,
             adjusts_seq=None,
-            ended_ms=request.row.ended_ms,
-            posted_ms=now_ms,
+            ended_ms=times_ms[0],
+            posted_ms=times_ms[1],
             proof="" if number else event_proof(request.row),
         )
         for number, line in enumerate(ordered)
@@ -207,6 +211,7 @@ def post(
         line_seq=txn.last_line_seq,
         rolled_seq=txn.last_line_seq if current else head.rolled_seq,
         sha256=txn.sha256,
+        closed_ms=head.closed_ms,
     )
     return Posting(after, lines, [txn], rows)
 

@@ -48,6 +48,8 @@ class ProjectCostCenter(Record, table=True):
 class UsageLine(Record, table=True):
     """One priced quantity. `seq` counts a tenant's lines from 1 without a gap; `number` those of a request:
     line 0 stands for the request itself, whatever it used. `amount_nano` may be negative in an adjustment.
+    `ended_ms`: the moment in which it counts, which is when its request ended, or, where the month of that
+    was closed before the line was posted, the start of the first open one.
     `proof`: of what the line is of, its request or charge (billing/books/proofs.py)."""
 
     __table_args__ = (
@@ -97,13 +99,18 @@ class RollupHour(Record, table=True):
 
 class LedgerHead(Record, table=True):
     """The end of a tenant's books. Its row is the lock that every writer of them takes. `rolled_seq`: the
-    last line that is in the rollups."""
+    last line that is in the rollups; `closed_ms`: the end of the last closed month."""
 
     tenant_id: str = Field(primary_key=True)
     txn_seq: int = Field(default=0, sa_type=BigInteger)
     line_seq: int = Field(default=0, sa_type=BigInteger)
     rolled_seq: int = Field(default=0, sa_type=BigInteger)
     sha256: str = ""
+    closed_ms: int = Field(default=0, sa_type=BigInteger)
+
+    def counts_at(self, ended_ms: int) -> int:
+        """When what ended then counts, as it is posted now: closed months stay as they are."""
+        return max(ended_ms, self.closed_ms)
 
 
 class LedgerTxn(Record, table=True):

@@ -15,7 +15,7 @@ from sqlmodel import col, func
 
 from billing.books.ledger import MEASURES
 from billing.books.ledger_tables import RollupHour, UsageLine
-from billing.periods import HOUR_MS, Period, Window, window_at
+from billing.periods import HOUR_MS, Calendar, Window
 from billing.prices.price_tables import Charge
 from billing.tables import UsageRow
 from core.database import Database
@@ -77,10 +77,14 @@ class Usage:
             setattr(self, name, getattr(self, name) + int(value or 0))
 
 
-async def usage_in(db: Database, tenant_id: str, window: Window, by: GroupBy, zone: ZoneInfo) -> list[Usage]:
-    """The sums of each group in a window, the most expensive first; days in their order."""
+async def usage_in(
+    db: Database, tenant_id: str, window: Window, by: GroupBy, days_of: Calendar | ZoneInfo
+) -> list[Usage]:
+    """The sums of each group in a window, the most expensive first; days in their order, those that tenants'
+    months have or those of a zone."""
     if by is GroupBy.DAY:
-        return await _by_day(db, tenant_id, window, zone)
+        calendar = days_of if isinstance(days_of, Calendar) else Calendar(days_of)
+        return await _by_day(db, tenant_id, window, calendar)
     groups: dict[str, Usage] = {}
     for group, *sums in await _sums(db, tenant_id, window, by):
         groups.setdefault(group, Usage(group)).add(sums)
@@ -98,14 +102,14 @@ async def usage_as_of(
     return sorted(groups.values(), key=lambda usage: (-usage.amount_nano, usage.group))
 
 
-async def _by_day(db: Database, tenant_id: str, window: Window, zone: ZoneInfo) -> list[Usage]:
+async def _by_day(db: Database, tenant_id: str, window: Window, calendar: Calendar) -> list[Usage]:
     """Hours are read once and added up to days here: there are at most some thousand."""
     hours = await _of_hours(db, tenant_id, _whole_hours(window), col(RollupHour.hour_ms))
     by_hour = {int(hour): sums for hour, *sums in hours}
     days: list[Usage] = []
     at = window.start_ms
     while at < window.end_ms:
-        day = window_at(Period.DAY, zone, at)
+        day = calendar.day_at(at)
         inside = Window(max(day.start_ms, window.start_ms), min(day.end_ms, window.end_ms))
         usage = Usage(str(day.start_ms))
         whole = _whole_hours(inside)

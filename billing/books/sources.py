@@ -1,6 +1,6 @@
 """What lines are of, requests and charges, against the proofs that the lines have of them. Reads only."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from billing.books.proofs import (
     event_proof,
 )
 from billing.books.seals import Seals
-from billing.prices.price_tables import Charge
+from billing.prices.price_tables import Charge, PeriodClose
 from billing.tables import UsageRow
 from billing.tenants.audit_tables import AuditLog
 
@@ -27,11 +27,13 @@ ERASURES = ("user.erase", "tenant.erase")
 @dataclass
 class Sources:
     """The requests (rows of usage_event) and charges that some lines are of, by the id in the lines.
-    `erasures`: the users and tenants that were erased, as far as any of these requests needs them."""
+    `erasures`: the users and tenants that were erased, as far as any of these requests needs them;
+    `month_ends`: of closed months, where lines of what came late count."""
 
     events: Mapping[str, Any] = field(default_factory=dict[str, Any])
     charges: Mapping[str, Charge] = field(default_factory=dict[str, Charge])
     erasures: frozenset[str] = frozenset()
+    month_ends: frozenset[int] = frozenset()
 
 
 async def sources_of(session: AsyncSession, tenant_id: str, first_line: int, last_line: int) -> Sources:
@@ -54,10 +56,12 @@ async def sources_of(session: AsyncSession, tenant_id: str, first_line: int, las
     charges = select(Charge).join(UsageLine, of_charge).where(own).distinct()
     found: dict[str, Any] = {row.request_id: row for row in await connection.execute(events)}
     lost = any(map(erased, found.values()))
+    ends = select(PeriodClose.end_ms).where(col(PeriodClose.tenant_id) == tenant_id)
     return Sources(
         found,
         {row.id: row for row in (await session.exec(charges)).all()},
         await _erasures(session, tenant_id) if lost else frozenset(),
+        frozenset((await session.exec(ends)).all()),
     )
 
 
@@ -94,7 +98,7 @@ def _event_faults(
     if event is None:
         return [f"{of}: its event was deleted, or is another's"]
     changed = changed_in_event(event, line.proof) if proved else []
-    against = _against_lines(event, used)
+    against = _against_lines(event, used, sources.month_ends)
     faults = [f"{of}: {told}" for told in against]
     if unsaid := [name for name in changed if not any(told.startswith(f"{name} ") for told in against)]:
         faults.append(f"{of}: {', '.join(unsaid)}: not what was booked")
@@ -103,15 +107,19 @@ def _event_faults(
     return faults
 
 
-def _against_lines(event: Any, used: Sequence[UsageLine]) -> list[str]:
-    """Facts of a request that the lines of what it used contradict."""
+def _against_lines(event: Any, used: Sequence[UsageLine], month_ends: Collection[int]) -> list[str]:
+    """Facts of a request that the lines of what it used contradict. Those of one that came after its month
+    was closed count where that ends."""
     wanted: dict[str, Any] = dict.fromkeys(MEASURES.values(), 0)
     for line in used:
         if column := MEASURES.get(line.meter):
             wanted[column] += line.quantity
     wanted["cost_nano"] = sum(line.amount_nano for line in used)
-    for name in ("ended_ms", "price_book_id", "price_version"):
+    for name in ("price_book_id", "price_version"):
         wanted[name] = getattr(used[0], name)
+    counts_ms = used[0].ended_ms
+    if not (event.ended_ms < counts_ms and counts_ms in month_ends):
+        wanted["ended_ms"] = counts_ms
     return [
         f"{name} is {getattr(event, name)!r}, its lines say {value!r}"
         for name, value in wanted.items()

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo
 
 import click
 
@@ -10,6 +9,7 @@ from billing.books.comparison import CompareBy, Difference, compare, month_of, t
 from billing.commands.months import month_name, month_window
 from billing.commands.running import json_option, run_on_database, show_table, tenant_named
 from billing.money import to_display
+from billing.prices.calendars import calendar_of
 from billing.tables import Tenant
 from billing.tenants.tenancy import list_tenants
 from core.clock import now_ms
@@ -78,16 +78,16 @@ def compare_command(month: str | None, other: str | None, tenant: str | None, by
 async def _compared(
     db: Database, owner: Tenant, months: tuple[str | None, str | None], by: CompareBy
 ) -> Compared:
-    zone, now = ZoneInfo(owner.time_zone), now_ms()
-    later = month_window(months[0], zone, now)
+    calendar, now = await calendar_of(db, owner), now_ms()
+    later = month_window(months[0], calendar, now)
     try:
-        earlier = month_window(months[1], zone, later.start_ms)
+        earlier = month_window(months[1], calendar, later.start_ms)
     except ValueError as error:
         raise StartupError(f"there is no month before {months[0]!r}: name one with --with") from error
     if later == earlier:
         raise StartupError("--month and --with name the same month")
     before, after = [await month_of(db, owner.tenant_id, each) for each in (earlier, later)]
-    names = month_name(earlier, zone), month_name(later, zone)
+    names = month_name(earlier, calendar), month_name(later, calendar)
     return Compared(owner, *names, later.end_ms <= now, compare(before, after, by))
 
 

@@ -1,45 +1,57 @@
 """Months as operators write them."""
 
 import re
-from datetime import UTC, datetime
-from zoneinfo import ZoneInfo
 
-from billing.periods import Period, Window, window_at
-from billing.periods import month_name as month_name
+from billing.periods import Calendar, Window, month_number, month_text
 from core.errors import StartupError
 
 MONTHS_MAX = 120
-MONTH = re.compile(r"\d{4}-\d{1,2}", re.ASCII)
+MONTH = re.compile(r"(\d{4})-(\d{1,2})", re.ASCII)
+HALF_MS = 14 * 86_400_000  # of the shortest month
 
 
-def month_window(text: str | None, zone: ZoneInfo, now: int) -> Window:
+def month_window(text: str | None, calendar: Calendar, now: int) -> Window:
     """The month written as 2026-10; None: the last one that is over. Raises StartupError."""
     if text is None:
-        return window_at(Period.MONTH, zone, window_at(Period.MONTH, zone, now).start_ms - 1)
+        return calendar.window(calendar.month_at(now) - 1)
     try:
-        if MONTH.fullmatch(text) is None:
-            raise ValueError("other digits, or more")
-        first = datetime.strptime(text, "%Y-%m").replace(tzinfo=zone)
-        return window_at(Period.MONTH, zone, int(first.astimezone(UTC).timestamp() * 1000))
+        return calendar.window(month_of(text))
     except (ValueError, OverflowError) as error:
         raise StartupError(f"{text!r} is no month: write it like 2026-10") from error
 
 
-def months_from(text: str | None, count: int, zone: ZoneInfo, now: int) -> Window:
+def month_of(text: str) -> int:
+    """The number of the month written as 2026-10. Raises ValueError."""
+    match = MONTH.fullmatch(text)
+    if match is None or not 1 <= int(match[2]) <= 12:
+        raise ValueError("other digits, or more")
+    return month_number(int(match[1]), int(match[2]))
+
+
+def months_from(text: str | None, count: int, calendar: Calendar, now: int) -> Window:
     """`count` months from the one written on, by default the one that is. Raises StartupError."""
-    first = window_at(Period.MONTH, zone, now) if text is None else month_window(text, zone, now)
-    end = first.end_ms
+    running = calendar.window(calendar.month_at(now))
+    first = running if text is None else month_window(text, calendar, now)
     try:
-        for _ in range(count - 1):
-            end = window_at(Period.MONTH, zone, end).end_ms
+        last = calendar.window(calendar.month_at(first.start_ms) + count - 1)
     except ValueError as error:
         raise StartupError(f"{text!r} is no month for {count} months to begin with: {error}") from error
-    return Window(first.start_ms, end)
+    return Window(first.start_ms, last.end_ms)
 
 
-def months_in(window: Window, zone: ZoneInfo) -> int:
-    """How many months begin in a window."""
-    count, at = 0, window.start_ms
-    while at < window.end_ms:
-        count, at = count + 1, window_at(Period.MONTH, zone, at).end_ms
-    return count
+def months_in(window: Window, calendar: Calendar) -> int:
+    """How many months a window is of. Its ends are those of months when it was made: in another zone they
+    may be some hours off."""
+    if window.end_ms <= window.start_ms:
+        return 0
+    return calendar.month_at(window.end_ms - HALF_MS) - calendar.month_at(window.start_ms + HALF_MS) + 1
+
+
+def month_name(window: Window, calendar: Calendar) -> str:
+    """`2026-10`: the month, or the first of several."""
+    return month_text(calendar.month_at(window.start_ms + HALF_MS))
+
+
+def last_month_name(window: Window, calendar: Calendar) -> str:
+    """The last of several months."""
+    return month_text(calendar.month_at(window.end_ms - HALF_MS))

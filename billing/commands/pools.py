@@ -1,7 +1,6 @@
 """`parley pools`: whose pools are, what their GPUs did, what tenants committed to, what GPUs cost us."""
 
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import click
 
@@ -9,7 +8,7 @@ from billing.commands.arguments import nano_of
 from billing.commands.months import month_window
 from billing.commands.running import iso_time, json_option, run_on_database, show, show_table, tenant_named
 from billing.money import to_display
-from billing.periods import HOUR_MS, Window
+from billing.periods import HOUR_MS, UTC_ZONE, Calendar, Window
 from billing.pools.commitments import (
     NOTICE_DAYS_MAX,
     PAYMENTS,
@@ -23,6 +22,7 @@ from billing.pools.commitments import (
 from billing.pools.owners import assign_pool, owners_of, release_pool
 from billing.pools.reports import PoolUse, pool_usage, whole_hours
 from billing.pools.tables import Commitment, GpuCost
+from billing.prices.calendars import calendar_of
 from billing.prices.price_book import ANY_MODEL, gpu_price, pinned_prices
 from billing.tables import Tenant
 from billing.tenants.tenancy import find_project, tenant_names
@@ -146,7 +146,8 @@ def usage_command(tenant: str | None, month: str | None, region: str, as_json: b
         now = now_ms()
         window = Window(now - 24 * HOUR_MS, now)
         if month:
-            window = month_window(month, ZoneInfo(owner.time_zone if owner else "UTC"), now)
+            calendar = await calendar_of(db, owner) if owner else Calendar(UTC_ZONE)
+            window = month_window(month, calendar, now)
         window = whole_hours(window)
         uses = await pool_usage(db, window, owner.tenant_id if owner else None, region)
         names = await tenant_names(db)

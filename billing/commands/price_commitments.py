@@ -1,15 +1,15 @@
 """`parley prices commit`, `commitments`, `end-commitment`: what a tenant pays for each month."""
 
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import click
 
 from billing.commands.arguments import nano_of
-from billing.commands.months import MONTHS_MAX, month_name, months_from, months_in
+from billing.commands.months import MONTHS_MAX, last_month_name, month_name, months_from, months_in
 from billing.commands.running import json_option, run_on_database, show, show_table, tenant_named
 from billing.money import to_display
-from billing.periods import Window
+from billing.periods import Calendar, Window
+from billing.prices.calendars import calendar_of
 from billing.prices.commitment_trials import would_bill
 from billing.prices.period_commitments import (
     NOTICE_MONTHS,
@@ -77,19 +77,19 @@ def commit_command(
 
     async def add(db: Database) -> dict[str, Any]:
         owner = await tenant_named(db, tenant)
-        zone, now = ZoneInfo(owner.time_zone), now_ms()
-        window = months_from(first, months, zone, now)
+        calendar, now = await calendar_of(db, owner), now_ms()
+        window = months_from(first, months, calendar, now)
         new = NewCommitment(committed, window, notice_months, far_ahead=yes)
         row = await commit(db, owner, new, dry_run)
         if not dry_run:
-            return _facts(row, zone, as_json)
+            return _facts(row, calendar, as_json)
         billed = {
             "months": months,
             **_money("total", months * row.committed_nano, as_json),
             **_money("this_month", await would_bill(db, owner, new, now), as_json),
             "state": "not made: a dry run",
         }
-        return {**_facts(row, zone, as_json), "id": "", **billed}
+        return {**_facts(row, calendar, as_json), "id": "", **billed}
 
     show(run_on_database(add), as_json)
 
@@ -113,10 +113,10 @@ def commitments_command(tenant: str, as_json: bool) -> None:
 
     async def read(db: Database) -> list[dict[str, Any]]:
         owner = await tenant_named(db, tenant)
-        zone = ZoneInfo(owner.time_zone)
+        calendar = await calendar_of(db, owner)
         async with db.session() as session:
             rows = await list_commitments_of(session, owner.tenant_id)
-        return [_facts(row, zone, as_json) for row in rows]
+        return [_facts(row, calendar, as_json) for row in rows]
 
     show_table(run_on_database(read), as_json, "the tenant committed to nothing")
 
@@ -138,23 +138,23 @@ def end_commitment_command(
 
     async def end(db: Database) -> dict[str, Any]:
         owner = await tenant_named(db, tenant)
-        zone = ZoneInfo(owner.time_zone)
+        calendar = await calendar_of(db, owner)
         row, before = await end_commitment(db, owner, commitment, reason, mistake, dry_run)
-        spared = months_in(Window(until_ms(row), before), zone) * row.committed_nano
+        spared = months_in(Window(until_ms(row), before), calendar) * row.committed_nano
         state = "would be ended" if dry_run else "ended"
-        return {**_facts(row, zone, as_json), **_money("not_billed", spared, as_json), "state": state}
+        return {**_facts(row, calendar, as_json), **_money("not_billed", spared, as_json), "state": state}
 
     show(run_on_database(end), as_json)
 
 
-def _facts(row: PeriodCommitment, zone: ZoneInfo, as_json: bool) -> dict[str, Any]:
+def _facts(row: PeriodCommitment, calendar: Calendar, as_json: bool) -> dict[str, Any]:
     """`as_json`: amounts in nano."""
-    until = until_ms(row)
+    until, agreed = until_ms(row), Window(row.start_ms, row.end_ms)
     return {
         "id": row.id,
-        "from": month_name(Window(row.start_ms, row.start_ms + 1), zone),
-        "to": month_name(Window(until - 1, until), zone) if until > row.start_ms else None,
-        "agreed_to": month_name(Window(row.end_ms - 1, row.end_ms), zone),
+        "from": month_name(agreed, calendar),
+        "to": last_month_name(Window(row.start_ms, until), calendar) if until > row.start_ms else None,
+        "agreed_to": last_month_name(agreed, calendar),
         "notice_months": row.notice_months,
         **_money("amount", row.committed_nano, as_json),
         "model": row.model,

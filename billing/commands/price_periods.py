@@ -1,7 +1,6 @@
 """`parley prices close-period` and `periods`: what is settled by the month."""
 
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import click
 from redis.exceptions import RedisError
@@ -17,7 +16,9 @@ from billing.commands.running import (
 )
 from billing.commands.wallets import say_owed
 from billing.money import to_display
+from billing.periods import Calendar
 from billing.posting.under_way import under_way
+from billing.prices.calendars import calendar_of
 from billing.prices.period_close import Asked, Closing, ForPeriod, close_period, closes_of
 from billing.prices.period_lacks import in_words
 from billing.prices.price_tables import PeriodClose
@@ -49,17 +50,17 @@ def close_period_command(tenant: str, month: str | None, dry_run: bool, force: b
     it is of.
     """
 
-    async def close(db: Database, redis: Client) -> tuple[Closing, ZoneInfo, int]:
+    async def close(db: Database, redis: Client) -> tuple[Closing, Calendar, int]:
         owner = await tenant_named(db, tenant)
-        zone = ZoneInfo(owner.time_zone)
-        window = month_window(month, zone, now_ms())
+        calendar = await calendar_of(db, owner)
+        window = month_window(month, calendar, now_ms())
         found = await under_way(redis, await _pools(redis), owner.tenant_id, window.end_ms)
         asked = Asked(found, dry_run, force)
-        closing = await close_period(db, owner, month_name(window, zone), window, asked)
-        return closing, zone, await owed_by(db, owner.tenant_id)
+        closing = await close_period(db, owner, month_name(window, calendar), window, asked)
+        return closing, calendar, await owed_by(db, owner.tenant_id)
 
-    closing, zone, owed_nano = run_with_redis(close)
-    rows = [_facts(each, zone, as_json) for each in closing.results]
+    closing, calendar, owed_nano = run_with_redis(close)
+    rows = [_facts(each, calendar, as_json) for each in closing.results]
     show_table(rows, as_json, "nothing but flat prices: there is nothing to true up")
     if closing.lacks is not None:
         what = "closed without" if closing.closed_ms else "not whole"
@@ -101,16 +102,17 @@ def _period(close: PeriodClose, as_json: bool) -> dict[str, Any]:
         "month": close.month,
         "from": iso_time(close.start_ms),
         "to": iso_time(close.end_ms),
+        "time_zone": close.time_zone,
         "closed": iso_time(close.closed_ms),
         "trued_up_nano" if as_json else "trued_up": trued_up,
         "closed_without": lacks,
     }
 
 
-def _facts(each: ForPeriod, zone: ZoneInfo, as_json: bool) -> dict[str, Any]:
+def _facts(each: ForPeriod, calendar: Calendar, as_json: bool) -> dict[str, Any]:
     found, key = each.true_up, each.true_up.key
     facts: dict[str, Any] = {
-        "of_month": month_name(each.period, zone),
+        "of_month": month_name(each.period, calendar),
         "model": key.model,
         "meter": key.meter.value,
         "version": f"{key.book}/{key.version}" if key.book else "",

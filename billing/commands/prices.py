@@ -5,7 +5,6 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import click
 
@@ -23,7 +22,8 @@ from billing.commands.running import (
     tenant_named,
 )
 from billing.money import UNITS, round_half_even, to_display, to_text
-from billing.periods import Window
+from billing.periods import UTC_ZONE, Calendar, Window
+from billing.prices.calendars import calendar_of
 from billing.prices.price_book import NewVersion, add_version, list_books, pinned_prices
 from billing.prices.price_files import FlatPrices, PriceFile, gpus_of, parse, tiers_of
 from billing.prices.price_tiers import HOUR_SECONDS, TierKey
@@ -179,7 +179,8 @@ def what_if_command(file: Path, month: str | None, tenant: str | None, as_json: 
     async def compare(db: Database) -> tuple[Window, list[Compared]]:
         names.update(await tenant_names(db))
         owner = await tenant_named(db, tenant) if tenant else None
-        window = month_window(month, ZoneInfo(owner.time_zone if owner else "UTC"), now_ms())
+        calendar = await calendar_of(db, owner) if owner else Calendar(UTC_ZONE)
+        window = month_window(month, calendar, now_ms())
         told = None if as_json else lambda done: progress(f"{done} requests priced again")
         return window, await what_if(db, prices, window, owner.tenant_id if owner else None, told, tiers)
 

@@ -2,10 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import click
 
@@ -15,7 +13,7 @@ from billing.books.reports import GroupBy, Usage, usage_as_of, usage_in
 from billing.commands.arguments import WHOLE_TOKENS, instant_of
 from billing.commands.comparing import compare_command
 from billing.commands.correcting import book_correction
-from billing.commands.months import month_name, month_window
+from billing.commands.months import month_name, month_of, month_window
 from billing.commands.moving import Ask
 from billing.commands.running import (
     iso_time,
@@ -28,7 +26,8 @@ from billing.commands.running import (
 from billing.commands.wallets import say_owed
 from billing.money import to_display, to_text
 from billing.moves.moves import CorrectMove
-from billing.periods import LAST_MS, Window
+from billing.periods import LAST_MS, Calendar, Window, month_text
+from billing.prices.calendars import calendar_of
 from billing.prices.rating import Meter
 from billing.tenants.audit_log import note
 from billing.tenants.cost_centers import list_cost_centers
@@ -81,15 +80,20 @@ def show_command(
         owner = await tenant_named(db, tenant)
         owed_nano = await owed_by(db, owner.tenant_id)
         names = await _names(db, owner.tenant_id, GroupBy(by))
-        zone = ZoneInfo(owner.time_zone)
-        window = _window(month, start, end, zone)
+        calendar = await calendar_of(db, owner)
+        window = _window(month, start, end, calendar)
         if by == GroupBy.DAY and window.end_ms - window.start_ms > DAYS_MAX * 86_400_000:
             raise StartupError(f"at most {DAYS_MAX} days at once")
         if as_of is None:
-            return window, await usage_in(db, owner.tenant_id, window, GroupBy(by), zone), names, owed_nano
+            return (
+                window,
+                await usage_in(db, owner.tenant_id, window, GroupBy(by), calendar),
+                names,
+                owed_nano,
+            )
         if by == GroupBy.DAY:
             raise StartupError("--as-of does not go with --by day")
-        known_ms = instant_of(as_of, zone)
+        known_ms = instant_of(as_of, calendar.zone)
         found = await usage_as_of(db, owner.tenant_id, window, GroupBy(by), known_ms)
         return window, found, names, owed_nano
 
@@ -121,9 +125,10 @@ def export_command(tenant: str, month: str | None, issuer: str, out: Path | None
 
     async def export(db: Database) -> int:
         owner = await tenant_named(db, tenant)
-        period = month_window(month, ZoneInfo(owner.time_zone), now_ms())
+        calendar = await calendar_of(db, owner)
+        period = month_window(month, calendar, now_ms())
         account = await account_of(db, owner, issuer)
-        facts = {"month": month_name(period, ZoneInfo(owner.time_zone)), "issuer": issuer}
+        facts = {"month": month_name(period, calendar), "issuer": issuer}
         await note(db, owner.tenant_id, "usage.export", owner.tenant_id, facts)
         written = 0
         with sheet(out) as write:
@@ -220,17 +225,26 @@ def rebuild_command(tenant: str | None, as_json: bool) -> None:
     show({"tenants": len(done), "lines": sum(done.values())}, as_json)
 
 
-def _window(month: str | None, start: str | None, end: str | None, zone: ZoneInfo) -> Window:
+def _window(month: str | None, start: str | None, end: str | None, calendar: Calendar) -> Window:
     """The time asked for. Raises StartupError."""
     now = now_ms()
     if start is None and end is None:
-        return month_window(month or f"{datetime.now(zone):%Y-%m}", zone, now)
+        return month_window(month or month_text(calendar.month_at(now)), calendar, now)
     if start is None:
         raise StartupError("--to needs --from")
-    window = Window(instant_of(start, zone), instant_of(end, zone) if end else now)
+    window = Window(_instant(start, calendar), _instant(end, calendar) if end else now)
     if not 0 <= window.start_ms < window.end_ms <= LAST_MS:
         raise StartupError("--from must be before --to")
     return window
+
+
+def _instant(text: str, calendar: Calendar) -> int:
+    """In the zone that its month is of, where it names none. Raises StartupError."""
+    try:
+        zone = calendar.zone_of(month_of(text[:7]))
+    except ValueError:
+        zone = calendar.zone
+    return instant_of(text, zone)
 
 
 def _group(by: str, usage: Usage, names: Mapping[str, str]) -> str:

@@ -244,7 +244,7 @@ def _line(due: _Due, row: Charge, line: HourLine, number: int, center: str, seq:
         price_version=line.version,
         cost_center_id=center,
         adjusts_seq=None,
-        ended_ms=due.hour_ms + HOUR_MS - 1,
+        ended_ms=due.head.counts_at(due.hour_ms + HOUR_MS - 1),
         posted_ms=due.now_ms,
         proof=charge_proof(row),
     )

@@ -1,8 +1,6 @@
 """What a commitment would bill that nobody made yet. Changes nothing."""
 
-from zoneinfo import ZoneInfo
-
-from billing.periods import Period, window_at
+from billing.prices.calendars import calendar_of
 from billing.prices.period_close import true_ups_in
 from billing.prices.period_commitments import NewCommitment
 from billing.tables import Tenant
@@ -11,7 +9,8 @@ from core.database import Database
 
 async def would_bill(db: Database, tenant: Tenant, new: NewCommitment, now: int) -> int:
     """What it would add to the running month as that is so far; 0 where it begins later."""
-    month = window_at(Period.MONTH, ZoneInfo(tenant.time_zone), now)
+    calendar = await calendar_of(db, tenant)
+    month = calendar.window(calendar.month_at(now))
     if not new.months.start_ms <= month.start_ms < new.months.end_ms:
         return 0
     async with db.snapshot() as session:

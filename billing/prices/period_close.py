@@ -17,10 +17,10 @@ from billing.books.ledger import LineKind, TxnKind, entries_of, post
 from billing.books.ledger_rows import LineRow
 from billing.books.ledger_tables import LedgerHead, UsageLine
 from billing.books.proofs import charge_proof
-from billing.books.writing import lock_heads, write
+from billing.books.writing import lock_heads, move_head, write
 from billing.periods import Window
 from billing.posting.under_way import UnderWay
-from billing.prices.period_commitments import commitments_in, first_owed_ms
+from billing.prices.period_commitments import ZONES_APART_MS, commitments_in, first_owed_ms
 from billing.prices.period_lacks import in_words, lacks_of, to_do
 from billing.prices.period_sums import TRUE_UP, late_periods, sums_in, versions_in
 from billing.prices.price_tables import Charge, PeriodClose
@@ -32,8 +32,6 @@ from billing.tenants.audit_log import record
 from core.clock import now_ms
 from core.database import Database, insert_rows
 from core.errors import bad_request
-
-DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True)
@@ -55,6 +53,7 @@ class Closing:
     closed_ms: int | None = None
     booked_now: bool = False
     lacks: dict[str, Any] | None = None
+    time_zone: str = ""
 
     @property
     def amount_nano(self) -> int:
@@ -87,6 +86,7 @@ async def close_period(db: Database, tenant: Tenant, month: str, window: Window,
         closing = await _closing(session, tenant.tenant_id, month, window, asked.found, asked.force)
         if closing.closed_ms is None:
             closing.closed_ms, closing.booked_now = now, True
+            closing.time_zone = tenant.time_zone
             await _book(session, head, closing, now)
         return closing
 
@@ -147,7 +147,7 @@ async def _next_period(
         first = select(func.min(UsageLine.ended_ms)).where(col(UsageLine.tenant_id) == tenant_id)
         used, owed = (await session.exec(first)).one(), await first_owed_ms(session, tenant_id)
         start = min(each for each in (window.start_ms, used, owed) if each is not None)
-    if window.start_ms - start > DAY_MS:
+    if window.start_ms - start > ZONES_APART_MS:
         raise bad_request(
             "an earlier month is open: months are closed one after the other, the first one first"
         )
@@ -175,10 +175,13 @@ async def _book(session: AsyncSession, head: LedgerHead, closing: Closing, now: 
             amount_nano=closing.amount_nano,
             closed_ms=now,
             lacks=closing.lacks,
+            time_zone=closing.time_zone,
         )
     )
+    head.closed_ms = closing.period.end_ms
+    await move_head(session, head)
     await session.flush()
-    says = {"amount_nano": closing.amount_nano, "lacks": closing.lacks}
+    says = {"amount_nano": closing.amount_nano, "time_zone": closing.time_zone, "lacks": closing.lacks}
     await record(session, head.tenant_id, "period.close", closing.month, None, says)
 
 

@@ -5,13 +5,13 @@ mistake."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from zoneinfo import ZoneInfo
 
 from sqlmodel import col, or_, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.books.writing import lock_heads
-from billing.periods import AHEAD_MS_MAX, HOUR_MS, Period, Window, window_at
+from billing.periods import AHEAD_MS_MAX, HOUR_MS, Calendar, Window
+from billing.prices.calendars import calendar_in
 from billing.prices.price_tables import PeriodClose, PeriodCommitment
 from billing.prices.price_tiers import PRICE_NANO_MAX, TIERED
 from billing.prices.rating import Meter
@@ -29,6 +29,7 @@ OPEN_MAX = 100
 NOTICE_MONTHS = 1
 NOTICE_MONTHS_MAX = 24
 MISTAKE_MS_MAX = 24 * HOUR_MS
+ZONES_APART_MS = 48 * HOUR_MS  # more than any two are: by so much a month's ends differ
 CURRENCY = "usd"
 
 
@@ -75,8 +76,8 @@ async def commit(
     now = now_ms() if now is None else now
     terms = new.terms
     _check(terms)
-    _check_time(tenant, new, now)
     async with db.transaction() as session:
+        _check_time(await calendar_in(session, tenant), new, now)
         await _check_others(session, tenant.tenant_id, new, now)
         row = PeriodCommitment(
             tenant_id=tenant.tenant_id,
@@ -113,8 +114,8 @@ def _check(committed: Committed) -> None:
         raise bad_request("a commitment to units names a model (`*`: any) and how many, at least 1")
 
 
-def _check_time(tenant: Tenant, new: NewCommitment, now: int) -> None:
-    if new.months.start_ms < _month_at(tenant, now).start_ms:
+def _check_time(calendar: Calendar, new: NewCommitment, now: int) -> None:
+    if new.months.start_ms < calendar.window(calendar.month_at(now)).start_ms:
         raise bad_request(
             "a commitment begins with the running month or later: what is over is not billed anew"
         )
@@ -122,10 +123,6 @@ def _check_time(tenant: Tenant, new: NewCommitment, now: int) -> None:
         raise bad_request("the first month is more than 13 months ahead: say --yes if it is meant")
     if not 0 <= new.notice_months <= NOTICE_MONTHS_MAX:
         raise bad_request(f"a notice is of 0 to {NOTICE_MONTHS_MAX} months")
-
-
-def _month_at(tenant: Tenant, at_ms: int) -> Window:
-    return window_at(Period.MONTH, ZoneInfo(tenant.time_zone), at_ms)
 
 
 async def check_currency(session: AsyncSession, tenant_id: str) -> None:
@@ -147,7 +144,8 @@ async def _check_others(session: AsyncSession, tenant_id: str, new: NewCommitmen
         raise bad_request("the first month is closed: a commitment begins with an open one")
     meter = new.terms.meter.value if new.terms.meter else ""
     for row in rows:
-        apart = until_ms(row) <= max(new.months.start_ms, row.start_ms) or new.months.end_ms <= row.start_ms
+        ends, begins = until_ms(row) - ZONES_APART_MS, row.start_ms + ZONES_APART_MS
+        apart = ends <= max(new.months.start_ms, row.start_ms) or new.months.end_ms <= begins
         if (row.model, row.meter) == (new.terms.model, meter) and not apart:
             raise bad_request(f"the commitment {row.id} is for the same in a part of that time")
 
@@ -173,8 +171,9 @@ async def end_commitment(
             known = f"see `parley prices commitments --tenant {tenant.tenant_id}`"
             raise bad_request(f"there is no commitment {commitment_id!r}: {known}")
         before, held_until = row.model_dump(), until_ms(row)
-        ends = await _taken_back(session, row, now) if mistake else _after_notice(tenant, row, now)
-        if ends >= held_until:
+        calendar = await calendar_in(session, tenant)
+        ends = await _taken_back(session, row, now) if mistake else _after_notice(calendar, row, now)
+        if ends >= held_until - ZONES_APART_MS:
             raise bad_request(f"the commitment {commitment_id} ends by then, or has ended")
         row.ends_ms = ends
         if dry_run:
@@ -187,10 +186,8 @@ async def end_commitment(
     return row, held_until
 
 
-def _after_notice(tenant: Tenant, row: PeriodCommitment, now: int) -> int:
-    ends = _month_at(tenant, now).end_ms
-    for _ in range(row.notice_months):
-        ends = _month_at(tenant, ends).end_ms
+def _after_notice(calendar: Calendar, row: PeriodCommitment, now: int) -> int:
+    ends = calendar.window(calendar.month_at(now) + row.notice_months).end_ms
     return max(ends, row.start_ms)
 
 
@@ -206,11 +203,12 @@ async def first_owed_ms(session: AsyncSession, tenant_id: str) -> int | None:
     """From when on a month may be owed though nothing was used in it. Releases before let commitments begin
     in the past: those are owed from the month on in which they were made."""
     tenant = await session.get(Tenant, tenant_id)
+    calendar = await calendar_in(session, tenant) if tenant is not None else None
     found: list[int] = []
     for row in await list_commitments_of(session, tenant_id):
         start = row.start_ms
-        if tenant is not None and row.created_ms > start:
-            start = max(start, _month_at(tenant, row.created_ms).start_ms)
+        if calendar is not None and row.created_ms > start:
+            start = max(start, calendar.window(calendar.month_at(row.created_ms)).start_ms)
         if until_ms(row) > start:
             found.append(start)
     return min(found, default=None)

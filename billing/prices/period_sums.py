@@ -1,7 +1,8 @@
 """What a tenant's lines say of a period, as true-ups need it: sums by model, meter and price version. Reads
 only.
 
-A line counts in the period in which its request ended; a true-up's in the period that it is for.
+What is looked at here is the period in which a request ended, or which a charge is for: a line that came
+late counts in a later month (`UsageLine.ended_ms`), and is trued up with those of its own.
 """
 
 from collections.abc import Iterable
@@ -11,7 +12,6 @@ from sqlalchemy import literal, select
 from sqlmodel import col, func
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.books.ledger import LineKind
 from billing.books.ledger_tables import UsageLine
 from billing.periods import HOUR_MS, Window
 from billing.prices.price_tables import Charge, PeriodClose
@@ -45,22 +45,15 @@ async def _of_requests(session: AsyncSession, tenant_id: str, period: Window, by
     model: Any = UsageRow.model if by_model else literal("")
     group: list[Any] = [model, *_OF_LINE] if by_model else [*_OF_LINE]
     statement: Any = select(literal(True), model, *_OF_LINE, *_sums()).select_from(UsageLine)  # type: ignore[call-overload]
-    if by_model:
-        same = (col(UsageRow.tenant_id) == col(UsageLine.tenant_id)) & (
-            col(UsageRow.request_id) == col(UsageLine.request_id)
-        )
-        statement = statement.join(UsageRow, same)
-    statement = statement.where(
-        col(UsageLine.tenant_id) == tenant_id,
-        *_ended_in(period),
-        col(UsageLine.kind) != LineKind.TRUE_UP.value,
+    statement = statement.join(UsageRow, _OF_REQUEST).where(
+        col(UsageLine.tenant_id) == tenant_id, *_requests_of(tenant_id, period)
     )
     return list((await (await session.connection()).execute(statement.group_by(*group))).all())
 
 
 async def _of_pools(session: AsyncSession, tenant_id: str, period: Window) -> list[Any]:
     """What dedicated pools and commitments to GPUs cost."""
-    return await _of_charges(session, tenant_id, True, (col(Charge.kind) != TRUE_UP, *_ended_in(period)))
+    return await _of_charges(session, tenant_id, True, _hours_of(period))
 
 
 async def _of_true_ups(session: AsyncSession, tenant_id: str, period: Window) -> list[Any]:
@@ -70,11 +63,10 @@ async def _of_true_ups(session: AsyncSession, tenant_id: str, period: Window) ->
 
 
 async def _of_charges(session: AsyncSession, tenant_id: str, flat: bool, where: Iterable[Any]) -> list[Any]:
-    same = (col(Charge.tenant_id) == col(UsageLine.tenant_id)) & (col(Charge.id) == col(UsageLine.request_id))
     statement: Any = (
         select(literal(flat), Charge.model, *_OF_LINE, *_sums())  # type: ignore[call-overload]
         .select_from(UsageLine)
-        .join(Charge, same)
+        .join(Charge, _OF_CHARGE)
         .where(col(UsageLine.tenant_id) == tenant_id, *where)
         .group_by(Charge.model, *_OF_LINE)
     )
@@ -85,15 +77,33 @@ def _sums() -> tuple[Any, Any]:
     return func.sum(UsageLine.quantity), func.sum(UsageLine.amount_nano)
 
 
-def _ended_in(period: Window) -> tuple[Any, Any]:
-    return col(UsageLine.ended_ms) >= period.start_ms, col(UsageLine.ended_ms) < period.end_ms
+_OF_REQUEST: Any = (col(UsageRow.tenant_id) == col(UsageLine.tenant_id)) & (
+    col(UsageRow.request_id) == col(UsageLine.request_id)
+)
+_OF_CHARGE: Any = (col(Charge.tenant_id) == col(UsageLine.tenant_id)) & (
+    col(Charge.id) == col(UsageLine.request_id)
+)
+
+
+def _requests_of(tenant_id: str, period: Window) -> tuple[Any, ...]:
+    """Those that ended in a period, wherever their lines count: late ones count in a later month."""
+    ended = col(UsageRow.ended_ms)
+    return col(UsageRow.tenant_id) == tenant_id, ended >= period.start_ms, ended < period.end_ms
+
+
+def _hours_of(period: Window) -> tuple[Any, ...]:
+    """Charges for hours that ended in a period."""
+    ended = col(Charge.end_ms) - 1
+    return col(Charge.kind) != TRUE_UP, ended >= period.start_ms, ended < period.end_ms
 
 
 async def versions_in(session: AsyncSession, tenant_id: str, period: Window) -> set[tuple[str, int]]:
-    """The price versions (book, number) of a period's lines."""
+    """The price versions (book, number) of what a period's requests used."""
     statement = (
         select(col(UsageLine.price_book_id), col(UsageLine.price_version))
-        .where(col(UsageLine.tenant_id) == tenant_id, *_ended_in(period))
+        .select_from(UsageLine)
+        .join(UsageRow, _OF_REQUEST)
+        .where(col(UsageLine.tenant_id) == tenant_id, *_requests_of(tenant_id, period))
         .distinct()
     )
     return {
@@ -110,15 +120,17 @@ async def late_periods(
     ordered = sorted(closes, key=lambda close: close.start_ms)
     if not ordered:
         return []
-    hour: Any = col(UsageLine.ended_ms) - col(UsageLine.ended_ms) % HOUR_MS
-    of_period = (col(UsageLine.kind) != LineKind.TRUE_UP.value) | col(UsageLine.meter).in_(OF_POOLS)
-    statement = (
-        select(hour)
-        .where(col(UsageLine.tenant_id) == tenant_id, col(UsageLine.seq) > line_seq)
-        .where(col(UsageLine.ended_ms) < ordered[-1].end_ms, of_period)
-        .distinct()
-    )
-    hours = [int(row[0]) for row in (await (await session.connection()).execute(statement)).all()]
+    closed = Window(ordered[0].start_ms, ordered[-1].end_ms)
+    hours: set[int] = set()
+    for ended, table, same, where in (
+        (col(UsageRow.ended_ms), UsageRow, _OF_REQUEST, _requests_of(tenant_id, closed)),
+        (col(Charge.end_ms) - 1, Charge, _OF_CHARGE, _hours_of(closed)),
+    ):
+        hour: Any = ended - ended % HOUR_MS
+        statement: Any = select(hour).select_from(UsageLine).join(table, same)
+        statement = statement.where(col(UsageLine.tenant_id) == tenant_id, col(UsageLine.seq) > line_seq)
+        found = (await (await session.connection()).execute(statement.where(*where).distinct())).all()
+        hours |= {int(row[0]) for row in found}
     return [
         close
         for close in ordered

@@ -83,8 +83,9 @@ class PeriodCommitment(Record, table=True):
 
 
 class PeriodClose(Record, table=True):
-    """A closed month of a tenant. Lines after `line_seq` that ended in it came late and are trued up with the
-    next month that is closed. `lacks`: what was under way when it was closed all the same
+    """A closed month of a tenant, which stays what it was: its window and zone, and its lines, which are
+    those up to `line_seq` that ended in it. What comes later is of the first open month, and is trued up with
+    that. `time_zone`: in which its days began. `lacks`: what was under way when it was closed all the same
     (billing/prices/period_lacks.py); None: nothing that was known of."""
 
     __table_args__ = (CheckConstraint("start_ms < end_ms", name="ck_period_close_time"),)
@@ -97,6 +98,7 @@ class PeriodClose(Record, table=True):
     amount_nano: int = Field(sa_type=BigInteger)
     closed_ms: int = Field(sa_type=BigInteger)
     lacks: dict[str, Any] | None = Field(default=None, sa_type=JSON)
+    time_zone: str = ""
 
 
 class Charge(Record, table=True):

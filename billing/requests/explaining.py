@@ -12,7 +12,8 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.books.ledger import LineKind, TxnKind
 from billing.books.ledger_tables import LedgerTxn, UsageLine
-from billing.periods import Period, month_name, window_at, zone_named
+from billing.periods import UTC_ZONE, Calendar, month_text
+from billing.prices.calendars import calendar_in
 from billing.prices.price_book import ANY_MODEL
 from billing.prices.price_tables import PeriodClose, PriceTier
 from billing.prices.price_versions import number_at
@@ -292,15 +293,21 @@ async def _price(session: AsyncSession, row: UsageRow) -> PriceInForce:
 
 
 async def _month(session: AsyncSession, row: UsageRow) -> tuple[str, PeriodClose | None]:
-    """The month that it is billed in, by its end, and how that was closed."""
+    """The month that it is billed in, by when its first line counts, and how that was closed."""
+    first = select(UsageLine.ended_ms).where(
+        col(UsageLine.tenant_id) == row.tenant_id,
+        col(UsageLine.request_id) == row.request_id,
+        col(UsageLine.number) == 0,
+    )
+    counts_ms = (await session.exec(first)).first() or row.ended_ms
     closes = select(PeriodClose).where(
         col(PeriodClose.tenant_id) == row.tenant_id,
-        col(PeriodClose.start_ms) <= row.ended_ms,
-        col(PeriodClose.end_ms) > row.ended_ms,
+        col(PeriodClose.start_ms) <= counts_ms,
+        col(PeriodClose.end_ms) > counts_ms,
     )
     close = (await session.exec(closes.limit(1))).first()
     if close is not None:
         return close.month, close
     tenant = await session.get(Tenant, row.tenant_id)
-    zone = zone_named(tenant.time_zone if tenant is not None else "UTC")
-    return month_name(window_at(Period.MONTH, zone, row.ended_ms), zone), None
+    calendar = await calendar_in(session, tenant) if tenant is not None else Calendar(UTC_ZONE)
+    return month_text(calendar.month_at(counts_ms)), None

@@ -12,6 +12,7 @@ from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.periods import zone_named
+from billing.prices.price_tables import PeriodClose
 from billing.tables import PLATFORM, PriceBook, Project, Tenant, TenantUser
 from billing.tenants.audit_log import record
 from core.clock import now_ms
@@ -111,12 +112,22 @@ async def set_tenant(db: Database, tenant_id: str, **facts: Any) -> Tenant:
         tenant = await session.get(Tenant, tenant_id)
         assert tenant is not None
         before = tenant.model_dump()
+        if "time_zone" in facts:
+            await _keep_zone(session, tenant)
         for name, value in facts.items():
             setattr(tenant, name, value)
         session.add(tenant)
         await session.flush()
         await record(session, tenant_id, "tenant.set", tenant_id, before, tenant)
     return tenant
+
+
+async def _keep_zone(session: AsyncSession, tenant: Tenant) -> None:
+    """Months that were closed before their zone was kept with them are of the one that the tenant leaves."""
+    own = col(PeriodClose.tenant_id) == tenant.tenant_id, col(PeriodClose.time_zone) == ""
+    for close in (await session.exec(select(PeriodClose).where(*own))).all():
+        close.time_zone = tenant.time_zone
+        session.add(close)
 
 
 async def _check_book(session: AsyncSession, tenant_id: str, book_id: str) -> None:

@@ -11,8 +11,11 @@ from redis.asyncio import Redis
 
 from billing.books.ledger_tables import UsageLine
 from billing.commands.budgets import budgets_command
+from billing.commands.plans import plans_command
 from billing.commands.prices import prices_command
+from billing.commands.projects import cost_centers_command, projects_command
 from billing.commands.quarantine import quarantine_command
+from billing.commands.tenants import tenants_command
 from billing.commands.usage import usage_command
 from billing.commands.wallets import wallets_command
 from billing.quotas.quota_types import Admitted
@@ -28,7 +31,11 @@ from tests.helpers.home import settings_in
 
 COMMANDS = {
     "budgets": budgets_command,
+    "cost-centers": cost_centers_command,
+    "plans": plans_command,
     "prices": prices_command,
+    "projects": projects_command,
+    "tenants": tenants_command,
     "quarantine": quarantine_command,
     "usage": usage_command,
     "wallets": wallets_command,

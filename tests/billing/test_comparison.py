@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from billing.books.comparison import Cell, CompareBy, Difference, Sums, compare, sums_of, total
 from billing.books.reports import GroupBy, usage_in
 from billing.commands.months import month_window
+from billing.periods import UTC_ZONE, Calendar
 from billing.prices.rating import Meter
 from billing.tenants.tenancy import find_tenant
 from core.database import Database
@@ -107,10 +107,10 @@ def test_two_months_are_compared(parley: Command, home: Path) -> None:
     async def booked(database: Database) -> dict[str, int]:
         tenant = await find_tenant(database, "acme")
         assert tenant is not None
-        zone, sums = ZoneInfo("UTC"), dict[str, int]()
+        calendar, sums = Calendar(UTC_ZONE), dict[str, int]()
         for month in ("2026-10", "2026-11"):
-            window = month_window(month, zone, 0)
-            found = await usage_in(database, tenant.tenant_id, window, GroupBy.NOTHING, zone)
+            window = month_window(month, calendar, 0)
+            found = await usage_in(database, tenant.tenant_id, window, GroupBy.NOTHING, calendar)
             sums[month] = sum(each.amount_nano for each in found)
         return sums
 

@@ -155,7 +155,7 @@ async def test_pools_and_true_ups_are_charges_too(database: Database) -> None:
         [Interval("a", each, hour, hour + s * 1000, 0, 1, "ready", each, "h200") for each, s in seconds],
     )
     await post_hours(database, hour + 2 * HOUR_MS)
-    rows = await exported(database, "acme", window(1)) + await exported(database, "acme", window(2))
+    rows = [row for month in (1, 2, 3) for row in await exported(database, "acme", window(month))]
     billed = sum(Decimal(row["BilledCost"]) for row in rows)
     assert billed * 10**9 == await owed(database, tenant)
     month, late = [row for row in rows if row["ChargeCategory"] == "Adjustment"]
@@ -168,6 +168,8 @@ async def test_pools_and_true_ups_are_charges_too(database: Database) -> None:
         ("ready GPU-seconds", "Standard", "1800"),
         ("reserved GPU-seconds", "Committed", "3600"),
     ]
+    assert {row["BillingPeriodStart"][:7] for row in gpus} == {"2025-03"}  # February was closed
+    assert {row["ChargeClass"] for row in gpus} == {"Correction"}
     for row in rows:
         for name in ("ChargeCategory", "ChargeClass", "ChargeFrequency", "PricingCategory"):
             assert row[name] in ALLOWED[name]

@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billing.periods import LAST_MS, Period, Window, window_at, zone_named
+from billing.periods import (
+    LAST_MS,
+    Calendar,
+    ClosedMonth,
+    Period,
+    Window,
+    month_number,
+    month_text,
+    window_at,
+    zone_named,
+)
 
 ZONES = sorted(available_timezones())
 DAY_MS = 86_400_000
@@ -93,3 +103,46 @@ def test_what_is_no_zone_or_no_time_is_refused() -> None:
         with pytest.raises(ValueError, match="outside"):
             window_at(Period.DAY, ZoneInfo("UTC"), outside)
     assert datetime.fromtimestamp(LAST_MS / 1000, UTC).year == 9999
+
+
+MOVES = [
+    ("UTC", "Pacific/Kiritimati"),
+    ("Pacific/Kiritimati", "Etc/GMT+12"),
+    ("America/New_York", "Asia/Tokyo"),
+    ("Asia/Tokyo", "America/New_York"),
+    ("Asia/Kolkata", "UTC"),
+    ("Europe/Berlin", "America/Havana"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), MOVES)
+@pytest.mark.parametrize("closed", [(2024, 12), (2025, 3), (2025, 10), (2026, 1)])
+def test_months_follow_one_another_where_the_zone_changes(
+    old: str, new: str, closed: tuple[int, int]
+) -> None:
+    """What is closed stays, the next one begins at its end and is over with the new zone's month; days make
+    up both. At the ends of years, where clocks turn, to the east and to the west."""
+    number = month_number(*closed)
+    frozen = ClosedMonth(Calendar(ZoneInfo(old)).window(number), ZoneInfo(old))
+    calendar = Calendar(ZoneInfo(new), {number: frozen})
+    assert calendar.window(number) == frozen.window
+    assert calendar.window(number + 1).end_ms == Calendar(ZoneInfo(new)).window(number + 1).end_ms
+    for each in range(number - 3, number + 4):
+        window = calendar.window(each)
+        assert window.end_ms == calendar.window(each + 1).start_ms
+        assert {calendar.month_at(at) for at in (window.start_ms, window.end_ms - 1)} == {each}
+        at = window.start_ms
+        while at < window.end_ms:
+            day = calendar.day_at(at)
+            assert (day.start_ms, day) == (at, calendar.day_at(day.end_ms - 1))
+            at = day.end_ms
+        assert at == window.end_ms
+
+
+@given(st.sampled_from(ZONES), MOMENTS)
+def test_open_months_are_those_of_the_zone(name: str, at_ms: int) -> None:
+    """A calendar without closed months says what the zone says."""
+    calendar = Calendar(ZoneInfo(name))
+    number = calendar.month_at(at_ms)
+    assert calendar.window(number) == window_at(Period.MONTH, ZoneInfo(name), at_ms)
+    assert month_text(number) == f"{number // 12:04}-{number % 12 + 1:02}"
