@@ -26,7 +26,7 @@ RUN /opt/parley/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheel 
 
 FROM python:${PYTHON} AS runtime
 RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/parley parley \
- && install -d -o parley -g parley -m 0700 /var/lib/parley/models
+ && install -d -o parley -g parley -m 0700 /var/lib/parley/models /var/lib/parley/ends
 ENV PATH=/opt/parley/bin:$PATH PYTHONUNBUFFERED=1 PARLEY_HOME=/var/lib/parley PARLEY_HOST=0.0.0.0 PARLEY_LOG_FORMAT=json
 WORKDIR /var/lib/parley
 USER parley

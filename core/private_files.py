@@ -21,6 +21,7 @@ MADE = (
     "logs",
     "access",
     "crashes",
+    "ends",
 )
 
 

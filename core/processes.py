@@ -45,7 +45,9 @@ WORKERS = (
 READERS = ("P:gws", "P:reads:")
 NODES = ("P:supervisors", "P:supervisor:", "P:orders:", "P:sweeper")
 READY = ("P:ready", "P:ready_open")
-REST = ("P:reserves", "P:moving", "P:grave:", "P:ended", "P:engine_hours")
+REST = ("P:reserves", "P:moving", "P:grave:", "P:ended", "P:replayed", "P:engine_hours")
+# What tells a keeper of journals how far the biller is.
+ACKNOWLEDGED_COMMANDS = "xinfo|groups xpending"
 TRIALS = ("P:trials:", "P:trial:", "P:verdict:")
 POOL = (*REQUESTS, *LINES, *WORKERS, *READERS, *NODES, *READY, *REST, *TRIALS)
 # A tenant's kinds (billing/quotas, server).
@@ -101,12 +103,12 @@ WORKER = Process(
         *LINES,
         *WORKERS,
         *READERS,
-        *("P:orders:", "P:ended", "P:engine_hours", "P:moving", "P:grave:"),
+        *("P:orders:", "P:ended", "P:replayed", "P:engine_hours", "P:moving", "P:grave:"),
         *TRIALS,
         *SETTLING,
     ),
     listens=(GATEWAY_HINTS, WORKER_WAKES),
-    commands=(SCRIPT_COMMANDS, LISTEN_COMMANDS, "blpop"),
+    commands=(SCRIPT_COMMANDS, ACKNOWLEDGED_COMMANDS, LISTEN_COMMANDS, "blpop"),
     pools=True,
     secrets=("redis_url", "otlp_endpoint"),
 )
@@ -114,7 +116,7 @@ SUPERVISOR = Process(
     "supervisor",
     writes=(*POOL, *SETTLING, POOLS, OPEN_TENANTS),
     listens=(GATEWAY_HINTS, WORKER_WAKES),
-    commands=(SCRIPT_COMMANDS, LOAD_COMMANDS, "blpop"),
+    commands=(SCRIPT_COMMANDS, ACKNOWLEDGED_COMMANDS, LOAD_COMMANDS, "blpop"),
     pools=True,
     secrets=("redis_url", "worker_redis_url", "database_url", "otlp_endpoint", OTEL_HEADERS),
 )

@@ -180,6 +180,7 @@ class Settings(BaseSettings):
     worker_dtype: str = "auto"
     worker_flush_ms: MillisecondsOrNone = 20
     worker_start_seconds_max: Seconds = 1800
+    journal_mib_max: SomeOrNone = 64
     worker_first_token_target_ms: Milliseconds = 2_000
     worker_step_target_ms: Milliseconds = 1_000
     meter_cpu: bool = False

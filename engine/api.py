@@ -4,6 +4,9 @@ from engine.backends.environment import restarted_with as restarted_with_engine_
 from engine.ending import EndFacts, Ending, end_payload, end_unclaimed, text_hash
 from engine.hints import Hints, WorkerWakes
 from engine.interrupted import Ask, Given, Interrupted
+from engine.journal.frames import End as JournaledEnd
+from engine.journal.journal import Journal, journal_of
+from engine.journal.keeper import Keeper
 from engine.log import DamagedLogError, LogReader, visible_text
 from engine.models.provision import prepare as prepare_model
 from engine.models.provision import register as register_model
@@ -70,6 +73,9 @@ __all__ = [
     "Hint",
     "Hints",
     "Interrupted",
+    "Journal",
+    "JournaledEnd",
+    "Keeper",
     "LogReader",
     "ModelRecord",
     "MoveReason",
@@ -98,6 +104,7 @@ __all__ = [
     "end_unclaimed",
     "input_decoder",
     "input_encoder",
+    "journal_of",
     "list_models",
     "prepare_model",
     "register_model",

@@ -169,7 +169,7 @@ async def _end(
 ) -> bool:
     reason, code = why
     ending, end = await _ending(queue, quota, at, found, (EndReason(reason), code or ""))
-    if not await queue.finish(*at, found.head, [end], usage.encode(ending.event)):
+    if await queue.finish(*at, found.head, [end], usage.encode(ending.event)) is None:
         return False
     await quota.settle(ending.event)
     return True

@@ -38,6 +38,21 @@ orphans = _meter.create_counter(
 orphan_ends = _meter.create_counter(
     "parley_orphan_ends", description="Ends written for requests that no worker had, by reason"
 )
+journal_kept = _meter.create_counter("parley_journal_kept", description="Ends written to the journal on disk")
+journal_failures = _meter.create_counter(
+    "parley_journal_failures",
+    description="Writes of the journal that failed, by why: disk, or full (at its bound). Alert above 0",
+)
+journal_lost = _meter.create_counter(
+    "parley_journal_lost",
+    description="Ends that are in no journal: unbilled if Redis is lost before they are",
+)
+journal_damaged = _meter.create_counter(
+    "parley_journal_damaged", description="Files of journals that held what nobody wrote so"
+)
+journal_replayed = _meter.create_counter(
+    "parley_journal_replayed", description="Ends of a lost memory, by what became of them: put, known, open"
+)
 requeued_requests = _meter.create_counter(
     "parley_reaper_requeued", description="Requests taken from workers whose lease had ended"
 )

@@ -36,6 +36,8 @@ from engine.backends.environment import has_gpu, restarted_with
 from engine.backends.scripted import ScriptedEngine, poisoned, seeded
 from engine.continuation import ModelLimits
 from engine.fleet import Fleet, OrderKind
+from engine.journal.journal import journal_of
+from engine.journal.keeper import Keeper
 from engine.models.known import RECORD, record_of, registered
 from engine.models.registry import ModelRecord
 from engine.models.vocabulary import load_tokenizer, stop_ids
@@ -160,8 +162,13 @@ async def _work(
     chunk = settings.chunk_tokens
     workload = Workload(record.pool, record.fingerprint, capacity, open_answer, limits, chunk)
     redis = connect(settings)
-    worker = Worker(settings, redis, engine, record, workload, name)
+    journal = journal_of(settings, record.pool, name)
+    worker = Worker(settings, redis, engine, record, workload, name, journal)
     beside = [asyncio.create_task(_obey(Fleet(PoolQueue(redis, record.pool, settings)), name, stop))]
+    if journal is not None:
+        beside.append(asyncio.create_task(journal.run()))
+        if not supervised:
+            beside.append(asyncio.create_task(Keeper(PoolQueue(redis, record.pool, settings), journal).run()))
     if not supervised:
         beside.append(asyncio.create_task(announce_alone(redis, settings)))
         if can_try():

@@ -17,11 +17,13 @@ from core.settings import Settings
 from core.telemetry import Seldom, logger
 from core.unreadable import Unreadable, read
 from engine import keys, replies, scripts
+from engine.journal.frames import End
 from engine.log import pack_entry
 from engine.queue_types import (
     Append,
     Appended,
     Claims,
+    EndedAt,
     Enqueue,
     Enqueued,
     Moved,
@@ -30,9 +32,11 @@ from engine.queue_types import (
     Reaped,
     ReleaseWhy,
     Renewed,
+    ReplayCode,
     TenantTerms,
     Unowned,
     View,
+    Watermark,
     WorkerView,
 )
 from engine.request import Control, Entry, PriorityClass, Status
@@ -50,16 +54,23 @@ class PoolQueue:
     """One pool's queue. Holds nothing but the client: any process may have one.
 
     `clock` gives the time in ms to the scripts in tests and simulation; without it they take the server's.
+    `ended` is told of every end that this one writes (engine/journal).
     """
 
     def __init__(
-        self, redis: Client, pool: str, settings: Settings, clock: Callable[[], int] | None = None
+        self,
+        redis: Client,
+        pool: str,
+        settings: Settings,
+        clock: Callable[[], int] | None = None,
+        ended: Callable[[End], None] | None = None,
     ) -> None:
         self.redis = redis
         self._redis: Any = redis  # redis-py types replies as unions of its sync and async forms
         self.pool = pool
         self.settings = settings
         self._clock = clock
+        self._ended = ended
 
     async def enqueue(self, e: Enqueue) -> Enqueued | Refusal:
         """Create the request, or return the one there is. The same id with another body: `id_conflict`."""
@@ -102,16 +113,21 @@ class PoolQueue:
         packed = msgspec.msgpack.encode([_pack_append(item) for item in items])
         binary = [part for item in items for part in (item.tokens, item.end or b"")]
         reply = await self._run(scripts.APPEND, *self._commit_terms, packed, *binary)
-        return [replies.appended(answer) for answer in reply]
+        answers = [replies.appended(answer) for answer in reply]
+        for item, answer in zip(items, answers, strict=True):
+            self._tell(item.tenant, item.id, item.end, answer.ended)
+        return answers
 
     async def rewrite(self, worker: str, position: int, item: Append) -> Appended:
         """Retract: drop the logged text from `position` on, keep all offsets, then commit `item`, whose
         first entry is the RETRACT entry."""
         packed = msgspec.msgpack.encode(_pack_append(item))
         binary = (item.tokens, item.end or b"")
-        return replies.appended(
+        answer = replies.appended(
             await self._run(scripts.REWRITE, *self._commit_terms, position, packed, *binary)
         )
+        self._tell(item.tenant, item.id, item.end, answer.ended)
+        return answer
 
     async def control(
         self, tenant: str, id: str, flag: Control, body_hash: str = ""
@@ -123,12 +139,23 @@ class PoolQueue:
 
     async def finish(
         self, tenant: str, id: str, expected_o: int, entries: Sequence[Entry], end: bytes
-    ) -> bool:
-        """End a request that nobody owns, if its log still ends at `expected_o`. True: this end is in the
+    ) -> EndedAt | None:
+        """End a request that nobody owns, if its log still ends at `expected_o`. None: this end is not in the
         log."""
         keep = self.settings.unrecorded_log_keep_seconds
         packed = msgspec.msgpack.encode([pack_entry(entry) for entry in entries])
-        return bool(await self._run(scripts.FINISH, keep, tenant, id, expected_o, packed, end))
+        at = replies.ended_at(await self._run(scripts.FINISH, keep, tenant, id, expected_o, packed, end))
+        self._tell(tenant, id, end, at)
+        return at
+
+    async def ends(self) -> Watermark:
+        """In which memory the `ended` stream is, and how far the biller is in it."""
+        return replies.watermark(await self._run(scripts.ENDS))
+
+    async def replay(self, ends: Sequence[End]) -> list[tuple[ReplayCode, EndedAt]]:
+        """Bring back ends that another memory had: what became of each, and where its event is now."""
+        packed = msgspec.msgpack.encode([(end.tenant, end.request, end.memory, end.id) for end in ends])
+        return replies.replayed(await self._run(scripts.REPLAY, packed, *(end.event for end in ends)))
 
     async def release(self, worker: str, tenant: str, id: str, ck: str, why: ReleaseWhy) -> bool:
         """Give a request back to its old place in line, or park it. False: it was not yours any more."""
@@ -264,6 +291,10 @@ class PoolQueue:
     async def now_ms(self) -> int:
         """The time that the scripts go by."""
         return self._clock() if self._clock else await self._run(scripts.CLOCK)
+
+    def _tell(self, tenant: str, id: str, event: bytes | None, at: EndedAt | None) -> None:
+        if self._ended is not None and event and at is not None:
+            self._ended(End(tenant, id, at.memory, at.id, event))
 
     @property
     def _commit_terms(self) -> tuple[Argument, ...]:

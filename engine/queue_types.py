@@ -163,14 +163,39 @@ class AppendCode(StrEnum):
     MISSING = "MISSING"
 
 
+class EndedAt(msgspec.Struct, frozen=True):
+    """Where a usage event is: which memory of Redis the stream was in, and its id there."""
+
+    memory: str
+    id: str
+
+
 class Appended(msgspec.Struct, frozen=True):
-    """The answer to one Append, with the log's state and the owner's standing orders."""
+    """The answer to one Append, with the log's state and the owner's standing orders. `ended`: where the
+    event of this owner's end is, after one."""
 
     code: AppendCode
     n: int
     o: int
     control: Control
     granted: int
+    ended: EndedAt | None = None
+
+
+class Watermark(msgspec.Struct, frozen=True):
+    """The memory that has the `ended` stream now, and the id below which the biller has acknowledged all."""
+
+    memory: str
+    below: tuple[int, int]
+
+
+class ReplayCode(StrEnum):
+    """What became of an end that is brought back. OPEN: its request goes on; KNOWN: its event is there, or
+    was; PUT: it is there again."""
+
+    OPEN = "open"
+    KNOWN = "known"
+    PUT = "put"
 
 
 class View(msgspec.Struct, frozen=True):

@@ -13,13 +13,16 @@ from engine.queue_types import (
     Appended,
     Claim,
     Claims,
+    EndedAt,
     Enqueued,
     Expired,
     Moved,
     Reaped,
     Renewed,
+    ReplayCode,
     Unowned,
     View,
+    Watermark,
     WorkerView,
 )
 from engine.request import Control, PriorityClass, Status
@@ -100,9 +103,26 @@ def _claim(tenant: bytes, id: bytes, values: list[Any], packed: bytes, tokens: b
 
 
 def appended(answer: list[Any]) -> Appended:
-    """{code, n, o, control, granted}."""
-    code, n, o, control, granted = answer
-    return Appended(AppendCode(code.decode()), n, o, Control(control), granted)
+    """{code, n, o, control, granted, where its end is in the stream, in which memory}."""
+    code, n, o, control, granted, *ended = answer
+    return Appended(AppendCode(code.decode()), n, o, Control(control), granted, ended_at(ended))
+
+
+def ended_at(reply: list[bytes]) -> EndedAt | None:
+    """{its place in the stream, in which memory}, or nothing."""
+    return EndedAt(reply[1].decode(), reply[0].decode()) if reply and reply[0] else None
+
+
+def watermark(reply: list[bytes]) -> Watermark:
+    """{memory, ms, sequence}."""
+    memory, ms, sequence = reply
+    return Watermark(memory.decode(), (int(ms), int(sequence)))
+
+
+def replayed(reply: list[Any]) -> list[tuple[ReplayCode, EndedAt]]:
+    """{memory, {code, at}...}."""
+    memory, *outcomes = reply
+    return [(ReplayCode(code.decode()), EndedAt(memory.decode(), at.decode())) for code, at in outcomes]
 
 
 def status(reply: bytes | list[bytes] | None) -> Status | Moved | None:

@@ -34,6 +34,8 @@ from core.telemetry import Seldom, logger
 from engine import instruments
 from engine.devices import DeviceHealth, Devices, DeviceWatch, Reserved, assign, reserve
 from engine.fleet import Fleet, NodeReport, OrderKind
+from engine.journal.journal import journal_of
+from engine.journal.keeper import Keeper
 from engine.models.known import KnownModel
 from engine.queue import PoolQueue
 from engine.queue_types import WorkerView
@@ -55,7 +57,9 @@ class Supervisor:
     def __init__(self, settings: Settings, redis: Client, workers: int) -> None:
         self._name = f"{settings.node}-{secrets.token_hex(4)}"
         self._settings = settings
-        self._queue = PoolQueue(redis, settings.pool, settings)
+        self._journal = journal_of(settings, settings.pool, self._name)
+        ended = self._journal.add if self._journal else None
+        self._queue = PoolQueue(redis, settings.pool, settings, ended=ended)
         self._fleet = Fleet(self._queue)
         self._reaper = Reaper(self._queue, Quota(redis, settings), settings.reap_interval_ms)
         self._changed = asyncio.Event()
@@ -91,6 +95,8 @@ class Supervisor:
         """What it does beside its workers, each for ever."""
         loops: list[Coroutine[Any, Any, None]]
         loops = [keep_scripts(self._queue.redis), self._reaper.run(), self._watch(), self._obey()]
+        if self._journal is not None:
+            loops += [self._journal.run(), Keeper(self._queue, self._journal).run()]
         if can_try():
             loops.append(TrialDesk(self._settings, self._queue.redis).run())
         return loops

@@ -29,6 +29,7 @@ from engine.asides import REDIS_RETRY_SECONDS, Asides
 from engine.backends.base import Engine, EngineDeadError, Generation, GenerationRefusedError
 from engine.counted import Counted, publish
 from engine.hints import WorkerWakes
+from engine.journal.journal import Journal
 from engine.models.registry import ModelRecord
 from engine.queue import PoolQueue
 from engine.queue_types import Append
@@ -60,9 +61,11 @@ class Worker:
         record: ModelRecord,
         workload: Workload,
         name: str,
+        journal: Journal | None = None,
     ) -> None:
         self.name = name
-        self._queue = PoolQueue(redis, record.pool, settings)
+        ended = journal.add if journal else None
+        self._queue = PoolQueue(redis, record.pool, settings, ended=ended)
         self._wakes = WorkerWakes(redis, record.pool, name)
         self._engine = engine
         self._redis = redis

@@ -13,6 +13,7 @@ from server.auth import Authenticator
 from server.catalogue import Catalogue
 from server.closed_users import ClosedUsers
 from server.conversations import Conversations
+from server.journals import Journals
 from server.prompts import Prompts
 from server.rates import Rates
 from server.recorder import Recorders
@@ -45,6 +46,7 @@ class Edge:
     shapes: Shapes
     conversations: Conversations
     queues: ByPool[PoolQueue]
+    journals: Journals
     logs: ByPool[LogReader]
     recorders: Recorders
     terms: Terms
@@ -69,7 +71,10 @@ def make_edge(
     bindings = Bindings(settings.keyring, settings.installation, unsealed_until_ms)
     quota = Quota(redis, settings, db, bindings)
     orders = Orders(settings.keyring, settings.installation)
-    queues = ByPool(lambda pool: PoolQueue(redis, pool, settings), settings.pool)
+    journals = Journals(settings, gateway)
+    queues = ByPool(
+        lambda pool: PoolQueue(redis, pool, settings, ended=journals.of_queue(pool)), settings.pool
+    )
     return Edge(
         settings=settings,
         gateway=gateway,
@@ -87,6 +92,7 @@ def make_edge(
         shapes=Shapes(Trials(redis)),
         conversations=conversations,
         queues=queues,
+        journals=journals,
         logs=ByPool(lambda pool: LogReader(redis, pool), settings.pool),
         recorders=Recorders(redis, settings, conversations, gateway),
         terms=Terms(db, redis, queues, settings),

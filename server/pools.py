@@ -7,7 +7,7 @@ from redis.exceptions import RedisError
 from core.pools import known_pools
 from core.tasks import Group
 from core.telemetry import logger
-from engine.api import Reaper
+from engine.api import Keeper, Reaper
 from server.edge import Edge
 
 LOOK_SECONDS = 2.0
@@ -33,6 +33,9 @@ class Pools:
                     self._edge.serve(pool)
                     group.create_task(self._edge.recorders[pool].run())
                     group.create_task(self._reaper(pool).run())
+                    if journal := self._edge.journals.of(pool):
+                        group.create_task(journal.run())
+                        group.create_task(Keeper(self._edge.queues[pool], journal).run())
                     self._edge.terms.pool_added()
                 await asyncio.sleep(LOOK_SECONDS)
 

@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- finish(now, keep s, t, id, expected head, entries as msgpack, event): the end of a request that nobody owns, or of one
 -- whose move nobody ordered.
--- Replies 1 where this end is in the log, by this call or by the call it repeats.
+-- Replies {its place in the stream, in which memory} where this end is in the log, by this call or by the call it
+-- repeats; else {}.
 local t, id, expected, entries = ARGV[3], ARGV[4], tonumber(ARGV[5]), cmsgpack.unpack(ARGV[6])
 local req, log = key('req', t, id), key('log', t, id)
 local status, head = unpack(call('HMGET', req, 'status', 'o'))
@@ -21,7 +22,7 @@ end
 
 local is_moving = status == 'moving'
 if (status ~= 'queued' and status ~= 'parked' and not is_moving) or tonumber(head) ~= expected then
-  return is_repeated() and 1 or 0
+  return is_repeated() and { call('HGET', req, 'end_at') or '', memory_of_ends() } or {}
 end
 for position, entry in ipairs(entries) do
   write(log, expected + position, entry)
@@ -31,6 +32,6 @@ tell(t, id, expected + #entries, entries)
 if is_moving then
   call('ZREM', P .. 'moving', member_of(t, id))
 end
-finish(t, id, ARGV[7], ARGV[2])
+local at = finish(t, id, ARGV[7], ARGV[2])
 publish()
-return 1
+return { at, memory_of_ends() }

@@ -53,6 +53,7 @@ def test_no_service_writes_what_another_reads(services: dict[str, Any]):
         for name, service in own.items()
     }
     assert {name: each for name, each in mounts.items() if each} == {
+        **{name: [f"{name}_ends:/var/lib/parley/ends"] for name in ("gateway", "supervisor", "worker")},
         "access": ["./access:/access"],
         "model": ["models:/var/lib/parley/models"],
         "parley": ["models:/var/lib/parley/models"],

@@ -22,6 +22,7 @@ from engine.api import (
     Entry,
     EntryKind,
     Hints,
+    JournaledEnd,
     LogReader,
     Moved,
     Mover,
@@ -173,6 +174,11 @@ async def endings(p: Pool, tenant: str, id: str) -> None:
     claim = await p.running("w2")
     last = append_to(claim, ids=(1,), entries=[end_entry(3, 1)], end=usage_event(claim.tenant, claim.id))
     assert (await p.queue.append("w2", [last]))[0].code is AppendCode.ENDED
+    memory = (await p.queue.ends()).memory
+    lost = JournaledEnd(tenant, "of a memory before", "0.0", "1-0", usage_event(tenant, "of a memory before"))
+    put, known = [await p.queue.replay([lost]) for _ in range(2)]
+    assert [(code.value, at.memory) for code, at in put + known] == [("put", memory), ("known", memory)]
+    assert put[0][1] == known[0][1]
     await there_and_back(p)
     left = await p.running("w3", gateway="g2")
     p.clock.advance(10_000)

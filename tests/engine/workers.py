@@ -33,6 +33,7 @@ from engine.api import (
 )
 from engine.backends.scripted import NextToken, ScriptedEngine
 from engine.continuation import ModelLimits
+from engine.journal.journal import Journal
 from engine.models.registry import ModelRecord
 from engine.scheduling.capacity import capacity_of
 from engine.worker import Worker
@@ -67,6 +68,7 @@ class Crew:
     pool: str = "default"
     names: Any = field(default_factory=count)
     as_worker: bool = False
+    journal: Journal | None = None
 
     def __post_init__(self) -> None:
         self.queue = PoolQueue(self.redis, self.pool, self.settings)
@@ -84,7 +86,7 @@ class Crew:
         await engine.start()
         stop = asyncio.Event()
         async with self._client() as redis:
-            worker = Worker(self.settings, redis, engine, record, workload, name)
+            worker = Worker(self.settings, redis, engine, record, workload, name, self.journal)
             task = asyncio.create_task(worker.run(stop))
             running = Running(name, engine, stop, task)
             try:

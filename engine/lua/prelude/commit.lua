@@ -1,6 +1,6 @@
 -- One owner's commit to one request: {t, id, ck, n0, o0, entries, raw, visible, cached}, its tokens and its end event.
 -- `cached` is -1 and the event '' where absent. Token bytes are not in the item: msgpack in Lua takes text only.
-local FIELDS = { 'status', 'ck', 'n', 'o', 'control', 'granted', 'first', 'deaths', 'cn', 'cached', 'prompt', 'lane', 'worker', 'inc', 'fresh' }
+local FIELDS = { 'status', 'ck', 'n', 'o', 'control', 'granted', 'first', 'deaths', 'cn', 'cached', 'prompt', 'lane', 'worker', 'inc', 'fresh', 'end_at', 'end_ck' }
 
 -- A commit that was made before, exactly so: the reply to it was lost.
 local function was_made(item, tokens, n, o)
@@ -92,8 +92,9 @@ local function confirm(item, record)
   end
 end
 
-local function answer_of(code, n, o, record)
-  return { code, n, o, number_of(record[5]), number_of(record[6]) }
+-- `at`: where the event of this owner's end is in the stream, '' where there is none; then in which memory, too.
+local function answer_of(code, n, o, record, at)
+  return { code, n, o, number_of(record[5]), number_of(record[6]), at, at ~= '' and memory_of_ends() or '' }
 end
 
 -- `weights`: what a prompt token and an output token cost. `before` runs between the fence and the commit (retract
@@ -105,15 +106,17 @@ local function commit(item, tokens, event, keep, weights, before)
     confirm(item, record)
   end
   if code ~= 'OK' then
-    return answer_of(code, number_of(record[3]), number_of(record[4]), record)
+    local is_own = code == 'ENDED' and record[17] == item[3] and item[3] ~= ''
+    return answer_of(code, number_of(record[3]), number_of(record[4]), record, is_own and record[16] or '')
   end
   if before then
     before()
   end
   local n, o = store(item, tokens, record, weights)
+  local at = ''
   if event ~= '' then
-    finish(item[1], item[2], event, keep)
+    at = finish(item[1], item[2], event, keep)
     code = 'ENDED'
   end
-  return answer_of(code, n, o, record)
+  return answer_of(code, n, o, record, at)
 end

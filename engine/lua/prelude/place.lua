@@ -182,12 +182,13 @@ local function drop_readers(t, id)
   call('DEL', key('rd', t, id))
 end
 
--- The end of a request: its usage event, and nothing left but the log and the record, for `keep` seconds.
+-- The end of a request: its usage event, and nothing left but the log and the record, for `keep` seconds. Replies the
+-- event's place in the stream, which the record keeps, with whose claim it was: a retried append finds it.
 local function finish(t, id, event, keep)
   local req, log = key('req', t, id), key('log', t, id)
-  local class, worker = unpack(call('HMGET', req, 'class', 'worker'))
-  call('XADD', P .. 'ended', '*', 'e', event)
-  call('HSET', req, 'status', 'ended', 'ck', '', 'worker', '')
+  local class, worker, ck = unpack(call('HMGET', req, 'class', 'worker', 'ck'))
+  local at = call('XADD', P .. 'ended', '*', 'e', event)
+  call('HSET', req, 'status', 'ended', 'ck', '', 'worker', '', 'end_at', at, 'end_ck', ck or '')
   call('DEL', key('tok', t, id), key('in', t, id))
   call('ZREM', P .. 'deadlines', member_of(t, id))
   call('ZREM', P .. 'unread', member_of(t, id))
@@ -200,4 +201,5 @@ local function finish(t, id, event, keep)
   drop_readers(t, id)
   call('EXPIRE', req, keep)
   call('EXPIRE', log, keep)
+  return at
 end

@@ -29,6 +29,13 @@ local function notice_restart()
   end
 end
 
+-- Which memory the `ended` stream is in: since when there is one, and how often the server started anew since. One that
+-- was emptied, or may have lost its tail, is another memory.
+local function memory_of_ends()
+  call('HSETNX', KEYS[1], 'ended_since', int(NOW_US))
+  return call('HGET', KEYS[1], 'ended_since') .. '.' .. incarnation()
+end
+
 -- Nobody has confirmed it since the server started anew.
 local function doubt(t, id)
   local req, now = key('req', t, id), incarnation()

@@ -1,0 +1,97 @@
+"""A journal's bytes: frames with length and checksum, so that of a damaged file all comes back that is whole.
+Pure.
+
+Whoever writes one, a worker that was taken over too, can put nothing into it but events, which the biller
+looks at as at those of a stream.
+"""
+
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from core.unreadable import Unreadable, read
+
+MAGIC = b"PARLEY ENDS 1\n"
+MARK = b"\xf5\xe9"  # before each frame, to find the next whole one behind damage
+HEAD = struct.Struct("<2sII")  # MARK, length, checksum of length and payload
+PAYLOAD_BYTES_MAX = (1 << 20) + 4_096  # the biller takes no event above 1 MiB
+
+
+class End(msgspec.Struct, frozen=True, array_like=True):
+    """One ended request. `memory` and `id`: which memory of Redis its event was written to, and its entry in
+    the stream there; `event`: as encoded there."""
+
+    tenant: str
+    request: str
+    memory: str
+    id: str
+    event: bytes
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a file holds. `torn`: bytes at its end of a frame that was never whole; `damaged`: bytes elsewhere
+    that are no frame, or not what was written."""
+
+    ends: Sequence[End] = ()
+    torn: int = 0
+    damaged: int = 0
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(End)
+
+
+def frame(end: End) -> bytes:
+    """An end as it stands in a file."""
+    payload = _encoder.encode(end)
+    return HEAD.pack(MARK, len(payload), _checksum(len(payload), payload)) + payload
+
+
+def contents(data: bytes) -> Contents | Unreadable:
+    """What a file holds, in its order. One that neither begins as a journal does nor has a whole frame is
+    none."""
+    ends: list[End] = []
+    known = data.startswith(MAGIC)
+    damaged, at = 0, len(MAGIC) if known else 0
+    for begin, after, payload in _frames(data, at):
+        found = read("end", _decoder.decode, payload)
+        if isinstance(found, Unreadable):
+            continue  # counted with what lies between
+        damaged += begin - at
+        at = after
+        ends.append(found)
+    if not known and not ends:
+        return Contents(torn=len(data)) if MAGIC.startswith(data) else Unreadable("journal", "no whole frame")
+    rest = len(data) - at
+    if _is_torn(data[at : at + HEAD.size], rest):
+        return Contents(ends, rest, damaged)
+    return Contents(ends, 0, damaged + rest)
+
+
+def _frames(data: bytes, at: int) -> Iterator[tuple[int, int, bytes]]:
+    """Every whole frame from there on: where it begins and ends, and its payload."""
+    while (at := data.find(MARK, at)) >= 0 and at + HEAD.size <= len(data):
+        _, length, checksum = HEAD.unpack_from(data, at)
+        after = at + HEAD.size + length
+        payload = data[at + HEAD.size : after] if length <= PAYLOAD_BYTES_MAX else b""
+        if len(payload) == length and checksum == _checksum(length, payload):
+            yield at, after, payload
+            at = after
+        else:
+            at += 1
+
+
+def _is_torn(head: bytes, rest: int) -> bool:
+    """Whether what follows the last whole frame, `rest` bytes, is the beginning of one."""
+    if len(head) < HEAD.size:
+        return MARK.startswith(head[:2])
+    mark, length, _ = HEAD.unpack(head)
+    return mark == MARK and length <= PAYLOAD_BYTES_MAX and HEAD.size + length > rest
+
+
+def _checksum(length: int, payload: bytes) -> int:
+    return zlib.crc32(payload, zlib.crc32(length.to_bytes(4, "little")))

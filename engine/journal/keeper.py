@@ -1,0 +1,112 @@
+"""Cuts a pool's journals at what the biller has acknowledged, and brings back what Redis lost of them.
+
+Runs where workers' files are: in their supervisor, or in a worker that has none. Nothing is cut while it is
+in doubt, and what is brought back is in our own journal before it leaves the old one.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from redis.exceptions import RedisError
+
+from core.faults import named
+from core.survived import survived
+from core.telemetry import Seldom, logger
+from core.unreadable import Unreadable
+from engine import instruments
+from engine.journal.deciding import Id, Verdict, last_ids, sort_out, verdict
+from engine.journal.files import Closed, closed_paths, taken
+from engine.journal.frames import Contents, End, contents
+from engine.journal.journal import Journal
+from engine.queue import PoolQueue
+from engine.queue_types import ReplayCode, Watermark
+
+log = logger(__name__)
+away = Seldom(log)
+
+LOOK_SECONDS = 2.0
+REPLAYED_AT_ONCE = 100
+MEMORIES_MAX = 16
+
+
+class Keeper:
+    """Tends the files of `journal`'s folder and pool. `journal`: where ends go that are brought back."""
+
+    def __init__(self, queue: PoolQueue, journal: Journal) -> None:
+        self._queue = queue
+        self._journal = journal
+        self._before: dict[str, Id] = {}
+        self._last: dict[Path, dict[str, Id]] = {}  # of files that were read; a closed one never changes
+
+    async def run(self) -> None:
+        """For ever."""
+        while True:
+            with survived(log, "journals not tended", pool=self._queue.pool):
+                try:
+                    await self.once()
+                except (RedisError, OSError) as error:
+                    away.warning("journals not tended", error=named(error))
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def once(self) -> None:
+        """One look at every file that is closed."""
+        now = await self._queue.ends()
+        paths = await asyncio.to_thread(closed_paths, self._journal.folder, self._queue.pool)
+        for gone in self._last.keys() - set(paths):
+            del self._last[gone]
+        for path in paths:
+            known = self._last.get(path)
+            if known is None or verdict(known, now, self._before) is not Verdict.WAITS:
+                with taken(path) as closed:
+                    if closed is not None:
+                        await self._tend(closed, now)
+        self._before[now.memory] = now.below
+        while len(self._before) > MEMORIES_MAX:
+            del self._before[next(iter(self._before))]
+
+    async def _tend(self, closed: Closed, now: Watermark) -> None:
+        found = contents(await asyncio.to_thread(closed.read))
+        if isinstance(found, Unreadable):
+            log.error("journal set aside", file=closed.path.name, why=str(found))
+            instruments.journal_damaged.add(1)
+            await asyncio.to_thread(closed.set_aside)
+            return
+        self._last[closed.path] = last_ids(found.ends)
+        match verdict(self._last[closed.path], now, self._before):
+            case Verdict.WAITS:
+                return
+            case Verdict.LOST:
+                if not await self._bring_back(found.ends, now):
+                    return
+            case Verdict.DONE:
+                pass
+        self._say_damage(closed, found)
+        await asyncio.to_thread(closed.drop)
+
+    async def _bring_back(self, ends: Sequence[End], now: Watermark) -> bool:
+        """Whether all that still matters of a file is in our own journal now."""
+        sorted_ = sort_out(ends, now, self._before)
+        kept, became = list(sorted_.waiting), Counter[str]()
+        for first in range(0, len(sorted_.lost), REPLAYED_AT_ONCE):
+            asked = sorted_.lost[first : first + REPLAYED_AT_ONCE]
+            for end, (code, at) in zip(asked, await self._queue.replay(asked), strict=True):
+                became[code.value] += 1
+                moved = End(end.tenant, end.request, at.memory, at.id, end.event)
+                kept.append(end if code is ReplayCode.OPEN else moved)
+                if code is ReplayCode.PUT:
+                    log.warning("end brought back", tenant=end.tenant, id=end.request, pool=self._queue.pool)
+        if not await self._journal.keep(kept):
+            return False
+        for code, count in became.items():
+            instruments.journal_replayed.add(count, {"outcome": code})
+        if became[ReplayCode.PUT]:
+            log.warning("ends brought back that Redis had lost", pool=self._queue.pool, **became)
+        return True
+
+    def _say_damage(self, closed: Closed, found: Contents) -> None:
+        """A torn end is what a death leaves; anything else is the disk's, or somebody's."""
+        if found.damaged:
+            instruments.journal_damaged.add(1)
+            log.error("journal was damaged", file=closed.path.name, bytes=found.damaged, ends=len(found.ends))

@@ -1,0 +1,30 @@
+"""A gateway's journals of ends, one a pool: of what it cancels and reaps itself."""
+
+from collections.abc import Callable
+
+from core.settings import Settings
+from engine.api import Journal, JournaledEnd, journal_of
+
+
+class Journals:
+    """`owner`: this gateway's name."""
+
+    def __init__(self, settings: Settings, owner: str) -> None:
+        self._settings = settings
+        self._owner = owner
+        self._by_pool: dict[str, Journal | None] = {}
+
+    def of(self, pool: str) -> Journal | None:
+        """A pool's; None where none are kept."""
+        if pool not in self._by_pool:
+            self._by_pool[pool] = journal_of(self._settings, pool, self._owner)
+        return self._by_pool[pool]
+
+    def of_queue(self, pool: str) -> Callable[[JournaledEnd], None]:
+        """What the pool's queue is to tell of its ends."""
+
+        def ended(end: JournaledEnd) -> None:
+            if journal := self.of(pool):
+                journal.add(end)
+
+        return ended
