@@ -1,6 +1,7 @@
 """Billing's metrics. Labels come from enums only: never a tenant, a key or a request."""
 
 from collections.abc import Callable, Iterable, Mapping
+from weakref import WeakKeyDictionary
 
 from opentelemetry.metrics import CallbackOptions, Observation
 
@@ -23,6 +24,35 @@ posting_lag = _meter.create_histogram(
 )
 slots_healed = _meter.create_counter(
     "parley_reconciliation_healed", description="tenants' sums counted anew after Redis lost data"
+)
+
+heads_kept = _meter.create_counter(
+    "parley_audit_heads_kept", description="heads of chains that were kept elsewhere, by kind of place"
+)
+heads_not_kept = _meter.create_counter(
+    "parley_audit_heads_not_kept", description="times that a place did not take heads, by kind of place"
+)
+
+_heads_ages: WeakKeyDictionary[object, tuple[str, Callable[[], float]]] = WeakKeyDictionary()
+
+
+def show_heads_age(of: object, kind: str, age_seconds: Callable[[], float]) -> None:
+    """How long ago heads were kept at a place, as long as `of` lives."""
+    _heads_ages[of] = (kind, age_seconds)
+
+
+def _by_kind(_: CallbackOptions) -> Iterable[Observation]:
+    ages: dict[str, float] = {}
+    for kind, age_seconds in list(_heads_ages.values()):
+        ages[kind] = max(ages.get(kind, 0.0), age_seconds())
+    return [Observation(age, {"place": kind}) for kind, age in ages.items()]
+
+
+_meter.create_observable_gauge(
+    "parley_audit_heads_age",
+    [_by_kind],
+    unit="s",
+    description="Since heads were last kept at the place of a kind that is the furthest behind",
 )
 
 _differing: dict[str, int] = {}

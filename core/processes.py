@@ -64,6 +64,7 @@ OPERATOR_CODES = "parley:operator:"
 CONTROL = "parley:control"
 # Not a setting: OTEL_EXPORTER_OTLP_HEADERS and its like, which OpenTelemetry reads by itself.
 OTEL_HEADERS = "otel_headers"
+HEADS = ("audit_heads_key", "audit_s3_secret")
 GATEWAY_HINTS, WORKER_WAKES = "P:gw:", "P:wk:"
 
 
@@ -126,7 +127,15 @@ BILLER = Process(
     writes=("P:ended", *READY, "P:engine_hours", *QUOTAS, "I:noisy", "I:reconciling"),
     listens=(CONTROL,),
     commands=(SCRIPT_COMMANDS, STREAM_COMMANDS, TRANSACTION_COMMANDS, "publish hscan"),
-    secrets=("admission_key", "redis_url", "database_url", "smtp_password", "otlp_endpoint", OTEL_HEADERS),
+    secrets=(
+        "admission_key",
+        "redis_url",
+        "database_url",
+        "smtp_password",
+        *HEADS,
+        "otlp_endpoint",
+        OTEL_HEADERS,
+    ),
 )
 CONSOLE = Process(
     "console",
@@ -152,7 +161,7 @@ OPERATOR = Process(
         TRANSACTION_COMMANDS,
         "publish blpop zrank sscan scan",
     ),
-    secrets=("secret", "secret_old", "redis_url", "database_url", "otlp_endpoint", OTEL_HEADERS),
+    secrets=("secret", "secret_old", "redis_url", "database_url", *HEADS, "otlp_endpoint", OTEL_HEADERS),
 )
 MIGRATE = Process("migrate", secrets=("database_url",))
 

@@ -162,6 +162,15 @@ class Settings(BaseSettings):
     correction_unasked_cents_max: SomeOrNone = 100
     correction_cents_max: SomeOrNone = 10_000
 
+    # Proof (docs/operations.md)
+    audit_heads: str = ""
+    audit_heads_seconds: Seconds = 3600
+    audit_heads_key: SecretStr | None = None
+    audit_s3_url: str | None = None
+    audit_s3_region: str = "us-east-1"
+    audit_s3_key_id: str | None = None
+    audit_s3_secret: SecretStr | None = None
+
     # Alerts (docs/operations.md)
     smtp_host: str | None = None
     smtp_port: Port = 587

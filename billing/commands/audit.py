@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from billing.books.verify import Verified, verify_books
+from billing.commands.audit_heads import checked_heads, faults_of, head_command, tell_heads
 from billing.commands.running import (
     iso_time,
     json_option,
@@ -17,6 +18,7 @@ from billing.commands.running import (
     show_table,
     tenant_named,
 )
+from billing.heads.checking import Checked
 from billing.money import to_display
 from billing.tables import PLATFORM
 from billing.tenants import audit_view
@@ -70,8 +72,14 @@ def list_command(tenant: str | None, since: datetime | None, limit: int, as_json
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="What --json printed before: nothing that was there then may be missing now.",
 )
+@click.option(
+    "--heads",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="What was kept of heads elsewhere; else the files of PARLEY_AUDIT_HEADS.",
+)
 @json_option
-def verify_command(tenant: str | None, kept: Path | None, as_json: bool) -> None:
+def verify_command(tenant: str | None, kept: Path | None, heads: tuple[Path, ...], as_json: bool) -> None:
     """Read all books and the record of all changes from their first row: hash chains, balances, lines, sums.
 
     One line a tenant. Exit code 1 where anything is wrong: what was found is printed, of a request also which
@@ -80,14 +88,20 @@ def verify_command(tenant: str | None, kept: Path | None, as_json: bool) -> None
     are compared with what the last change of each left: `sealed` says when those were taken down that are
     older than that, at an upgrade. `usage proved` says the same of requests: those that were booked before
     lines had proofs of them are proved by a seal, from its time on.
-    Who can write all of the database can make a chain anew: keep what --json prints somewhere else, and name
-    it with --kept the next time.
+    Who can write all of the database can make a chain anew, or cut it off with its head: heads that were kept
+    elsewhere (`parley audit head`) show that, and what is said last is as of which head.
     """
+
+    checked: list[tuple[Path, Checked]] = []
 
     async def verify(db: Database) -> list[tuple[str, Verified, VerifiedLog, Compared]]:
         names = await owners(db)
         only = await _owner(db, tenant)
         before = await verify_kept(db, [each for each in _read_kept(kept) if only in (None, each.tenant)])
+        checked.extend(await checked_heads(db, heads, only))
+        for path, each in checked:
+            for id, fault in faults_of(path, each):
+                before.setdefault(id if only is None else only, []).append(fault)
         found: list[tuple[str, Verified, VerifiedLog, Compared]] = []
         for id in sorted({*names, *before}) if only is None else [only]:
             progress(f"{names.get(id, id)}: reading")
@@ -99,11 +113,15 @@ def verify_command(tenant: str | None, kept: Path | None, as_json: bool) -> None
 
     found = run_on_database(verify)
     show_table([_facts(*each, as_json) for each in found], as_json, "there are no tenants")
+    tell_heads(checked)
     wrong = [(books.tenant_id, fault) for _, books, log, rows in found for fault in _faults(books, log, rows)]
     for id, fault in wrong:
         say(f"{id or PLATFORM_NAME}: {fault}", err=True)
     if wrong:
         sys.exit(1)
+
+
+audit_command.add_command(head_command)
 
 
 async def _owner(db: Database, name: str | None) -> str | None:

@@ -22,6 +22,8 @@ from billing.books.ledger import LineKind
 from billing.books.ledger_tables import UsageLine
 from billing.books.sealing import seal_all
 from billing.books.writing import book_usage
+from billing.heads.keeping import keep_heads
+from billing.heads.places import key_of, places_of
 from billing.noisy.watch import NoisyWatch
 from billing.pools.meter import PoolMeter
 from billing.posting.admissions import Admissions
@@ -316,7 +318,9 @@ async def _beside(run: Callable[[], Awaitable[None]], stop: asyncio.Event) -> No
 
 
 async def main(settings: Settings, stop: asyncio.Event) -> None:
-    """The process `parley biller`. Raises StartupError where the database is not migrated."""
+    """The process `parley biller`. Raises StartupError where the database is not migrated, or a setting is of
+    no use."""
+    _ = places_of(settings), key_of(settings)
     async with stores(settings) as (db, redis):
         await require_schema(db)
         pools = listed(settings.pool)
@@ -331,6 +335,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
                     lambda: watch_wallets(db, redis, stop),
                     lambda: PoolMeter(db, redis, settings).run(stop),
                     lambda: seal_all(db),
+                    lambda: keep_heads(db, settings, stop),
                 ):
                     group.create_task(_beside(run, stop))
                 group.create_task(biller.run(stop))

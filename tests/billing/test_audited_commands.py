@@ -71,6 +71,7 @@ READS = {
 # What shows or hands out what people said: its row is written before the first word.
 READS_TEXT = {"users export"}
 NO_ADMINISTRATION = {
+    "audit head": "keeps elsewhere how far the audit log goes, and would move that by a row of its own",
     "biller": "a process: what it books is in the ledger's own chain",
     "chat": "a user's, with a user's key",
     "db migrate": "makes the audit log",

@@ -23,6 +23,8 @@ SECRETS = {
     "admission_key": CANARY,
     "worker_redis_url": f"redis://worker:{CANARY}@redis.example",
     "smtp_password": CANARY,
+    "audit_heads_key": CANARY * 4,
+    "audit_s3_secret": CANARY,
     "otlp_endpoint": f"https://user:{CANARY}@traces.example",
 }
 

@@ -82,7 +82,7 @@ NAMING = words(
 )
 NAMING_NONE = words(
     "reason notice_days notice_months mistake tenant "
-    "platform messages as_json webhook email since kept ended until ends scope period soft "
+    "platform messages as_json webhook email since kept heads ended until ends scope period soft "
     "thresholds shadow code name shared scopes priority_max expires_days expires url cancel "
     "overlap_hours dimension burst models weight slots_max tokens_max reserve_tokens gpu_type gpus "
     "rate days overage payment month region dry_run amount first months meter model units file start "

@@ -1,0 +1,1 @@
+"""How far chains went, kept outside of the database."""
