@@ -49,6 +49,8 @@ from billing.reconciliation.board import Reconciliation
 from billing.reconciliation.compared import MEANING, Check, Compared, State
 from billing.requests.explaining import Booked, HeldBack, booked_of, held_back_of, tenants_with
 from billing.requests.holding import Held, held_of
+from billing.requests.refusal_stream import RefusalTally
+from billing.requests.refusal_views import FoundRefusals, SoughtRefusals, find_refusals, refusals_of
 from billing.tables import DIRECTORY_SEALED_SINCE, PLATFORM, ApiKey, PoolTerms, Project, Tenant
 from billing.tenants.audit_log import note, record
 from billing.tenants.erasing import held_events_of, requests_of
@@ -137,6 +139,7 @@ __all__ = [
     "Dimension",
     "Directory",
     "Extension",
+    "FoundRefusals",
     "GroupBy",
     "Held",
     "HeldBack",
@@ -158,10 +161,12 @@ __all__ = [
     "Project",
     "Quota",
     "Reconciliation",
+    "RefusalTally",
     "Remaining",
     "Scope",
     "Settled",
     "SignInLink",
+    "SoughtRefusals",
     "Standing",
     "State",
     "Tenant",
@@ -185,6 +190,7 @@ __all__ = [
     "end_policy",
     "end_session",
     "find_project",
+    "find_refusals",
     "find_tenant",
     "held_back_of",
     "held_events_of",
@@ -220,6 +226,7 @@ __all__ = [
     "rate",
     "read_link_code",
     "record",
+    "refusals_of",
     "requests_of",
     "revoke_key",
     "rotate_key",

@@ -58,6 +58,7 @@ QUOTAS = (*SETTLING, "T:moneys", "T:cancel:", "T:shadowed")
 SESSIONS = ("T:sess:", "T:ticket:", "T:conns:")
 # An installation's: `I:` stands for its name.
 POOLS = "I:pools"
+REFUSED = "I:refused"
 OPEN_TENANTS = "parley:tenants:open"
 SIGN_IN_CODES = "parley:code:"
 OPERATOR_CODES = "parley:operator:"
@@ -85,7 +86,7 @@ class Process:
 GATEWAY = Process(
     "gateway",
     reads=READY,
-    writes=(*POOL, *QUOTAS, *SESSIONS, POOLS, OPEN_TENANTS, SIGN_IN_CODES),
+    writes=(*POOL, *QUOTAS, *SESSIONS, POOLS, REFUSED, OPEN_TENANTS, SIGN_IN_CODES),
     listens=(CONTROL, GATEWAY_HINTS, WORKER_WAKES),
     commands=(
         SCRIPT_COMMANDS,
@@ -124,7 +125,7 @@ SUPERVISOR = Process(
 BILLER = Process(
     "biller",
     reads=("P:req:", POOLS, "P:workers"),
-    writes=("P:ended", *READY, "P:engine_hours", *QUOTAS, "I:noisy", "I:reconciling"),
+    writes=("P:ended", *READY, "P:engine_hours", *QUOTAS, REFUSED, "I:noisy", "I:reconciling"),
     listens=(CONTROL,),
     commands=(SCRIPT_COMMANDS, STREAM_COMMANDS, TRANSACTION_COMMANDS, "publish hscan"),
     secrets=(

@@ -107,6 +107,7 @@ class Settings(BaseSettings):
     prompt_messages_max: Some = 1024
     deleted_keep_seconds: SecondsOrNone = 600
     backups_kept_days: SomeOrNone | None = None
+    refusals_kept_days: Some = 30
 
     # How often one may ask, a gateway or console (docs/operations.md); 0 is no limit
     silent_sockets_per_address_max: SomeOrNone = 200

@@ -18,9 +18,11 @@ SUMS = (
     "usage_event usage_line rollup_hour ledger_head wallet wallet_grant wallet_use wallet_owed budget_spent "
     "budget_watermark budget_alert noisy_finding pool_owner"
 )
+REFUSALS = "refusal_minute refusal_mark"
 BOOKS = (
-    f"{SUMS} {RECONCILIATION} usage_quarantine ledger_txn ledger_entry cost_center project_cost_center "
-    "alert_target outbox period_close charge pool_interval commitment gpu_cost engine_hour installation_mark"
+    f"{SUMS} {RECONCILIATION} {REFUSALS} usage_quarantine ledger_txn ledger_entry cost_center "
+    "project_cost_center alert_target outbox period_close charge pool_interval commitment gpu_cost "
+    "engine_hour installation_mark"
 )
 EVERYTHING = " ".join((TENANTS, KEYS, PRICES, LIMITS, MODELS, TEXTS, SESSIONS, AUDIT, BOOKS))
 VERSION = "alembic_version"  # all look whether the schema is theirs

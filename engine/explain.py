@@ -6,7 +6,18 @@ from collections.abc import Sequence
 import msgspec
 from redis.exceptions import RedisError
 
-from billing.api import Booked, Held, HeldBack, booked_of, find_tenant, held_back_of, held_of, tenants_with
+from billing.api import (
+    Booked,
+    FoundRefusals,
+    Held,
+    HeldBack,
+    booked_of,
+    find_tenant,
+    held_back_of,
+    held_of,
+    refusals_of,
+    tenants_with,
+)
 from core.database import Database
 from core.errors import bad_request
 from core.pools import announced_pools
@@ -19,8 +30,8 @@ from engine.request import Status
 
 
 class Explained(msgspec.Struct, frozen=True):
-    """One request. `state`: booked, held_back, or how it stands in its pool; `unread`: what could not be
-    looked at."""
+    """One request. `state`: booked, held_back, refused, or how it stands in its pool; `refused`: the minutes
+    in which it was; `unread`: what could not be looked at."""
 
     id: str
     tenant: str
@@ -30,6 +41,7 @@ class Explained(msgspec.Struct, frozen=True):
     held_back: list[HeldBack] = []
     holds: Held | None = None
     in_pool: RequestDetail | None = None
+    refused: list[FoundRefusals] = []
     unread: str = ""
 
 
@@ -39,6 +51,7 @@ async def explain(db: Database, redis: Client, settings: Settings, id: str, tena
     owner = await _owner(db, inspections, id, tenant)
     found = await find_tenant(db, owner)
     booked, back = await booked_of(db, owner, id), await held_back_of(db, owner, id)
+    refused = await refusals_of(db, id, owner)
     holds, in_pool, unread = None, None, ""
     try:
         kept = await held_of(redis, owner, id)
@@ -47,7 +60,7 @@ async def explain(db: Database, redis: Client, settings: Settings, id: str, tena
             in_pool = await inspections.detail(owner, id)
     except (RedisError, OSError) as error:
         unread = f"Redis does not answer ({type(error).__name__}): what holds it is not known"
-    if not (booked or back or holds or in_pool):
+    if not (booked or back or holds or in_pool or refused):
         raise bad_request(_none(id, tenant, unread))
     return Explained(
         id=id,
@@ -58,6 +71,7 @@ async def explain(db: Database, redis: Client, settings: Settings, id: str, tena
         held_back=back,
         holds=holds,
         in_pool=in_pool,
+        refused=refused,
         unread=unread,
     )
 
@@ -93,7 +107,7 @@ async def _owner(db: Database, inspections: _Inspections, id: str, tenant: str |
         if named is None:
             raise bad_request(f"there is no tenant {tenant!r}: see `parley tenants list`")
         return named.tenant_id
-    owners = set(await tenants_with(db, id))
+    owners = set(await tenants_with(db, id)) | {each.tenant for each in await refusals_of(db, id, None)}
     if not owners:
         try:
             owners = await inspections.tenants_with(id)
@@ -121,4 +135,6 @@ def _state(
         return "held_back"
     if in_pool is not None:
         return in_pool.row.status
-    return f"admission {holds.state}" if holds is not None else "dismissed"
+    if holds is not None:
+        return f"admission {holds.state}"
+    return "dismissed" if back else "refused"

@@ -17,6 +17,7 @@ from server.journals import Journals
 from server.prompts import Prompts
 from server.rates import Rates
 from server.recorder import Recorders
+from server.refusals import Refusals
 from server.shapes import Shapes
 from server.terms import Terms
 from server.used_sessions import UsedSessions
@@ -51,6 +52,7 @@ class Edge:
     recorders: Recorders
     terms: Terms
     orders: Orders
+    refusals: Refusals
 
     def is_ordered(self, pool: str, tenant: str, id: str, order: Order | None) -> bool:
         """Whether a request went from this pool by a good order: a worker may write that it did."""
@@ -97,4 +99,5 @@ def make_edge(
         recorders=Recorders(redis, settings, conversations, gateway),
         terms=Terms(db, redis, queues, settings),
         orders=orders,
+        refusals=Refusals(redis, settings),
     )

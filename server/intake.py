@@ -97,8 +97,11 @@ class Intake:
                 return accepted, source
             except Refused as refused:
                 outcome = refused.refusal.code
+                user = str(facts.pop("user", principal.user))
+                self._edge.refusals.note(principal, send.id, user, refused.refusal)
                 raise
             finally:
+                facts.pop("user", None)
                 seconds = time.monotonic() - began
                 instruments.TURNS.add(1, {"outcome": outcome})
                 instruments.ACCEPT_SECONDS.record(seconds)
@@ -121,7 +124,7 @@ class Intake:
         again = await self._again(principal, turn)
         if again is not None:
             return _repeated(again)
-        prepared = await self._prepare(principal, turn)
+        prepared = await self._prepare(principal, turn, facts)
         facts |= {
             "model": prepared.record.name,
             "priority": prepared.priority.value,
@@ -163,10 +166,11 @@ class Intake:
             return None
         return await self._readers.open(principal, turn.id, None, 0)
 
-    async def _prepare(self, principal: Principal, turn: Turn) -> Prepared:
+    async def _prepare(self, principal: Principal, turn: Turn, facts: dict[str, object]) -> Prepared:
         edge = self._edge
         record = await edge.catalogue.resolve(turn.model)
         user = await edge.users.of_turn(principal, turn.metadata, await self._project(principal, turn))
+        facts["user"] = user
         if await edge.closed_users.has(principal.tenant, user):
             raise Refused(refusal(ErrorCode.FORBIDDEN, "this user is closed"))
         await edge.shapes.check(principal, record, turn.options.response_format)

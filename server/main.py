@@ -92,6 +92,7 @@ async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Ev
     metrics = serving_metrics_beside(edge.settings, GATEWAY_PLACE, lacks)
     # From here on nothing fails before the `try` below, which ends these.
     upkeep = [keep_scripts(edge.redis), Purge(edge.db, edge.recorders, edge.settings).run()]
+    upkeep.append(edge.refusals.run())
     background = [hub.run(), door.run(), edge.terms.run(), Pools(edge).run(), *upkeep]
     tasks = [asyncio.create_task(work) for work in background]
     closed = asyncio.Event()
@@ -114,6 +115,7 @@ async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Ev
         finally:
             await end_tasks([stopping, *tasks])
             await _end_work(door, hub)
+            await edge.refusals.flush()
         for task in tasks:
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error

@@ -60,7 +60,11 @@ class Operations:
     async def turn(self, message: Send) -> ev.TurnAccepted:
         """Make a send durable."""
         who = self._who()
-        self._rates.send(who)
+        try:
+            self._rates.send(who)
+        except Refused as refused:
+            self._door.edge.refusals.note(who, message.id, who.user, refused.refusal)
+            raise
         accepted, source = await self._door.intake.take(who, message)
         self._stage(accepted.reading.id, source)
         return accepted

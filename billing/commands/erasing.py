@@ -13,6 +13,7 @@ from billing.quotas.limit_tables import Budget, QuotaPolicy
 from billing.quotas.owned import Whose, open_of
 from billing.quotas.quota import Quota
 from billing.reconciliation.slots import look_at_streams
+from billing.requests.refusal_tables import RefusalMinute
 from billing.tables import ApiKey, TenantUser
 from billing.tenants import erasing, users
 from billing.tenants.audit_log import note
@@ -129,6 +130,7 @@ async def held_of(db: Database, user: TenantUser) -> AsyncGenerator[dict[str, An
         ("alert", BudgetAlert, (col(BudgetAlert.scope) == "user") & (col(BudgetAlert.scope_id) == user.id)),
         ("charge", Charge, col(Charge.user_id) == user.id),
         ("session", BrowserSession, col(BrowserSession.user_id) == user.id),
+        ("refused", RefusalMinute, col(RefusalMinute.user_id) == user.id),
         ("audit", AuditLog, (col(AuditLog.target) == user.id) | (col(AuditLog.author) == user.id)),
     ):
         async with db.session() as session:

@@ -1,12 +1,12 @@
 """`parley requests find`: requests that are over, out of the books."""
 
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import click
 
-from billing.commands.arguments import DURATION, nano_of, scope_id_of, since_of
-from billing.commands.running import iso_time, json_option, run_on_database, show_table, tenant_named
+from billing.commands.arguments import DURATION, nano_of
+from billing.commands.refusals import asked_of, find_refused
+from billing.commands.running import iso_time, json_option, run_on_database, show_table
 from billing.money import to_display
 from billing.requests.finding import (
     FOUND_MAX,
@@ -18,14 +18,8 @@ from billing.requests.finding import (
     cursor_of,
     find_requests,
 )
-from billing.tables import TenantUser
-from core.clock import now_ms
 from core.database import Database
-from core.errors import StartupError
-from core.names import checked_name
 from core.printed import say, say_json
-
-DAY_MS = 86_400_000
 
 
 @click.command("find")
@@ -41,6 +35,7 @@ DAY_MS = 86_400_000
 @click.option("--code", help="The code of its error, as engine_lost.")
 @click.option("--over", "over_ms", type=DURATION, help="Took longer than this, as 2s or 500ms.")
 @click.option("--cost-over", help="Was billed more than this when it ended, as '0.05 USD'.")
+@click.option("--refused", is_flag=True, help="Instead: sends that were refused, counted by the minute.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, FOUND_MAX))
 @click.option("--after", help="Go on behind an earlier page: its `next`.")
 @json_option
@@ -54,7 +49,13 @@ def find_command(as_json: bool, **asked: Any) -> None:
 
     `parley requests explain ID` tells all of one. What still runs is in `parley requests list`. A request is
     found some seconds after its end. Prompts and answers are never shown.
+
+    --refused goes with --tenant, --user, --key, --code and times. A row is a minute of one key, user and
+    code, with the last ids; those that were refused least share a row (others).
     """
+    if asked.pop("refused"):
+        find_refused(asked, as_json)
+        return
 
     async def find(db: Database) -> Page:
         return await find_requests(db, await _sought(db, asked))
@@ -70,45 +71,14 @@ def find_command(as_json: bool, **asked: Any) -> None:
 
 async def _sought(db: Database, asked: dict[str, Any]) -> Sought:
     """What is asked for, by ids. Raises StartupError for what the tenant has not."""
-    owner = await tenant_named(db, asked["tenant"]) if asked["tenant"] else None
-    zone, now = ZoneInfo(owner.time_zone if owner else "UTC"), now_ms()
-    since = since_of(asked["since"], zone, now) if asked["since"] else now - DAY_MS
-    until = since_of(asked["until"], zone, now) if asked["until"] else now + 1
-    if since >= until:
-        raise StartupError("--since must be before --until")
-    scopes: dict[str, str | None] = {"user": None, "project": None, "key": None}
-    for scope in scopes:
-        if not asked[scope]:
-            continue
-        if owner is None:
-            raise StartupError(f"--{scope} is of one tenant: name it with --tenant")
-        scopes[scope] = await _id_of(db, owner.tenant_id, scope, asked[scope])
-    texts = {name: _text(name, asked[name]) for name in ("model", "pool", "reason", "code")}
+    given = await asked_of(db, asked, ("user", "project", "key"), ("model", "pool", "reason", "code"))
     return Sought(
-        since_ms=since,
-        until_ms=until,
-        tenant=owner.tenant_id if owner else None,
-        **scopes,
-        **texts,
+        **given,
         over_ms=asked["over_ms"],
         cost_over_nano=nano_of(asked["cost_over"]) if asked["cost_over"] else None,
         after=cursor_of(asked["after"]) if asked["after"] else None,
         limit=asked["limit"],
     )
-
-
-async def _id_of(db: Database, tenant: str, scope: str, named: str) -> str:
-    """A user by id too: of one who was erased there is no name."""
-    if scope == "user":
-        async with db.session() as session:
-            known = await session.get(TenantUser, (tenant, named))
-        if known is not None:
-            return known.id
-    return await scope_id_of(db, tenant, scope, named)
-
-
-def _text(name: str, given: str | None) -> str | None:
-    return checked_name(f"--{name}", given) if given else None
 
 
 def _say_more(page: Page, limit: int, as_json: bool) -> None:

@@ -32,6 +32,7 @@ from billing.posting.assessing import Assessed, Batch, Key, assess, conflicts, u
 from billing.posting.ended import CLAIM_IDLE_MS, Delivery, EndedStream
 from billing.quotas.quota import Quota
 from billing.reconciliation import board as reconciliation
+from billing.requests.refusal_counter import RefusalCounter
 from billing.tables import UsageRow
 from billing.usage import UsageEvent
 from billing.wallets.watch import tell_gateways, watch_wallets
@@ -336,6 +337,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
                     lambda: PoolMeter(db, redis, settings).run(stop),
                     lambda: seal_all(db),
                     lambda: keep_heads(db, settings, stop),
+                    lambda: RefusalCounter(db, redis, settings).run(stop),
                 ):
                     group.create_task(_beside(run, stop))
                 group.create_task(biller.run(stop))

@@ -8,7 +8,7 @@ import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from sqlalchemy import ColumnElement, tuple_
@@ -26,6 +26,7 @@ from core.errors import bad_request
 SCANNED_MAX = 100_000
 FOUND_MAX = 1_000
 CURSOR_CHARACTERS_MAX = 1_000
+Kind = TypeVar("Kind")
 STORABLE = msgspec.Meta(pattern=r"^[^\x00]*$")
 # As engine.request.EndReason has them; a test holds the two together.
 REASONS = ("stop", "length", "cancelled", "blocked", "deadline", "budget", "slow_reader", "error")
@@ -46,7 +47,7 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
     def text(self) -> str:
         """As people hand it on."""
-        return urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
+        return packed(self)
 
 
 class Sought(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,13 +107,23 @@ class Page(msgspec.Struct, frozen=True):
     next: Cursor | None
 
 
-def cursor_of(text: str) -> Cursor:
-    """What an earlier page said. Raises Refused where it is none."""
+def packed(cursor: msgspec.Struct) -> str:
+    """A place to go on from, as people hand it on."""
+    return urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
+
+
+def unpacked(text: str, kind: type[Kind]) -> Kind:
+    """What `packed` made. Raises Refused where it is none."""
     try:
         padded = text[:CURSOR_CHARACTERS_MAX] + "=" * (-len(text) % 4)
-        return msgspec.json.decode(urlsafe_b64decode(padded.encode("ascii")), type=Cursor)
+        return msgspec.json.decode(urlsafe_b64decode(padded.encode("ascii")), type=kind)
     except (ValueError, binascii.Error, msgspec.MsgspecError) as error:
         raise bad_request("this is no place to go on from: take the `next` of the page before") from error
+
+
+def cursor_of(text: str) -> Cursor:
+    """What an earlier page said. Raises Refused where it is none."""
+    return unpacked(text, Cursor)
 
 
 async def find_requests(db: Database, sought: Sought) -> Page:

@@ -17,6 +17,7 @@ from billing.books.ledger_tables import CostCenter, RollupHour
 from billing.books.proofs import KEPT_OF_WORDS, OPAQUE_USER
 from billing.prices.price_tables import Charge
 from billing.quotas.limit_tables import Budget, QuotaPolicy
+from billing.requests.refusal_tables import RefusalMinute
 from billing.tables import ApiKey, Project, Tenant, TenantUser, UsageQuarantine, UsageRow
 from billing.tenants.audit_log import record
 from billing.tenants.audit_states import is_watched, restate
@@ -34,7 +35,7 @@ REQUESTS_AT_ONCE = 500
 NOTHING_SAID = b"{}"
 
 # Where a user's id stands beside `tenant_user`; in those with a scope, where it is `user`.
-_BY_USER: tuple[type[SQLModel], ...] = (UsageRow, RollupHour, Charge, ApiKey)
+_BY_USER: tuple[type[SQLModel], ...] = (UsageRow, RollupHour, Charge, ApiKey, RefusalMinute)
 _BY_SCOPE: tuple[type[SQLModel], ...] = (QuotaPolicy, Budget, BudgetSpent, BudgetAlert)
 
 

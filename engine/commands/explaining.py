@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import click
 
-from billing.api import Booked, Held, HeldBack, to_display
+from billing.api import Booked, FoundRefusals, Held, HeldBack, to_display
 from core.database import Database, require_schema
 from core.errors import Refused, StartupError
 from core.printed import Block, Table, say_json, show_blocks
@@ -61,6 +61,8 @@ def _blocks(found: Explained) -> Iterator[Block]:
         yield from ("", "What it was billed", _lines(found.booked), "", "Its time", _steps(found.booked))
     for back in found.held_back:
         yield from ("", "Held back", _sheet(_back(back)))
+    for refused in found.refused:
+        yield from ("", "Refused", _sheet(_refused(refused)))
     if found.in_pool is not None:
         yield from ("", "In its pool", _sheet(_in_pool(found.in_pool)))
     if found.holds is not None and found.holds.state == "open":
@@ -147,6 +149,13 @@ def _back(back: HeldBack) -> Facts:
     yield "reason", f"{back.reason}: {back.detail}"
     yield "since", time_of_day(back.since_ms) or NOTHING
     yield "decided", back.resolution or f"not yet: `parley quarantine accept {back.event_sha256} --reason …`"
+
+
+def _refused(refused: FoundRefusals) -> Facts:
+    yield "minute", time_of_day(refused.minute_ms) or NOTHING
+    yield "code", f"{refused.code} {refused.why}".strip()
+    yield "whose", "others" if refused.others else f"user {refused.user or NOTHING}, key {refused.key}"
+    yield "beside it", f"{refused.number - 1:,} more of them in that minute"
 
 
 def _in_pool(found: RequestDetail) -> Facts:

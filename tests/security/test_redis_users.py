@@ -53,6 +53,7 @@ FORBIDDEN_TO_A_WORKER = (
     ("SET", "parley:operator:0", "x"),
     ("ZADD", "parley:tenants:open", 1, "x"),
     ("XADD", "{p:other}ended", "*", "e", "x"),
+    ("XADD", "parley:refused", "*", "c", "x"),
     ("HSET", "{p:other}req:acme:0", "status", "x"),
     ("GET", "{p:other}in:acme:0"),
     ("HSET", "{p:default}ready", "x", "x"),

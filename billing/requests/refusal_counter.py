@@ -1,0 +1,155 @@
+"""Counts what gateways refused: from their stream into rows of a minute, each entry once. Every biller may;
+the row of the mark is the lock."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import delete
+from sqlmodel import col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.requests import refusal_stream as stream
+from billing.requests.refusal_counts import Count, Counts, Refused, bounded, summed, total
+from billing.requests.refusal_stream import Row
+from billing.requests.refusal_tables import RefusalMark, RefusalMinute
+from billing.tables import Tenant, TenantUser
+from core.clock import now_ms
+from core.database import Database, insert_ignore, upsert
+from core.redis import Client
+from core.settings import Settings
+from core.survived import survived
+from core.telemetry import logger
+from core.unreadable import Unreadable
+
+STEP_SECONDS = 2.0
+DELETED_AT_ONCE = 1_000
+DAY_MS = 86_400_000
+
+log = logger(__name__)
+
+
+class RefusalCounter:
+    """One biller's."""
+
+    def __init__(self, db: Database, redis: Client, settings: Settings) -> None:
+        self._db = db
+        self._redis = redis
+        self._name = settings.installation
+        self._kept_ms = settings.refusals_kept_days * DAY_MS
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Count, and delete what is old, until `stop` is set."""
+        while not stop.is_set():
+            with survived(log, "refusals not counted"):
+                while await self.step(now_ms()):
+                    pass
+                await self.clear(now_ms())
+            try:
+                async with asyncio.timeout(STEP_SECONDS):
+                    await stop.wait()
+            except TimeoutError:
+                pass
+
+    async def step(self, now: int) -> int:
+        """Count what is on the stream, in one transaction; how many refusals."""
+        async with self._db.session() as session:
+            mark = await session.get(RefusalMark, self._name)
+        last = (mark.last_ms, mark.last_seq) if mark is not None else (0, 0)
+        entries = await stream.entries_after(self._redis, self._name, last)
+        if not entries:
+            return 0
+        rows, counted = list[Row](), 0
+        for _, data in entries:
+            said = stream.rows_of(data)
+            if isinstance(said, Unreadable):
+                log.warning("an entry of refusals cannot be read", error=str(said))
+            else:
+                rows += said
+        async with self._db.transaction() as session:
+            if not await self._take(session, last, entries[-1][0]):
+                return 0  # another biller has counted them
+            counts = await _believed(session, rows, now)
+            await _write(session, counts)
+            counted = total(counts)
+        await stream.forget(self._redis, self._name, entries[-1][0])
+        return counted
+
+    async def clear(self, now: int) -> None:
+        """Delete minutes that are older than they are kept."""
+        before = now - self._kept_ms
+        minute = col(RefusalMinute.minute_ms)
+        old = select(minute).where(minute < before).order_by(minute).limit(DELETED_AT_ONCE)
+        while True:
+            async with self._db.session() as session:
+                found = (await session.exec(old)).all()
+            if not found:
+                return
+            async with self._db.transaction() as session:
+                await session.exec(delete(RefusalMinute).where(minute <= found[-1]))
+
+    async def _take(self, session: AsyncSession, last: tuple[int, int], new: tuple[int, int]) -> bool:
+        """Move the mark, where nobody else has meanwhile."""
+        await insert_ignore(session, [RefusalMark(installation=self._name)])
+        mark = await session.get(RefusalMark, self._name, with_for_update=True)
+        assert mark is not None, "it was just made"
+        if (mark.last_ms, mark.last_seq) != last:
+            return False
+        mark.last_ms, mark.last_seq = new
+        session.add(mark)
+        return True
+
+
+async def _believed(session: AsyncSession, rows: Sequence[Row], now: int) -> Counts:
+    """What they say, of tenants and users that there are."""
+    named = sorted({row.tenant for row in rows})
+    tenants = (await session.exec(select(Tenant.tenant_id).where(col(Tenant.tenant_id).in_(named)))).all()
+    users = set[tuple[str, str]]()
+    for tenant, ids in stream.unsaid_users(rows).items():
+        known = select(TenantUser.id).where(
+            col(TenantUser.tenant_id) == tenant, col(TenantUser.id).in_(sorted(ids))
+        )
+        users |= {(tenant, id) for id in (await session.exec(known)).all()}
+    return stream.believed(rows, set(tenants), users, now)
+
+
+async def _write(session: AsyncSession, new: Counts) -> None:
+    """Add them to the rows of their minutes, and fold those that are too many."""
+    places = {(of.tenant, of.minute_ms) for of in new}
+    known: Counts = {}
+    for tenant, minute in sorted(places):
+        statement = select(RefusalMinute).where(
+            col(RefusalMinute.tenant_id) == tenant, col(RefusalMinute.minute_ms) == minute
+        )
+        for row in (await session.exec(statement)).all():
+            known[_of(row)] = Count(row.number, row.why, tuple(row.last_ids))
+    after = bounded(summed(known, new))
+    for of in sorted(known.keys() - after.keys()):
+        await session.exec(delete(RefusalMinute).where(*_is(of)))
+    changed = [of for of in sorted(after) if after[of] != known.get(of)]
+    await upsert(session, [_row(of, after[of]) for of in changed], RefusalMinute)
+
+
+def _of(row: RefusalMinute) -> Refused:
+    return Refused(row.tenant_id, row.minute_ms, row.key_id, row.user_id, row.code)
+
+
+def _is(of: Refused) -> list[Any]:
+    columns = (
+        *(RefusalMinute.tenant_id, RefusalMinute.minute_ms, RefusalMinute.key_id),
+        *(RefusalMinute.user_id, RefusalMinute.code),
+    )
+    return [col(column) == value for column, value in zip(columns, of, strict=True)]
+
+
+def _row(of: Refused, count: Count) -> dict[str, Any]:
+    return {
+        "tenant_id": of.tenant,
+        "minute_ms": of.minute_ms,
+        "key_id": of.key,
+        "user_id": of.user,
+        "code": of.code,
+        "number": count.number,
+        "why": count.why,
+        "last_ids": list(count.ids),
+    }

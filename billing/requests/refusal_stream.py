@@ -1,0 +1,173 @@
+"""The stream on which gateways tell what they refused: counts by the second, never a row a request.
+
+Bounded: a full stream takes nothing, and gateways keep counting in bounded memory (`squeezed`). What is read
+was written by whoever reaches Redis as a gateway does: it is checked, and a tenant, a user or a minute that
+cannot be is nobody's.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+from redis.exceptions import ResponseError
+
+from billing.requests.refusal_counts import (
+    EVERYBODY,
+    MINUTE_MS,
+    OTHERS,
+    Count,
+    Counts,
+    Refused,
+    add,
+    squeezed,
+    summed,
+)
+from core.ids import uuid7_ms
+from core.redis import Client
+from core.unreadable import Unreadable, read
+
+ENTRIES_MAX = 128
+ROWS_MAX = 1_000  # of an entry
+ENTRIES_AT_ONCE = 16  # so that one statement can name all tenants of a step
+ENTRY_BYTES_MAX = 1 << 20
+FIELD = b"c"
+LATE_MS_MAX = 3 * 3_600_000
+EARLY_MS_MAX = 2 * MINUTE_MS
+WHY = re.compile(r"[a-z_ ]{0,100}", re.ASCII)
+OPAQUE = re.compile(r"u_[0-9a-f]{32}", re.ASCII)
+
+Word = Annotated[str, Meta(max_length=200, pattern=r"^[^\x00]*$")]
+Code = Annotated[str, Meta(pattern=r"^[a-z_]{1,40}$")]
+
+
+class Row(msgspec.Struct, frozen=True, array_like=True):
+    """One count on the stream."""
+
+    tenant: Word
+    minute_ms: Annotated[int, Meta(ge=0, le=1 << 52)]
+    key: Word
+    user: Word
+    code: Code
+    number: Annotated[int, Meta(ge=1, le=1_000_000_000)]
+    why: Annotated[str, Meta(pattern=r"^[a-z_ ]{0,100}$")] = ""
+    ids: Annotated[list[Annotated[str, Meta(max_length=36)]], Meta(max_length=10)] = []
+
+
+Rows = Annotated[list[Row], Meta(max_length=ROWS_MAX)]
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Rows)
+
+
+def stream_key(installation: str) -> str:
+    """An installation's."""
+    return f"{installation}:refused"
+
+
+def encode(counts: Mapping[Refused, Count]) -> bytes:
+    """One entry's."""
+    return _encoder.encode([Row(*of, each.number, each.why, list(each.ids)) for of, each in counts.items()])
+
+
+class RefusalTally:
+    """What one process refused and has not told yet, in twice ROWS_MAX rows at most."""
+
+    def __init__(self, redis: Client, installation: str) -> None:
+        self._redis: Any = redis
+        self._key = stream_key(installation)
+        self._counts: Counts = {}
+
+    @property
+    def rows(self) -> int:
+        """How many counts are in memory."""
+        return len(self._counts)
+
+    def add(self, whose: tuple[str, str, str], code: str, why: str, id: str, now_ms: int) -> None:
+        """One more. `whose`: tenant, key, user."""
+        tenant, key, user = whose
+        of = Refused(tenant, now_ms - now_ms % MINUTE_MS, key, user, code)
+        add(self._counts, of, Count(1, why if WHY.fullmatch(why) else "", (id,) if id else ()))
+        if len(self._counts) >= 2 * ROWS_MAX:
+            self._counts = squeezed(self._counts, ROWS_MAX)
+
+    async def tell(self) -> None:
+        """Write one entry, where there is something to tell and the stream is not full. What is not told
+        stays; where it is not known whether it was, it is told again."""
+        if not self._counts:
+            return
+        counts, self._counts = squeezed(self._counts, ROWS_MAX), {}
+        told = False
+        try:
+            if await self._redis.xlen(self._key) < ENTRIES_MAX:
+                await self._redis.xadd(self._key, {FIELD: encode(counts)}, maxlen=2 * ENTRIES_MAX)
+                told = True
+        finally:
+            if not told:
+                self._counts = squeezed(summed(counts, self._counts), ROWS_MAX)
+
+
+async def entries_after(redis: Client, installation: str, last: tuple[int, int]) -> list[tuple[Any, bytes]]:
+    """Entries behind one, (id, what it says) in order, some at most. A stream that never came so far is a new
+    one: Redis was empty."""
+    client: Any = redis
+    key = stream_key(installation)
+    try:
+        newest = parsed((await client.xinfo_stream(key))["last-generated-id"])
+    except ResponseError:  # there is none
+        return []
+    after = f"({last[0]}-{last[1]}" if newest >= last else "-"
+    found = await client.xrange(key, min=after, count=ENTRIES_AT_ONCE)
+    return [(parsed(id), fields.get(FIELD, b"")) for id, fields in found]
+
+
+async def forget(redis: Client, installation: str, last: tuple[int, int]) -> None:
+    """Drop the entries up to one, which are counted."""
+    client: Any = redis
+    minid = f"{last[0]}-{last[1] + 1}"
+    await client.xtrim(stream_key(installation), minid=minid, approximate=False)
+
+
+def parsed(id: Any) -> tuple[int, int]:
+    """An entry's id."""
+    milliseconds, _, sequence = (id.decode() if isinstance(id, bytes) else str(id)).partition("-")
+    return int(milliseconds), int(sequence)
+
+
+def rows_of(data: bytes) -> list[Row] | Unreadable:
+    """What an entry says, as far as it can be read."""
+    if len(data) > ENTRY_BYTES_MAX:
+        return Unreadable("refusals", "too long")
+    return read("refusals", _decoder.decode, data)
+
+
+def believed(
+    rows: Iterable[Row], tenants: Collection[str], users: Collection[tuple[str, str]], now_ms: int
+) -> Counts:
+    """Counts that can be stored: of tenants that there are and of users that say nothing or are known, of a
+    minute about now. Nothing is lost: what cannot be is counted as nobody's. Pure."""
+    counts: Counts = {}
+    for row in rows:
+        minute = row.minute_ms - row.minute_ms % MINUTE_MS
+        if not now_ms - LATE_MS_MAX <= minute <= now_ms + EARLY_MS_MAX:
+            minute = now_ms - now_ms % MINUTE_MS
+        known = row.tenant in tenants
+        user = row.user if OPAQUE.fullmatch(row.user) or (row.tenant, row.user) in users else ""
+        if not known or OTHERS in (row.key, row.user):
+            key, user = OTHERS, OTHERS
+        else:
+            key = row.key
+        ids = tuple(id for id in row.ids if uuid7_ms(id) is not None) if known else ()
+        of = Refused(row.tenant if known else EVERYBODY, minute, key, user, row.code)
+        add(counts, of, Count(row.number, row.why, ids))
+    return counts
+
+
+def unsaid_users(rows: Iterable[Row]) -> dict[str, set[str]]:
+    """Users by tenant whose ids may be names: they have to be looked up."""
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        if row.user and row.user != OTHERS and not OPAQUE.fullmatch(row.user):
+            found.setdefault(row.tenant, set()).add(row.user)
+    return found

@@ -1,0 +1,157 @@
+"""What was refused, as people look for it: by whom, when, by which code; and one request by its id."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from sqlalchemy import tuple_
+from sqlmodel import col, select
+
+from billing.periods import LAST_MS
+from billing.requests.finding import STORABLE, packed, unpacked
+from billing.requests.refusal_counts import EVERYBODY, MINUTE_MS, OTHERS
+from billing.requests.refusal_tables import RefusalMinute
+from billing.tables import Tenant
+from billing.tenants.users import known_users
+from core.database import Database
+from core.ids import uuid7_ms
+
+LOOKED_MAX = 20_000  # rows of one statement
+FOUND_MAX = 1_000
+# A request's id says when its sender made it, and it may have been sent again.
+MADE_BEFORE_MS, SENT_AFTER_MS = 10 * MINUTE_MS, 60 * MINUTE_MS
+
+
+class RefusalCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The last row that was looked at."""
+
+    minute_ms: Annotated[int, msgspec.Meta(ge=0, le=LAST_MS)]
+    tenant: Annotated[str, STORABLE]
+    key: Annotated[str, STORABLE]
+    user: Annotated[str, STORABLE]
+    code: Annotated[str, STORABLE]
+
+    def text(self) -> str:
+        """As people hand it on."""
+        return packed(self)
+
+
+class SoughtRefusals(msgspec.Struct, frozen=True, kw_only=True):
+    """What is looked for, of the minutes in [since_ms, until_ms); ids, None: whatever it is."""
+
+    since_ms: int
+    until_ms: int
+    tenant: str | None = None
+    user: str | None = None
+    key: str | None = None
+    code: str | None = None
+    after: RefusalCursor | None = None
+    limit: int = 50
+
+
+class FoundRefusals(msgspec.Struct, frozen=True):
+    """One minute's of one key, user and code. `others`: of all that have no row of their own; then key and
+    user are empty, and `tenant` too where not even that is told apart."""
+
+    minute_ms: int
+    tenant: str
+    tenant_name: str
+    user: str
+    user_id: str
+    key: str
+    code: str
+    number: int
+    why: str
+    last_ids: list[str]
+    others: bool
+
+
+class RefusalPage(msgspec.Struct, frozen=True):
+    """Those found, the last minute first. `next`: where to go on, None where all were looked at."""
+
+    found: list[FoundRefusals]
+    next: RefusalCursor | None
+
+
+def refusal_cursor_of(text: str) -> RefusalCursor:
+    """What an earlier page said. Raises Refused where it is none."""
+    return unpacked(text, RefusalCursor)
+
+
+async def find_refusals(db: Database, sought: SoughtRefusals) -> RefusalPage:
+    """One page, from one statement that reads LOOKED_MAX rows at most."""
+    assert 0 < sought.limit <= FOUND_MAX, "a page is bounded"
+    async with db.session() as session:
+        looked = (await session.exec(_scanned(sought).limit(LOOKED_MAX))).all()
+    fits = [row for row in looked if _fits(sought, row)]
+    onward = None
+    if len(fits) > sought.limit:
+        onward = _cursor(fits[sought.limit - 1])
+    elif len(looked) == LOOKED_MAX:
+        onward = _cursor(looked[-1])
+    return RefusalPage(await _shown(db, fits[: sought.limit]), onward)
+
+
+async def refusals_of(db: Database, id: str, tenant: str | None) -> list[FoundRefusals]:
+    """The minutes in which this request was refused, as far as it is one of the last of its row."""
+    made_ms = uuid7_ms(id)
+    if made_ms is None:
+        return []
+    sought = SoughtRefusals(
+        since_ms=max(0, made_ms - MADE_BEFORE_MS), until_ms=made_ms + SENT_AFTER_MS, tenant=tenant
+    )
+    async with db.session() as session:
+        looked = (await session.exec(_scanned(sought).limit(LOOKED_MAX))).all()
+    return await _shown(db, [row for row in looked if id in row.last_ids])
+
+
+def _scanned(sought: SoughtRefusals) -> Any:
+    names = ("minute_ms", "tenant_id", "key_id", "user_id", "code")
+    order = [col(getattr(RefusalMinute, name)) for name in names]
+    minute, tenant = order[0], order[1]
+    statement: Any = select(RefusalMinute).where(minute >= sought.since_ms, minute < sought.until_ms)
+    if sought.tenant is not None:
+        statement = statement.where(tenant == sought.tenant)
+    if (at := sought.after) is not None:
+        before = tuple_(*order) < tuple_(*msgspec.structs.astuple(at))
+        statement = statement.where(minute <= at.minute_ms, before)
+    return statement.order_by(*(each.desc() for each in order))
+
+
+def _fits(sought: SoughtRefusals, row: RefusalMinute) -> bool:
+    """The rows of others are of nobody in particular."""
+    wanted = ((sought.user, row.user_id), (sought.key, row.key_id), (sought.code, row.code))
+    return all(value is None or value == is_ for value, is_ in wanted)
+
+
+def _cursor(row: RefusalMinute) -> RefusalCursor:
+    return RefusalCursor(row.minute_ms, row.tenant_id, row.key_id, row.user_id, row.code)
+
+
+async def _shown(db: Database, rows: Sequence[RefusalMinute]) -> list[FoundRefusals]:
+    ids = sorted({row.tenant_id for row in rows})
+    async with db.session() as session:
+        named = select(Tenant.tenant_id, Tenant.name).where(col(Tenant.tenant_id).in_(ids))
+        tenants = {id: name for id, name in (await session.exec(named)).all()}
+    users = {
+        id: await known_users(db, id, {row.user_id for row in rows if row.tenant_id == id} - {OTHERS})
+        for id in ids
+    }
+    return [_found(row, tenants, users[row.tenant_id]) for row in rows]
+
+
+def _found(row: RefusalMinute, tenants: dict[str, str], users: dict[str, str]) -> FoundRefusals:
+    others = row.key_id == OTHERS
+    return FoundRefusals(
+        minute_ms=row.minute_ms,
+        tenant=row.tenant_id,
+        tenant_name="" if row.tenant_id == EVERYBODY else tenants.get(row.tenant_id, row.tenant_id),
+        user="" if others else users.get(row.user_id, row.user_id),
+        user_id="" if others else row.user_id,
+        key="" if others else row.key_id,
+        code=row.code,
+        number=row.number,
+        why=row.why,
+        last_ids=list(row.last_ids),
+        others=others,
+    )
