@@ -54,6 +54,7 @@ class Acts:
     done: Counter[str] = field(default_factory=Counter[str])
     touched: set[str] = field(default_factory=set[str])
     withdrawn_ms: int = 0
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def orders(self, stop: asyncio.Event, per_second: float) -> None:
         """One order after the other, each kind in turn, until told to stop."""
@@ -62,8 +63,8 @@ class Acts:
         while not stop.is_set():
             for kind in kinds:
                 began = time.monotonic()
-                if await kind():
-                    self.done[kind.__name__] += 1
+                async with self.lock:  # no order is under way while Redis is away
+                    self.done[kind.__name__] += await kind()
                 left = began + 1 / per_second - time.monotonic()
                 if stop.is_set():
                     return
@@ -116,7 +117,7 @@ class Acts:
     async def grant(self) -> bool:
         """More money for a prepaid customer."""
         wanted = self.chosen.choice([each for each in CUSTOMERS if each.grants])
-        kind, nano = self.chosen.choice((("promo", 30_001), ("paid", 300_007)))
+        kind, nano = self.chosen.choice((("promo", 30_001), ("paid", 60_007)))
         seconds = self.chosen.randint(*GRANT_SECONDS) if kind == "promo" else 0
         await self.stage.grant(wanted.name, kind, nano, f"more-{self.done['grant']}", seconds)
         return True
@@ -203,6 +204,11 @@ class Acts:
 
     async def flush(self, quiet: bool) -> None:
         """Redis is killed and comes back empty. `quiet`: when nothing is open and all ends were read."""
+        async with self.lock:
+            await self._flush(quiet)
+        self.done["flushes"] += 1
+
+    async def _flush(self, quiet: bool) -> None:
         cluster = self.stage.cluster
         if quiet:
             self.crowd.gate.clear()
@@ -215,5 +221,4 @@ class Acts:
         await process.wait()
         shutil.rmtree(cluster.site.valkey.folder / AOF_FOLDER)
         await cluster.site.valkey.start()
-        self.done["flushes"] += 1
         self.crowd.gate.set()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from chaos.books.terms import Told
+from chaos.excuses import FORGOTTEN
 from chaos.facts import Answered, Question
 from chaos.workload import ask
 from server.client import Client
@@ -15,7 +16,7 @@ from server.client import Client
 LETTERS = "abcdefghijklmnopqrstuvwxyz  ?!é€"
 CHARACTERS, TOKENS = (20, 300), (4, 60)
 FRAME_TOKENS = 19  # of the template around a prompt
-REFUSED_SECONDS = 0.3
+REFUSED_SECONDS = 2.0
 CANCELLED_SHARE = 0.04
 CANCEL_SECONDS = (0.0, 0.2)
 
@@ -49,14 +50,14 @@ def questions(seed: int) -> Iterator[Question]:
 
 @dataclass
 class Crowd:
-    """`told`: every answer that was accepted, in the order they ended. Nobody begins while `gate` is shut.
-
-    `due`: how many answers are wanted by now."""
+    """`told`: every answer that was accepted, in the order they ended; `forgotten`: those that Redis lost
+    while they ran; `lost`: those that came to no end otherwise. Nobody begins while `gate` is shut."""
 
     url: str
     model: str
     questions: Iterator[Question]
     told: list[Told] = field(default_factory=list[Told])
+    forgotten: list[Told] = field(default_factory=list[Told])
     lost: list[Answered] = field(default_factory=list[Answered])
     refused: Counter[str] = field(default_factory=Counter[str])
     open: dict[str, str] = field(default_factory=dict[str, str])
@@ -65,9 +66,14 @@ class Crowd:
     _next_at: float = 0.0
     _begun: int = 0
 
+    @property
+    def ended(self) -> int:
+        """How many answers are over."""
+        return len(self.told) + len(self.forgotten) + len(self.lost)
+
     async def run(self, askers: list[Asker], answers: int, per_second: float, at_once: int = 2) -> None:
         """Until so many more answers have ended."""
-        wanted = len(self.told) + len(self.lost) + answers
+        wanted = self.ended + answers
         self._next_at = time.monotonic()
         async with asyncio.TaskGroup() as group:
             for asker in askers:
@@ -86,7 +92,7 @@ class Crowd:
     ) -> None:
         while True:
             await self.gate.wait()
-            if len(self.told) + len(self.lost) + self._begun >= wanted:
+            if self.ended + self._begun >= wanted:
                 return
             self._begun += 1
             self._next_at = max(self._next_at, time.monotonic() - 1) + 1 / per_second
@@ -111,25 +117,29 @@ class Crowd:
     def _note(self, asker: Asker, answer: Answered) -> None:
         if answer.refused:
             self.refused[answer.code] += 1
-        elif answer.ended_at is None or answer.accepted_at is None:
-            self.lost.append(answer)
+        elif answer.accepted_at is not None and answer.ended_at is not None:
+            self.told.append(self._told(asker, answer, answer.accepted_at, answer.ended_at))
+        elif answer.accepted_at is not None and answer.code in FORGOTTEN:
+            self.forgotten.append(self._told(asker, answer, answer.accepted_at, time.monotonic()))
         else:
-            told = Told(
-                tenant=asker.tenant,
-                id=answer.id,
-                project=asker.project,
-                key=asker.key,
-                user=asker.user,
-                model=self.model,
-                sent_ms=wall_ms(answer.sent_at),
-                heard_ms=wall_ms(answer.accepted_at),
-                ended_ms=wall_ms(answer.ended_at),
-                reason=answer.reason,
-                input=answer.input,
-                cached=answer.cached,
-                output=answer.output,
-                cost=answer.cost_nano,
-                characters=len(answer.text),
-                asked_input=len(answer.question.content.encode()) + FRAME_TOKENS,
-            )
-            self.told.append(told)
+            self.lost.append(answer)
+
+    def _told(self, asker: Asker, answer: Answered, accepted_at: float, ended_at: float) -> Told:
+        return Told(
+            tenant=asker.tenant,
+            id=answer.id,
+            project=asker.project,
+            key=asker.key,
+            user=asker.user,
+            model=self.model,
+            sent_ms=wall_ms(answer.sent_at),
+            heard_ms=wall_ms(accepted_at),
+            ended_ms=wall_ms(ended_at),
+            reason=answer.reason,
+            input=answer.input,
+            cached=answer.cached,
+            output=answer.output,
+            cost=answer.cost_nano,
+            characters=len(answer.text),
+            asked_input=len(answer.question.content.encode()) + FRAME_TOKENS,
+        )

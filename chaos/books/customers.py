@@ -40,7 +40,7 @@ CUSTOMERS = (
             Commitment(USD // 7, INPUT, "*", 9_001),
         ),
     ),
-    Wanted("gus", "America/New_York", grants=(("promo", 40_000), ("paid", 400_000))),
+    Wanted("gus", "America/New_York", grants=(("promo", 20_000), ("paid", 90_001))),
 )
 
 

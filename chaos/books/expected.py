@@ -2,10 +2,11 @@
 nothing of the product is in it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from chaos.books.months import Line, Used, month_comes_to, month_of
 from chaos.books.pricing import amounts, cost, possible
+from chaos.books.rows import Rows
 from chaos.books.terms import Closed, Corrected, Granted, History, Prices, Request, Told, Version
 
 Under = Mapping[Request, tuple[str, int]]
@@ -37,13 +38,27 @@ class Bill:
         return cost(self.quantities, self.prices)
 
 
+@dataclass(frozen=True)
+class Move:
+    """What a request, or a correction of it, adds to the sums of the hour in which it counts: that of its
+    end, or where its month was closed before, the first of the first open month."""
+
+    bill: Bill
+    at_ms: int
+    quantities: Mapping[str, int]
+    amount: int
+    requests: int = 0
+
+
 @dataclass
 class Expected:
     """`by_cause`: what each correction moved, by request and cause; `true_ups`: beyond the requests' own
-    amounts, of each closed month, given by its beginning."""
+    amounts, of each closed month, given by its beginning; `open_from`: where the first open month begins."""
 
     bills: dict[Request, Bill] = field(default_factory=dict[Request, Bill])
     by_cause: dict[tuple[Request, str], int] = field(default_factory=dict[tuple[Request, str], int])
+    moves: list[Move] = field(default_factory=list[Move])
+    open_from: dict[str, int] = field(default_factory=dict[str, int])
     grants: dict[tuple[str, str], Granted] = field(default_factory=dict[tuple[str, str], Granted])
     true_ups: dict[tuple[str, int], dict[Line, int]] = field(
         default_factory=dict[tuple[str, int], dict[Line, int]]
@@ -61,17 +76,52 @@ def expected_of(history: History, under: Under, ended_ms: Mapping[Request, int])
     for fact in history.facts:
         match fact:
             case Told():
-                found.bills[fact.key_of] = _bill(history, fact, under)
+                bill = found.bills[fact.key_of] = _bill(history, fact, under)
+                _move(found, bill, ended_ms, bill.quantities, bill.cost, 1)
             case Corrected():
                 bill = found.bills[fact.key_of]
-                before = bill.cost
-                bill.quantities = bill.quantities | dict(fact.quantities)
+                was, before = bill.quantities, bill.cost
+                bill.quantities = was | dict(fact.quantities)
                 found.by_cause[fact.key_of, fact.cause] = bill.cost - before
+                more = {meter: bill.quantities[meter] - was[meter] for meter in was}
+                _move(found, bill, ended_ms, more, bill.cost - before)
             case Granted():
                 found.grants[fact.tenant, fact.key] = fact
             case Closed():
                 _close(history, found, fact, ended_ms)
     return found
+
+
+def _move(
+    found: Expected,
+    bill: Bill,
+    ended_ms: Mapping[Request, int],
+    quantities: Mapping[str, int],
+    amount: int,
+    requests: int = 0,
+) -> None:
+    ended = ended_ms.get(bill.told.key_of, bill.told.ended_ms)
+    at_ms = max(ended, found.open_from.get(bill.told.tenant, 0))
+    found.moves.append(Move(bill, at_ms, quantities, amount, requests))
+
+
+def booked_of(forgotten: Iterable[Told], rows: Rows) -> list[Told]:
+    """Of answers that Redis lost while they ran, those that were over by then and are in the books: with the
+    counts that stand there, as nobody was told. What they cost is computed as of any other."""
+    events = {(row["tenant_id"], row["request_id"]): row for row in rows["usage_event"]}
+    return [
+        replace(
+            told,
+            reason=row["reason"],
+            input=row["input_uncached"] + row["input_cached"],
+            cached=row["input_cached"],
+            output=row["output_text"],
+            cost=int(row["cost_nano"]),
+            characters=row["output_text"],
+        )
+        for told in forgotten
+        if (row := events.get(told.key_of)) is not None
+    ]
 
 
 def _bill(history: History, told: Told, under: Under) -> Bill:
@@ -85,7 +135,7 @@ def _bill(history: History, told: Told, under: Under) -> Bill:
 def _close(history: History, found: Expected, closed: Closed, ended_ms: Mapping[Request, int]) -> None:
     """The month, and those before it that were closed already: what came late is in their sums."""
     customer = history.customers[closed.tenant]
-    start, _ = month_of(closed.at_ms, customer.zone)
+    start, found.open_from[customer.id] = month_of(closed.at_ms, customer.zone)
     found.true_ups.setdefault((customer.id, start), {})
     bills: dict[int, list[Bill]] = {}
     for bill in found.of_tenant(customer.id):

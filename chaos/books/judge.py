@@ -185,18 +185,18 @@ def rollups(
     expected: Expected, rows: Rows
 ) -> tuple[dict[tuple[object, ...], int], dict[tuple[object, ...], int]]:
     """Every number of every hour: as it should be, and as it is. Months' true-ups are in neither."""
-    events = {key_of(each): each for each in rows["usage_event"]}
+    booked = {key_of(each) for each in rows["usage_event"]}
     wanted: defaultdict[tuple[object, ...], int] = defaultdict(int)
-    for key, bill in expected.bills.items():
-        if (row := events.get(key)) is None:
+    for move in expected.moves:
+        told = move.bill.told
+        if told.key_of not in booked:
             continue
-        told = bill.told
-        hour = row["ended_ms"] - row["ended_ms"] % HOUR_MS
+        hour = move.at_ms - move.at_ms % HOUR_MS
         of = (told.tenant, hour, told.project, told.key, told.user, told.model)
         for meter in (INPUT, CACHED, OUTPUT):
-            wanted[*of, MEASURES[meter]] += bill.quantities.get(meter, 0)
-        wanted[*of, "requests"] += 1
-        wanted[*of, "amount_nano"] += bill.cost
+            wanted[*of, MEASURES[meter]] += move.quantities.get(meter, 0)
+        wanted[*of, "requests"] += move.requests
+        wanted[*of, "amount_nano"] += move.amount
     found: defaultdict[tuple[object, ...], int] = defaultdict(int)
     for row in rows["rollup_hour"]:
         if row["key_id"]:

@@ -297,6 +297,8 @@ def test_what_comes_late_is_in_its_own_month() -> None:
     history.facts += [Corrected("t", "r", "d", dict.fromkeys((INPUT, CACHED, OUTPUT, REQUEST), 0))]
     early = expected_of(history, {}, {}).true_ups
     assert early == {("t", 0): {("m", REQUEST): 97}}
+    late = expected_of(history, {}, {}).moves[-1]
+    assert (late.at_ms, late.amount) == (31 * 86_400_000, 16 - COST)  # where the first open month begins
     history.facts.append(Closed("t", 40 * 86_400_000))
     assert expected_of(history, {}, {}).true_ups == {("t", 0): {}, ("t", 31 * 86_400_000): {}}
 
