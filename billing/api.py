@@ -48,7 +48,7 @@ from billing.quotas.shadow_counts import count_shadowed
 from billing.reconciliation.board import Reconciliation
 from billing.reconciliation.compared import MEANING, Check, Compared, State
 from billing.requests.explaining import Booked, HeldBack, booked_of, held_back_of, tenants_with
-from billing.requests.holding import Held, held_of
+from billing.requests.holding import Held, held_of, holders_of
 from billing.requests.refusal_stream import RefusalTally
 from billing.requests.refusal_views import FoundRefusals, SoughtRefusals, find_refusals, refusals_of
 from billing.tables import DIRECTORY_SEALED_SINCE, PLATFORM, ApiKey, PoolTerms, Project, Tenant
@@ -195,6 +195,7 @@ __all__ = [
     "held_back_of",
     "held_events_of",
     "held_of",
+    "holders_of",
     "in_force",
     "is_own_session",
     "is_suspended_key",

@@ -7,6 +7,7 @@ import msgspec
 from redis.exceptions import RedisError
 
 from billing.api import (
+    PLATFORM,
     Booked,
     FoundRefusals,
     Held,
@@ -15,6 +16,8 @@ from billing.api import (
     find_tenant,
     held_back_of,
     held_of,
+    holders_of,
+    list_tenants,
     refusals_of,
     tenants_with,
 )
@@ -48,7 +51,7 @@ class Explained(msgspec.Struct, frozen=True):
 async def explain(db: Database, redis: Client, settings: Settings, id: str, tenant: str | None) -> Explained:
     """`tenant`: its name or id. Raises Refused where there is no such request, or several without it."""
     inspections = _Inspections(redis, settings)
-    owner = await _owner(db, inspections, id, tenant)
+    owner = await _owner(db, redis, id, tenant)
     found = await find_tenant(db, owner)
     booked, back = await booked_of(db, owner, id), await held_back_of(db, owner, id)
     refused = await refusals_of(db, id, owner)
@@ -91,26 +94,23 @@ class _Inspections:
                 return detail
         return None
 
-    async def tenants_with(self, id: str) -> set[str]:
-        """Those whose requests of this id a pool knows."""
-        found = [await pool.find(id, None) for pool in await self._all()]
-        return {member[0] for member in found if member is not None}
-
     async def _all(self) -> Sequence[Inspection]:
         names = {self._settings.pool} | await announced_pools(self._redis, self._settings)
         return [Inspection(PoolQueue(self._redis, name, self._settings)) for name in sorted(names)]
 
 
-async def _owner(db: Database, inspections: _Inspections, id: str, tenant: str | None) -> str:
+async def _owner(db: Database, redis: Client, id: str, tenant: str | None) -> str:
     if tenant is not None:
         named = await find_tenant(db, tenant)
         if named is None:
             raise bad_request(f"there is no tenant {tenant!r}: see `parley tenants list`")
         return named.tenant_id
     owners = set(await tenants_with(db, id)) | {each.tenant for each in await refusals_of(db, id, None)}
+    owners.discard(PLATFORM)
     if not owners:
         try:
-            owners = await inspections.tenants_with(id)
+            tenants = [each.tenant_id for each in await list_tenants(db)]
+            owners = set(await holders_of(redis, tenants, id))
         except (RedisError, OSError) as error:
             why = f"Redis does not answer ({type(error).__name__})"
             raise bad_request(f"{id!r} is in no books, and {why}: try again, or name the tenant") from error

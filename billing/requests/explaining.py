@@ -47,7 +47,17 @@ class BookedLine(msgspec.Struct, frozen=True):
     amount_nano: int
     adjusts: int | None
     cause: str
+    counts_ms: int
     posted_ms: int
+
+
+class BilledMonth(msgspec.Struct, frozen=True):
+    """A month in which lines of it count, and what these come to. What is booked after its month was closed
+    counts in the first open one."""
+
+    month: str
+    amount_nano: int
+    closed_ms: int | None
 
 
 class PriceInForce(msgspec.Struct, frozen=True):
@@ -107,9 +117,7 @@ class Booked(msgspec.Struct, frozen=True):
     price: PriceInForce
     paid: list[PaidBy]
     owed_nano: int | None
-    month: str
-    month_closed_ms: int | None
-    lines_after_close: int
+    months: list[BilledMonth]
     steps: list[Step]
 
 
@@ -137,7 +145,7 @@ async def booked_of(db: Database, tenant_id: str, request_id: str) -> Booked | N
         paid = [PaidBy(id, await _kind_of(session, tenant_id, id), nano) for id, nano in uses.items()]
         prepaid = await session.get(Wallet, tenant_id) is not None
         price = await _price(session, row)
-        month, close = await _month(session, row)
+        months = await _months(session, tenant_id, lines)
     amount = sum(line.amount_nano for line in lines)
     names = await user_names(db, tenant_id, [row.user_id])
     return Booked(
@@ -162,9 +170,7 @@ async def booked_of(db: Database, tenant_id: str, request_id: str) -> Booked | N
         price=price,
         paid=paid,
         owed_nano=amount - sum(uses.values()) if prepaid else None,
-        month=month,
-        month_closed_ms=close.closed_ms if close else None,
-        lines_after_close=sum(close is not None and each.line > close.line_seq for each in lines),
+        months=months,
         steps=steps_of(row, lines),
     )
 
@@ -235,6 +241,7 @@ async def _lines(session: AsyncSession, row: UsageRow) -> list[BookedLine]:
             amount_nano=line.amount_nano,
             adjusts=line.adjusts_seq,
             cause=next((cause for first, last, cause in causes if first <= line.seq <= last), ""),
+            counts_ms=line.ended_ms,
             posted_ms=line.posted_ms,
         )
         for line in found
@@ -292,22 +299,24 @@ async def _price(session: AsyncSession, row: UsageRow) -> PriceInForce:
     )
 
 
-async def _month(session: AsyncSession, row: UsageRow) -> tuple[str, PeriodClose | None]:
-    """The month that it is billed in, by when its first line counts, and how that was closed."""
-    first = select(UsageLine.ended_ms).where(
-        col(UsageLine.tenant_id) == row.tenant_id,
-        col(UsageLine.request_id) == row.request_id,
-        col(UsageLine.number) == 0,
-    )
-    counts_ms = (await session.exec(first)).first() or row.ended_ms
-    closes = select(PeriodClose).where(
-        col(PeriodClose.tenant_id) == row.tenant_id,
-        col(PeriodClose.start_ms) <= counts_ms,
-        col(PeriodClose.end_ms) > counts_ms,
-    )
-    close = (await session.exec(closes.limit(1))).first()
-    if close is not None:
-        return close.month, close
-    tenant = await session.get(Tenant, row.tenant_id)
+async def _months(session: AsyncSession, tenant_id: str, lines: Sequence[BookedLine]) -> list[BilledMonth]:
+    """Where its lines count, in order, and how these months were closed."""
+    tenant = await session.get(Tenant, tenant_id)
     calendar = await calendar_in(session, tenant) if tenant is not None else Calendar(UTC_ZONE)
-    return month_text(calendar.month_at(counts_ms)), None
+    found: dict[str, BilledMonth] = {}
+    for line in sorted(lines, key=lambda line: line.counts_ms):
+        close = await _close_of(session, tenant_id, line.counts_ms)
+        month = close.month if close is not None else month_text(calendar.month_at(line.counts_ms))
+        before = found[month].amount_nano if month in found else 0
+        closed_ms = close.closed_ms if close is not None else None
+        found[month] = BilledMonth(month, before + line.amount_nano, closed_ms)
+    return list(found.values())
+
+
+async def _close_of(session: AsyncSession, tenant_id: str, at_ms: int) -> PeriodClose | None:
+    closes = select(PeriodClose).where(
+        col(PeriodClose.tenant_id) == tenant_id,
+        col(PeriodClose.start_ms) <= at_ms,
+        col(PeriodClose.end_ms) > at_ms,
+    )
+    return (await session.exec(closes.limit(1))).first()

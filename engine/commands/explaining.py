@@ -110,13 +110,9 @@ def _billed(booked: Booked) -> Facts:
         yield "paid", f"by invoice: {_money(booked.amount_nano, booked)} owed"
     elif booked.owed_nano:
         yield "owed", f"{_money(booked.owed_nano, booked)}, which no grant paid"
-    closed = f"closed {time_of_day(booked.month_closed_ms)}" if booked.month_closed_ms else "not closed yet"
-    late = (
-        f"; {booked.lines_after_close} lines came after, for the next close"
-        if booked.lines_after_close
-        else ""
-    )
-    yield "month", f"{booked.month}, {closed}{late}"
+    for each in booked.months:
+        closed = f"closed {time_of_day(each.closed_ms)}" if each.closed_ms else "not closed yet"
+        yield "month", f"{each.month}: {_money(each.amount_nano, booked)}, {closed}"
 
 
 def _lines(booked: Booked) -> Table:

@@ -70,9 +70,29 @@ def test_what_a_grant_paid_and_a_correction_gave_back(desk: Desk) -> None:
     assert (adjust["quantity"], adjust["amount_nano"], adjust["cause"]) == (-7, -14, "ticket 1")
     assert adjust["adjusts"] in [line["line"] for line in booked["lines"]]
     assert [step["name"] for step in booked["steps"]] == ["accepted", "ended", "booked", "corrected"]
-    assert booked["month_closed_ms"] is None
+    assert [(each["amount_nano"], each["closed_ms"]) for each in booked["months"]] == [(12, None)]
     for words in ("ticket 1", "promo grant", "corrected to $0.000000012", "not closed yet", "key k1"):
         assert words in shown, shown
+
+
+def test_what_is_corrected_after_its_month_was_closed_counts_in_the_open_one(desk: Desk) -> None:
+    """Both months are told, with what of it counts in each."""
+    day = 86_400_000
+
+    async def long_ago(books: Books) -> None:
+        await books.booked("a", accepted_ms=40 * day, ended_ms=40 * day)
+
+    desk.acme.does(long_ago)
+    closing = ("close-period", "--tenant", "acme", "--month", "1970-02")
+    done = CliRunner().invoke(prices_command, closing, env=desk.environment)
+    assert done.exit_code == 0, (done.output, done.exception)
+    desk.acme.parley("usage", "correct", "a", "--tenant", "acme", "--output", "0", "--cause", "c1")
+    found, shown = desk.explains("a")
+    february, march = found["booked"]["months"]
+    assert (february["month"], february["amount_nano"], march["amount_nano"]) == ("1970-02", COST, -14)
+    assert february["closed_ms"] is not None
+    assert march["closed_ms"] is None
+    assert "1970-02: $0.000000026, closed" in shown
 
 
 def test_who_is_billed_afterwards_owes_it(desk: Desk) -> None:
@@ -186,7 +206,7 @@ def test_steps_are_those_that_were_reached_each_after_the_one_before() -> None:
     row = UsageRow.model_construct(
         accepted_ms=1_000, claimed_ms=0, first_token_ms=0, ended_ms=4_000, posted_ms=4_500
     )
-    line = BookedLine(9, "adjust", "output", -1, 1, -1, 2, "c", 9_000)
+    line = BookedLine(9, "adjust", "output", -1, 1, -1, 2, "c", 4_000, 9_000)
     steps = [(each.name, each.after_ms) for each in steps_of(row, [line])]
     assert steps == [("accepted", 0), ("ended", 3_000), ("booked", 500), ("corrected", 4_500)]
 
