@@ -1,8 +1,10 @@
 """Charges as the FinOps Open Cost and Usage Specification has them (FOCUS 1.2, https://focus.finops.org):
 one row an hour, meter and whom it is charged to. Pure, but for reading the lines.
 
-Amounts and unit prices are exact decimals as text. A line is rounded to the nano for each request, so that
-ListCost differs from ListUnitPrice × PricingQuantity by at most half a nano-USD for each request of the row.
+Amounts and unit prices are exact decimals as text. ListCost and ContractedCost are unit price × quantity,
+with all their digits; BilledCost and EffectiveCost are what the books say, rounded to the nano once a request
+(and meter), and x_RoundingCost is what that made of the row: BilledCost - ContractedCost, at most half a
+nano-USD for each of its requests, and under a nano where it is of one.
 """
 
 import json
@@ -27,6 +29,7 @@ from core.database import Database
 ROWS_AT_ONCE = 5_000
 PUBLISHER = "Parley"
 UNIT_DIGITS = 15  # nano-USD for a million units, as USD for one
+FINEST = 1_000_000  # of these are a nano-USD
 
 MANDATORY = (
     "BilledCost",
@@ -74,6 +77,7 @@ OTHER = (
     "x_KeyId",
     "x_Model",
     "x_Pool",
+    "x_RoundingCost",
     "x_UserId",
 )
 COLUMNS: tuple[str, ...] = (*MANDATORY, *OTHER)
@@ -147,6 +151,8 @@ def focus_row(charge: Charge, account: Account, period: Window) -> dict[str, str
     if not true_up and end > period.start_ms:  # else it came late: it is of a closed month
         start, end = max(start, period.start_ms), min(end, period.end_ms)
     name = charge.model or "Commitment"
+    booked = charge.amount_nano * FINEST
+    product = booked if true_up else charge.price_nano * charge.quantity
     row = {
         "BilledCost": cost,
         "BillingAccountId": account.tenant.tenant_id,
@@ -163,11 +169,11 @@ def focus_row(charge: Charge, account: Account, period: Window) -> dict[str, str
         "ChargePeriodEnd": _time(end),
         "ConsumedQuantity": str(charge.quantity),
         "ConsumedUnit": unit,
-        "ContractedCost": cost,
+        "ContractedCost": exact_text(product),
         "ContractedUnitPrice": price,
         "EffectiveCost": cost,
         "InvoiceIssuerName": account.issuer,
-        "ListCost": cost,
+        "ListCost": exact_text(product),
         "ListUnitPrice": price,
         "PricingCategory": _pricing(charge, meter, true_up),
         "PricingQuantity": str(charge.quantity),
@@ -191,6 +197,7 @@ def focus_row(charge: Charge, account: Account, period: Window) -> dict[str, str
         "x_KeyId": charge.key_id,
         "x_Model": charge.model,
         "x_Pool": charge.pool,
+        "x_RoundingCost": exact_text(booked - product),
         "x_UserId": account.users.get(charge.user_id, charge.user_id),
     }
     if true_up:
@@ -207,9 +214,14 @@ def _pricing(charge: Charge, meter: Meter, true_up: bool) -> str:
 
 def unit_price(price_nano: int) -> str:
     """USD for one unit, exact, of nano-USD for 1,000,000: `0.0000001` for 100,000,000."""
-    whole, fraction = divmod(price_nano, 10**UNIT_DIGITS)
+    return exact_text(price_nano)
+
+
+def exact_text(finest: int) -> str:
+    """USD, exact, of what a FINEST of a nano-USD is the unit of. Pure."""
+    whole, fraction = divmod(abs(finest), 10**UNIT_DIGITS)
     digits = f"{fraction:0{UNIT_DIGITS}d}".rstrip("0")
-    return f"{whole}.{digits}" if digits else str(whole)
+    return ("-" if finest < 0 else "") + (f"{whole}.{digits}" if digits else str(whole))
 
 
 async def charges(db: Database, tenant_id: str, period: Window) -> AsyncGenerator[Charge]:

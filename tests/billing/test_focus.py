@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from billing.books.adjustments import Correction, correct
 from billing.books.focus import COLUMNS, MANDATORY, account_of, charges, focus_row, unit_price
 from billing.books.ledger import HOUR_MS
 from billing.periods import Window
@@ -18,6 +19,7 @@ from billing.pools.posting import post_hours
 from billing.pools.store import store
 from billing.pools.tables import Commitment, PoolOwner
 from billing.posting.biller import post
+from billing.prices.rating import Meter
 from billing.tenants.cost_centers import create_cost_center, move_project
 from billing.tenants.tenancy import create_tenant, find_project, find_tenant
 from billing.usage import UsageOwner, encode
@@ -86,12 +88,37 @@ async def test_every_row_keeps_the_rules_and_their_sum_is_the_bill(database: Dat
     assert set(MANDATORY) <= set(COLUMNS)
     for row in rows:
         check(row)
-        listed = Decimal(row["ListUnitPrice"]) * Decimal(row["PricingQuantity"])
-        assert abs(listed - Decimal(row["ListCost"])) <= Decimal(len(events)) / 2 / 10**9
+        product = Decimal(row["ListUnitPrice"]) * Decimal(row["PricingQuantity"])
+        assert Decimal(row["ListCost"]) == Decimal(row["ContractedCost"]) == product
+        off = Decimal(row["BilledCost"]) - product
+        assert off == Decimal(row["x_RoundingCost"])
+        assert abs(off) <= Decimal(len(events)) / 2 / 10**9
     billed = sum(Decimal(row["BilledCost"]) for row in rows)
     assert billed * 10**9 == sum(event.cost_nano for event in events)
     keys = [tuple(row[name] for name in COLUMNS if name not in NUMBERS) for row in rows]
     assert len(set(keys)) == len(keys)
+
+
+async def test_what_is_contracted_is_exact_and_what_was_rounded_is_said(database: Database) -> None:
+    """A row of one request differs from its price times its quantity by less than a nano, one of a correction
+    too, and the row says by how much."""
+    tenant = (await create_tenant(database, "acme")).tenant_id
+    odd = msgspec.structs.replace(PRICES, input_nano=123_456_789, output_nano=333_333_333)
+    await post(database, "default", [encode(an_event("r1", tenant, prices=odd))])
+    await correct(database, tenant, Correction("r1", {Meter.OUTPUT: 5}, "one"))
+    rows = await exported(database, "acme", Window(0, 5 * HOUR_MS))
+    exact = {"input": "0.000000987654312", "cached input": "0.0000001", "output": "0.000002333333331"}
+    exact = {f"{name} tokens": Decimal(nano) for name, nano in exact.items()}
+    found = {row["SkuMeter"]: row for row in rows if not row["ChargeClass"]}
+    assert {name: Decimal(row["ContractedCost"]) for name, row in found.items()} == exact
+    assert found["output tokens"]["BilledCost"] == "0.000002333"
+    assert found["output tokens"]["x_RoundingCost"] == "-0.000000000333331"
+    (corrected,) = [row for row in rows if row["ChargeClass"]]
+    assert (corrected["ContractedCost"], corrected["BilledCost"]) == ("-0.000000666666666", "-0.000000666")
+    for row in rows:
+        off = Decimal(row["BilledCost"]) - Decimal(row["ContractedCost"])
+        assert off == Decimal(row["x_RoundingCost"])
+        assert abs(off) < Decimal(1) / 10**9
 
 
 async def test_names_cost_centers_and_edges_of_the_period(database: Database) -> None:
