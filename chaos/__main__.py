@@ -24,6 +24,7 @@ from chaos.bench.session.slow_readers import slow_readers
 from chaos.bench.session.wire_bytes import wire
 from chaos.bench.start import start
 from chaos.bench.stream import stream
+from chaos.bench.tampering import tampering
 from chaos.bench.visible import visible
 from chaos.run import run
 
@@ -49,6 +50,7 @@ bench.add_command(start)
 bench.add_command(seams)
 bench.add_command(posting)
 bench.add_command(month_view)
+bench.add_command(tampering)
 bench.add_command(visible)
 bench.add_command(quotas)
 bench.add_command(enforced)

@@ -28,6 +28,8 @@ from billing.tenants.audit_tables import AuditLog
 from billing.tenants.audit_verify import PLATFORM_NAME, Kept, VerifiedLog, owners, verify_kept, verify_log
 from billing.tenants.erasing import erased_tenants
 from billing.tenants.users import known_users
+from billing.wallets.budgets import budget_faults
+from billing.wallets.proof import wallet_faults
 from core.database import Database
 from core.errors import StartupError
 from core.faults import reason
@@ -37,6 +39,8 @@ KEPT_BYTES_MAX = 64 << 20
 CHANGE_CHARACTERS_MAX = 120
 DELETED = "(deleted)"
 UNTOLD = frozenset({"id", "tenant_id", "created_ms", "secret_sha256"})
+
+Found = tuple[str, Verified, VerifiedLog, Compared]  # of one owner, by name
 
 
 @click.group("audit")
@@ -94,27 +98,19 @@ def verify_command(tenant: str | None, kept: Path | None, heads: tuple[Path, ...
 
     checked: list[tuple[Path, Checked]] = []
 
-    async def verify(db: Database) -> list[tuple[str, Verified, VerifiedLog, Compared]]:
-        names = await owners(db)
+    async def verify(db: Database) -> list[Found]:
         only = await _owner(db, tenant)
         before = await verify_kept(db, [each for each in _read_kept(kept) if only in (None, each.tenant)])
         checked.extend(await checked_heads(db, heads, only))
         for path, each in checked:
             for id, fault in faults_of(path, each):
                 before.setdefault(id if only is None else only, []).append(fault)
-        found: list[tuple[str, Verified, VerifiedLog, Compared]] = []
-        for id in sorted({*names, *before}) if only is None else [only]:
-            progress(f"{names.get(id, id)}: reading")
-            books, log = await verify_books(db, id), await verify_log(db, id)
-            log.faults += before.get(id, [])
-            found.append((names.get(id, DELETED), books, log, await compare_states(db, id)))
-        progress("")
-        return found
+        return await verify_all(db, only, before)
 
     found = run_on_database(verify)
     show_table([_facts(*each, as_json) for each in found], as_json, "there are no tenants")
     tell_heads(checked)
-    wrong = [(books.tenant_id, fault) for _, books, log, rows in found for fault in _faults(books, log, rows)]
+    wrong = faults_in(found)
     for id, fault in wrong:
         say(f"{id or PLATFORM_NAME}: {fault}", err=True)
     if wrong:
@@ -122,6 +118,26 @@ def verify_command(tenant: str | None, kept: Path | None, heads: tuple[Path, ...
 
 
 audit_command.add_command(head_command)
+
+
+async def verify_all(db: Database, only: str | None, before: Mapping[str, Sequence[str]]) -> list[Found]:
+    """What verifying one owner, or everybody, finds: books, wallets and budgets beside them, the record of
+    changes, and what is administered. `before`: what is known to be wrong by what was kept elsewhere."""
+    names = await owners(db)
+    found: list[Found] = []
+    for id in sorted({*names, *before}) if only is None else [only]:
+        progress(f"{names.get(id, id)}: reading")
+        books, log = await verify_books(db, id), await verify_log(db, id)
+        books.faults += [*await wallet_faults(db, id), *await budget_faults(db, id)]
+        log.faults += before.get(id, ())
+        found.append((names.get(id, DELETED), books, log, await compare_states(db, id)))
+    progress("")
+    return found
+
+
+def faults_in(found: Sequence[Found]) -> list[tuple[str, str]]:
+    """Every fault, with whose it is."""
+    return [(books.tenant_id, fault) for _, books, log, rows in found for fault in _faults(books, log, rows)]
 
 
 async def _owner(db: Database, name: str | None) -> str | None:
