@@ -1,5 +1,5 @@
 """`parley console`: what operators look at. Read-only: workers, queue, running requests, usage by tenant,
-books that do not agree, noisy tenants.
+books that do not agree, noisy tenants. For tenants' services it serves the usage API (admin/usage).
 
 Signing in takes a one-time link (`parley up` prints one, `parley console --link` makes one). The page is
 static; its script asks these routes and builds the DOM, under the same policy as the chat page.
@@ -27,6 +27,7 @@ from starlette.types import ASGIApp
 from admin.findings import Books, read_books, read_noisy
 from admin.operators import OperatorSessions, operator_code_on_record
 from admin.status import read_status
+from admin.usage.routes import UsageRoutes
 from billing.api import MEANING, Compared, Reconciliation
 from core import http, service
 from core.addresses import address_of
@@ -68,6 +69,7 @@ class Console:
         self._db = db
         self._sessions = OperatorSessions(settings, redis, db)
         self.rates = Rates(settings)
+        self._usage = UsageRoutes(settings, db, self.rates)
         self._comparing = asyncio.Lock()
         self._compared: tuple[float, Sequence[Compared]] = (-math.inf, [])
 
@@ -85,6 +87,7 @@ class Console:
             Route("/api/books", self.books, methods=["GET"]),
             Route("/api/noisy", self.noisy, methods=["GET"]),
             Route("/api/reconciliation", self.reconciliation, methods=["GET"]),
+            *self._usage.routes(),
             Route("/healthz", self.healthz, methods=["GET"]),
             Mount("/web", StaticFiles(directory=WEB)),
         ]

@@ -2,11 +2,14 @@
 billing.usage, which owns the usage event)."""
 
 from billing.books.reports import GroupBy, Usage, usage_in
+from billing.books.usage_names import NAMED, Terms, named_id, names_of, usage_terms
+from billing.books.usage_pages import UsageGroup, UsagePage, usage_page
+from billing.books.usage_questions import BY_MAX, Bucket, Facet, Position, Question, check_question
 from billing.marks import unsealed_until_ms
 from billing.money import to_display, to_text
 from billing.noisy.findings import in_force, list_findings
 from billing.noisy.tables import NoisyFinding
-from billing.periods import Calendar, Period, Window, window_at, zone_named
+from billing.periods import Calendar, Period, Window, month_number, window_at, zone_named
 from billing.pools.hours import READY_GAP_MS_MAX, READY_INTERVALS_MAX
 from billing.posting.admissions import Admissions, Asked, asked_of, seal
 from billing.posting.admitted import admissions_of
@@ -58,6 +61,9 @@ from billing.tenants.keys import (
     DEFAULT_SCOPES,
     KEY_REVOKED,
     SCOPES,
+    TENANT_USAGE_SCOPE,
+    USAGE_SCOPE,
+    USAGE_SCOPES,
     Principal,
     authenticate_key,
     create_key,
@@ -105,6 +111,7 @@ from billing.wallets.owed import owed_by_each
 
 __all__ = [
     "ACCESS_CHANGED",
+    "BY_MAX",
     "CONTROL_CHANNEL",
     "DEFAULT_PROJECT",
     "DEFAULT_SCOPES",
@@ -112,6 +119,7 @@ __all__ = [
     "KEY_REVOKED",
     "LIMITS_CHANGED",
     "MEANING",
+    "NAMED",
     "PLATFORM",
     "PRICES_CHANGED",
     "PRIORITIES",
@@ -119,8 +127,11 @@ __all__ = [
     "READY_INTERVALS_MAX",
     "SCOPES",
     "SESSION_ENDED",
+    "TENANT_USAGE_SCOPE",
     "TERMS_CHANGED",
     "UNLIMITED",
+    "USAGE_SCOPE",
+    "USAGE_SCOPES",
     "Admission",
     "AdmissionState",
     "Admissions",
@@ -130,6 +141,7 @@ __all__ = [
     "Bindings",
     "Booked",
     "BrowserSession",
+    "Bucket",
     "Calendar",
     "Canceller",
     "Check",
@@ -139,6 +151,7 @@ __all__ = [
     "Dimension",
     "Directory",
     "Extension",
+    "Facet",
     "FoundRefusals",
     "GroupBy",
     "Held",
@@ -155,10 +168,12 @@ __all__ = [
     "Period",
     "PinnedPrices",
     "PoolTerms",
+    "Position",
     "PostedSums",
     "PriceOffer",
     "Principal",
     "Project",
+    "Question",
     "Quota",
     "Reconciliation",
     "RefusalTally",
@@ -170,9 +185,12 @@ __all__ = [
     "Standing",
     "State",
     "Tenant",
+    "Terms",
     "Usage",
     "UsageEvent",
+    "UsageGroup",
     "UsageOwner",
+    "UsagePage",
     "Whose",
     "Window",
     "admissions_of",
@@ -180,6 +198,7 @@ __all__ = [
     "authenticate_key",
     "booked_of",
     "calendar_of",
+    "check_question",
     "clear_sessions",
     "count_shadowed",
     "counts_of",
@@ -210,6 +229,9 @@ __all__ = [
     "list_tenants",
     "list_terms",
     "make_link_code",
+    "month_number",
+    "named_id",
+    "names_of",
     "note",
     "note_use",
     "offered_prices",
@@ -244,6 +266,8 @@ __all__ = [
     "to_text",
     "unsealed_until_ms",
     "usage_in",
+    "usage_page",
+    "usage_terms",
     "user_id",
     "user_is_closed",
     "user_named",

@@ -6,6 +6,7 @@ Knows no table. The tables of every package are migrated by the one linear histo
 import asyncio
 import os
 import re
+import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -33,7 +34,9 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 MIGRATION_SECONDS_MAX = 120.0
 MIGRATION_LOCK = 0x5041_524C_4559  # "PARLEY", the advisory lock that a migration holds on Postgres
 SQLITE_BUSY_MS = 10_000
+SQLITE_LOOKS_EACH = 50_000  # steps of its machine, a millisecond or so
 UNDEFINED_TABLE = "42P01"
+OUT_OF_TIME = ("57014", "SQLITE_INTERRUPT")
 NO_TABLES = "the database has no tables yet: start with `parley up`, or run `parley db migrate`"
 
 
@@ -99,6 +102,25 @@ class Database:
             else:
                 await session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
             yield session
+
+    @asynccontextmanager
+    async def short_snapshot(self, seconds_max: float) -> AsyncGenerator[AsyncSession]:
+        """The same for what others ask: the database ends a statement that takes longer (SQLite: all of them
+        together), with an error that `is_out_of_time` knows."""
+        async with self.snapshot() as session:
+            connection = await session.connection()
+            if self.dialect != "sqlite":
+                milliseconds = max(1, int(seconds_max * 1000))
+                await connection.exec_driver_sql(f"SET LOCAL statement_timeout = {milliseconds}")
+                yield session
+                return
+            driver: Any = (await connection.get_raw_connection()).driver_connection
+            end = time.monotonic() + seconds_max
+            await driver.set_progress_handler(lambda: time.monotonic() > end, SQLITE_LOOKS_EACH)
+            try:
+                yield session
+            finally:
+                await driver.set_progress_handler(None, 0)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -258,6 +280,12 @@ def require_folder(url: URL) -> None:
     """StartupError where a SQLite file's is not there, as before the first start with a new PARLEY_HOME."""
     if url.get_backend_name() == "sqlite" and not Path(url.database or "").parent.exists():
         raise StartupError(NO_TABLES)
+
+
+def is_out_of_time(error: DBAPIError) -> bool:
+    """Whether the database ended a statement of `short_snapshot`."""
+    codes = {getattr(error.orig, "sqlstate", None), getattr(error.orig, "sqlite_errorname", None)}
+    return not codes.isdisjoint(OUT_OF_TIME)
 
 
 def _lacks_the_table(error: OSError | DBAPIError) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import click
 import msgspec
@@ -128,8 +128,21 @@ def is_terminal() -> bool:
 def sheet(file: Path | None) -> Generator[Callable[[Iterable[object]], None]]:
     """Gives a function that writes one row of a CSV file, or of stdout."""
     with file.open("w", newline="", encoding="utf-8") if file else nullcontext(sys.stdout) as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        yield lambda values: writer.writerow([spreadsheet_cell(value) for value in values])
+        yield _writer(stream)
+
+
+def sheet_text(rows: Iterable[Iterable[object]]) -> str:
+    """The same rows as a text, for who asks over HTTP."""
+    text = io.StringIO(newline="")
+    write = _writer(text)
+    for row in rows:
+        write(row)
+    return text.getvalue()
+
+
+def _writer(stream: TextIO) -> Callable[[Iterable[object]], None]:
+    writer = csv.writer(stream, lineterminator="\n")
+    return lambda values: writer.writerow([spreadsheet_cell(value) for value in values])
 
 
 def never_fail_to_print() -> None:

@@ -172,6 +172,12 @@ class Settings(BaseSettings):
     audit_s3_key_id: str | None = None
     audit_s3_secret: SecretStr | None = None
 
+    # Usage API, a console (docs/operations.md)
+    usage_seconds_max: Pause = 10.0
+    usage_reads_max: Some = 4
+    usage_reads_per_tenant_max: Some = 2
+    usage_reads_per_tenant_per_minute: Rate = 120.0
+
     # Alerts (docs/operations.md)
     smtp_host: str | None = None
     smtp_port: Port = 587

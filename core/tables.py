@@ -45,7 +45,7 @@ TABLES: dict[Process, Tables] = {
     SUPERVISOR: Tables(reads=MODELS),
     BILLER: Tables(reads=f"{TENANTS} {PRICES} {LIMITS} {MODELS}", writes=f"{BOOKS} {AUDIT}"),
     CONSOLE: Tables(
-        reads=f"{TENANTS} {PRICES} {LIMITS} {MODELS} {BOOKS}",
+        reads=f"{TENANTS} {KEYS} {PRICES} {LIMITS} {MODELS} {BOOKS}",
         writes=f"{SESSIONS} {AUDIT} {RECONCILIATION}",
     ),
     OPERATOR: Tables(writes=EVERYTHING),

@@ -58,7 +58,8 @@ _tenant = click.option("--tenant", required=True, help="The tenant's name or id.
     "scopes",
     multiple=True,
     type=click.Choice(sorted(keys.SCOPES)),
-    help="Several: once each. By default chat.",
+    help="Several: once each. By default chat. usage:read: the usage of its project over the usage API, "
+    "usage:read:tenant: of all projects.",
 )
 @click.option("--priority-max", type=click.Choice(tenancy.PRIORITIES), default=tenancy.PRIORITIES[0])
 @click.option("--expires-days", type=click.IntRange(1, 3650), help="By default a key does not expire.")

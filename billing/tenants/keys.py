@@ -29,7 +29,9 @@ from core.names import checked_name, checked_user
 from core.redis import Client
 from core.settings import Settings
 
-SCOPES = frozenset({"chat", "requests:read", "requests:cancel"})
+USAGE_SCOPE, TENANT_USAGE_SCOPE = "usage:read", "usage:read:tenant"
+USAGE_SCOPES = frozenset({USAGE_SCOPE, TENANT_USAGE_SCOPE})  # a service's: no user, ticket or browser has one
+SCOPES = frozenset({"chat", "requests:read", "requests:cancel"}) | USAGE_SCOPES
 DEFAULT_SCOPES = ("chat",)
 RIGHTS = {"tenant_id", "project_id", "name", "user_id", "shared", "scopes", "priority_max", "expires_ms"}
 KEYS_MAX: int = Settings.model_fields["keys_per_tenant_max"].default
@@ -100,6 +102,8 @@ async def create_key(
     if unknown or not scopes:
         named = repr(sorted(unknown)[0]) if unknown else "(none)"
         raise bad_request(f"unknown scope {named}: choose from {', '.join(sorted(SCOPES))}")
+    if user and not USAGE_SCOPES.isdisjoint(scopes):
+        raise bad_request("usage is for services to read: a key of one user has no scope usage:read")
     check_priority(priority_max)
     name = checked_name("key", name) if name else ""
     user = checked_user(user) if user else ""

@@ -17,9 +17,13 @@ import msgspec
 from sqlalchemy import text
 
 from billing.api import (
+    Bucket,
+    Calendar,
     Counts,
+    Facet,
     GroupBy,
     PinnedPrices,
+    Question,
     UsageEvent,
     UsageOwner,
     Window,
@@ -28,6 +32,7 @@ from billing.api import (
     rate,
     seal,
     usage_in,
+    usage_page,
 )
 from billing.usage import ENDED_FIELD, encode, ended_stream
 from chaos import postgres
@@ -50,6 +55,13 @@ MONTH = Window(1_788_220_800_000, 1_790_812_800_000)  # September 2026, UTC
 POST_SECONDS_MAX = 600.0
 VIEWS = 7
 GROUPINGS = (GroupBy.NOTHING, GroupBy.PROJECT, GroupBy.MODEL, GroupBy.KEY, GroupBy.USER, GroupBy.DAY)
+PAGES: tuple[tuple[tuple[Facet, ...], Bucket | None], ...] = (
+    ((Facet.MODEL,), None),
+    ((Facet.PROJECT, Facet.MODEL), Bucket.DAY),
+    ((Facet.USER, Facet.KEY), None),
+)
+PAGE_ROWS = 1000
+PAGE_SECONDS_MAX = 30.0
 AIMS = {"sqlite": 500.0, "postgres": 2000.0}
 
 
@@ -148,6 +160,8 @@ def _event(number: int) -> UsageEvent:
 def month_view(events: int, users: int, as_json: bool) -> None:
     """How long a tenant's month takes to be added up from the rollups on Postgres, by each grouping.
 
+    And how long a page of the usage API takes, which may be by two facts.
+
     The rollups are those of so many requests in a month: of 20 projects, 200 keys, five models and so many
     users, who work in bursts of 25 requests to one model.
     """
@@ -163,7 +177,8 @@ async def _views(events: int, users: int) -> list[Figure]:
             rows = await _fill(database, tenant, events, users)
             progress(f"{rows:,} rollups")
             views = [await _view(database, tenant, by) for by in GROUPINGS]
-            return [Figure("rollups", rows, ""), *views]
+            pages = [await _page(database, tenant, by, bucket) for by, bucket in PAGES]
+            return [Figure("rollups", rows, ""), *views, *pages]
         finally:
             await database.close()
 
@@ -176,6 +191,22 @@ async def _view(database: Database, tenant: str, by: GroupBy) -> Figure:
         took.append((time.monotonic() - began) * 1000)
     return Figure(
         f"month by {by.value}, median of {VIEWS}", round(statistics.median(took), 1), "ms", most=300
+    )
+
+
+async def _page(database: Database, tenant: str, by: tuple[Facet, ...], bucket: Bucket | None) -> Figure:
+    took: list[float] = []
+    question = Question(tenant, MONTH, Calendar(ZoneInfo("Europe/Berlin")), by, bucket)
+    for _ in range(VIEWS):
+        began = time.monotonic()
+        await usage_page(database, question, PAGE_ROWS, PAGE_SECONDS_MAX)
+        took.append((time.monotonic() - began) * 1000)
+    what = " and ".join([*by, *([bucket] if bucket else [])])
+    return Figure(
+        f"usage API, page of {PAGE_ROWS} by {what}, median of {VIEWS}",
+        round(statistics.median(took), 1),
+        "ms",
+        most=500,
     )
 
 

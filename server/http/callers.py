@@ -55,7 +55,7 @@ def failed(request: Request, edge: Edge, shown: str, problem: str) -> Refused:
     return Refused(edge.rates.failed(address_of(request.scope), shown, refused))
 
 
-def _not_a_key(token: str) -> str:
+def not_a_key(token: str) -> str:
     """What is said of a Bearer that is no key, by its looks alone: whether it is good is not told."""
     if token.startswith(tickets.PREFIX):
         return "this is a ticket, for `hello` or `auth` over the WebSocket: no route takes one"
@@ -71,7 +71,7 @@ async def _caller(request: Request, edge: Edge) -> Principal:
         if principal is None and await edge.auth.is_suspended(token):
             raise Refused(suspended())
         if principal is None:
-            raise failed(request, edge, "bearer", _not_a_key(token))
+            raise failed(request, edge, "bearer", not_a_key(token))
         return principal
     cookie = read_cookie(request, edge.settings, COOKIE)
     if not cookie:

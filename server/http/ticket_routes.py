@@ -5,7 +5,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from billing.api import Principal
+from billing.api import USAGE_SCOPES, Principal
 from core.errors import Refused
 from core.names import checked_user, same_name
 from server.access import CHAT_SCOPE
@@ -69,6 +69,9 @@ def _scopes(principal: Principal, named: Any) -> frozenset[str]:
         wanted = frozenset[str](named)
     else:
         raise bad_request("scopes: a list of one or more of the key's scopes")
+    if not USAGE_SCOPES.isdisjoint(wanted):
+        problem = "scopes: usage is read with a service's key itself: no ticket has usage:read"
+        raise Refused(refusal(ErrorCode.FORBIDDEN, problem))
     if not wanted <= principal.scopes:
         missing = ascii(sorted(wanted - principal.scopes)[0][:SCOPE_CHARACTERS_MAX])
         raise Refused(refusal(ErrorCode.FORBIDDEN, f"scopes: this key has no scope {missing}"))

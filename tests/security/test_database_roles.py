@@ -16,9 +16,14 @@ from sqlalchemy.exc import DBAPIError
 from sqlmodel import SQLModel, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from admin.console import Console
+from billing.api import create_key, create_project, create_tenant
 from billing.main import db_command
 from billing.posting.biller import main as biller_main
+from billing.posting.biller import post
+from billing.tenants.audit_log import list_rows
 from billing.tenants.users import list_users
+from billing.usage import UsageOwner, encode
 from chaos import postgres
 from core.clock import now_ms
 from core.database import Database, migrate
@@ -29,6 +34,7 @@ from core.settings import Settings
 from core.tables import EVERYTHING, TABLES
 from engine.models.known import KnownModel
 from server.tables import Message
+from tests.billing.events import an_event
 from tests.helpers.emptied import EmptiedPostgres
 from tests.helpers.wait import wait_until
 from tests.security.test_redis_users import billed, limited
@@ -97,6 +103,25 @@ async def test_an_answer_is_admitted_and_billed(roles: str, redis: Redis, settin
 
 async def _stored(session: AsyncSession) -> bool:
     return "Good day." in (await session.exec(select(Message.content))).all()
+
+
+@pytest.mark.postgres
+async def test_a_console_answers_the_usage_api(roles: str, redis: Redis, settings: Settings):
+    """It reads keys and books, and records that it did."""
+    owner = Database(roles)
+    tenant = (await create_tenant(owner, "acme")).tenant_id
+    project = await create_project(owner, tenant, "web")
+    _, key = await create_key(owner, tenant, project.id, scopes=["usage:read"])
+    await post(owner, "default", [encode(an_event("r1", tenant, owner=UsageOwner(project.id, "k", "u")))])
+    database = Database(as_role(roles, CONSOLE))
+    transport = httpx.ASGITransport(app=Console(settings, redis, database).app())
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        asked = {"month": "1970-01", "by": "user,key"}
+        reply = await client.get("/v1/usage", params=asked, headers={"authorization": f"Bearer {key}"})
+    assert [row["requests"] for row in reply.json()["data"]] == [1]
+    assert "usage.read" in [row.action for row in await list_rows(owner, tenant)]
+    await database.close()
+    await owner.close()
 
 
 @pytest.mark.postgres

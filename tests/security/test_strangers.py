@@ -29,6 +29,7 @@ from tests.server.site import Site, running_site
 # The pages and their files, signing in and out, who one is (nobody), and yes or no.
 GATEWAY_PUBLIC = {"/", "/web", "/v1/login", "/v1/logout", "/v1/me", "/healthz", "/readyz", "/metrics"}
 CONSOLE_PUBLIC = {"/", "/web", "/api/login", "/api/logout", "/healthz", "/metrics"}
+CONSOLE_KEYED = {"/v1/usage", "/v1/costs"}
 UNKNOWN = "01890a5d-ac96-774b-bcce-b302099a8057"
 # Preflights tell which sites may ask, never of what.
 METHODS_LEFT_OUT = {"HEAD", "OPTIONS"}
@@ -112,14 +113,26 @@ async def console(settings: Settings, redis: Redis, sqlite: Database) -> AsyncIt
 async def test_every_route_of_the_console_refuses_a_stranger(
     console: httpx.AsyncClient, site: HttpSite, settings: Settings, redis: Redis, sqlite: Database
 ):
-    """And a tenant's key is nothing there."""
+    """And a tenant's key is nothing there, but at the usage API, which takes a scope."""
     found = list(swept(Console(settings, redis, sqlite).routes(), CONSOLE_PUBLIC))
-    assert len(found) >= 4
+    assert len(found) >= 6
     for method, path in found:
         strange, keyed = [
             said(await console.request(method, path, headers=shown)) for shown in ({}, site.bearer)
         ]
         assert strange[0] == 401, (method, path)
+        if path in CONSOLE_KEYED:
+            assert (keyed[0], '"forbidden"' in keyed[1]) == (403, True), (method, path)
+            guesses = [{}, bearer(WRONG_KEY), {"cookie": "parley_operator=x"}]
+            told = {
+                said(await console.request(method, f"{path}?{asked}", headers=shown))[:2]
+                for shown in guesses[:1] + guesses[2:]
+                for asked in ("", f"project={site.project}", "project=none", "cursor=x", "tenant=acme")
+            }
+            assert told == {strange[:2]}, (method, path)
+            wrong = await console.request(method, path, headers=guesses[1])
+            assert (wrong.status_code, wrong.json()["error"]["code"]) == (401, "unauthorized")
+            continue
         assert strange == keyed, (method, path)
 
 

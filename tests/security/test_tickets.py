@@ -75,6 +75,19 @@ async def test_a_ticket_has_chat_alone(site: HttpSite):
     assert (await site.client.post("/v1/tickets", headers=site.bearer, json=more)).status_code == 403
 
 
+async def test_no_ticket_reads_usage(site: HttpSite):
+    """Though its key may: whoever has one is a user, and usage is the tenant's."""
+    for scope in ("usage:read", "usage:read:tenant"):
+        key = await site.another_key(scopes=["chat", scope])
+        body = {"user": "ada", "scopes": ["chat", scope]}
+        reply = await site.client.post("/v1/tickets", headers=bearer(key), json=body)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (403, "forbidden")
+        assert "usage:read" in reply.json()["error"]["message"]
+        named = await site.edge.auth.of_token(await site.ticket(key, user="ada"))
+        assert named is not None
+        assert named.scopes == {"chat"}
+
+
 @pytest.mark.parametrize(
     ("body", "named"),
     [

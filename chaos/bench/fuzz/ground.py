@@ -46,6 +46,7 @@ CALLERS_LIMITS = (
     "signins_per_caller_per_minute",
     "sessions_per_key_max",
     "sessions_per_user_max",
+    "usage_reads_per_tenant_per_minute",
 )
 # We sign in from one address.
 ADDRESS_LIMITS = ("signins_per_address_per_minute", "failed_signins_per_address_per_minute")
@@ -147,15 +148,18 @@ async def _gateway(settings: Settings, db: Database, redis: Client) -> AsyncGene
 
 
 async def _console(settings: Settings, db: Database, redis: Client) -> Target:
-    """A console with an operator who signed in."""
-    settings = settings.model_copy(update=dict.fromkeys(ADDRESS_LIMITS, 10**9))
+    """A console with an operator who signed in, and a key that reads a tenant's usage."""
+    settings = settings.model_copy(update=dict.fromkeys([*CALLERS_LIMITS, *ADDRESS_LIMITS], 10**9))
     made = Console(settings, redis, db)
     served = Served(configured(SecurityHeaders(made.app(), settings.tls), Entrance(settings), ws="none"))
+    tenant = await create_tenant(db, "acme")
+    project = await create_project(db, tenant.tenant_id, "web")
+    _, key = await create_key(db, tenant.tenant_id, project.id, scopes=["usage:read:tenant"])
 
     async def sign_in() -> list[Header]:
         code = operators.make_operator_code(settings.keyring)
         cookie = await _signed_in(served, b"/api/login", [(b"x-parley-code", code.encode())], b"")
-        return [(b"cookie", cookie)]
+        return [(b"authorization", b"Bearer " + key.encode()), (b"cookie", cookie)]
 
     return Target(served, _swept(made.routes()), sign_in)
 

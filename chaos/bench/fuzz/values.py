@@ -26,6 +26,19 @@ HEADERS = """host origin cookie authorization content-type content-encoding acce
     accept-language range if-range if-none-match if-modified-since x-forwarded-for x-forwarded-proto
     x-forwarded-host forwarded traceparent tracestate baggage te expect upgrade referer user-agent
     sec-websocket-key sec-websocket-version sec-websocket-protocol sec-websocket-extensions sec-fetch-site"""
+# The usage API's parameters, which it reads as a whole, with what they may be or almost are.
+ASKED = {
+    "month": b"2026-10 2026-13 0001-01 9998-12".split(),
+    "from": b"2026-10-01 2026-10-25T02:30 1970-01-01T00:00:00.001Z 0001-01-01".split(),
+    "to": b"2026-10-25T02:30:00+02:00 9998-12-31 2027-01-01".split(),
+    "by": b"project,user key,model cost_center,pool reason meter,kind user,user".split(),
+    "bucket": b"hour day month week".split(),
+    "limit": b"1 7 1000 1001".split(),
+    "format": b"csv json".split(),
+} | {
+    name: [b"", b"acme", b"web", b"input"]
+    for name in ("project", "cost_center", "user", "key", "model", "pool", "reason", "meter", "kind")
+}
 LENGTHS = (1, 2, 16, 100, 1000, 4000, 7000, 30_000)
 INTEGERS = (0, 1, -1, 2**31, 2**53, 2**63 - 1, 2**63, 2**64, 10**40, 10**300)
 DIGITS = (*(str(integer).encode() for integer in INTEGERS), b"9" * 4400)
@@ -51,7 +64,8 @@ def read_names(kind: str) -> Sequence[str]:
     """The names that our code asks for: of headers, query parameters, fields or cookies."""
     sources = [path.read_text() for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
     found = {name for source in sources for name in READ[kind].findall(source)}
-    return sorted(found | (set(HEADERS.split()) if kind == "header" else set()))
+    more = {"header": HEADERS.split(), "query": ASKED}.get(kind, ())
+    return sorted(found.union(more))
 
 
 class Values:
@@ -74,6 +88,8 @@ class Values:
             return self._random.choice((b"Bearer ", b"bearer  ", b"Basic ")) + self._bent()
         if name == "cursor":
             return self._cursor()
+        if name in ASKED and self._random.random() < 0.7:
+            return self._random.choice(ASKED[name])
         return self._bent() if name in ("key", "code", "x-parley-code", "user") else self.any()
 
     def any(self) -> bytes:

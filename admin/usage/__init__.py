@@ -1,0 +1,1 @@
+"""The usage API: what a tenant's own services read of its usage and costs."""

@@ -1,0 +1,82 @@
+"""Where a page of usage ends, as a text that only we can have made, for who asked and that question alone.
+Pure."""
+
+import hashlib
+
+import msgspec
+
+from admin.usage.asked import Asked, foreign_cursor
+from billing.api import Position, Principal, Question, Window
+from core.sealed import Sealed
+from core.signed import Keyring
+
+LASTS_MS = 3_600_000
+
+
+class UsageCursor(msgspec.Struct, frozen=True, array_like=True):
+    """`question`: the digest of who asked what; `buckets`: of where its days or months begin. `as_of`: the
+    last line of the books that counts."""
+
+    question: bytes
+    buckets: bytes
+    start_ms: int
+    end_ms: int
+    as_of: int
+    bucket_ms: int
+    group: tuple[str, ...]
+    ends_ms: int
+
+    @property
+    def window(self) -> Window:
+        """The time that the first page was of."""
+        return Window(self.start_ms, self.end_ms)
+
+    @property
+    def position(self) -> Position:
+        """Where the page ended."""
+        return Position(self.bucket_ms, self.group)
+
+
+_cursors = Sealed(UsageCursor, b"parley usage cursor v1", lambda cursor: cursor.ends_ms)
+
+
+def digest_of(route: str, principal: Principal, project: str | None, asked: Asked) -> bytes:
+    """What has to be the same on each page: who asks (the chain of a key's rotations), how far they see, and
+    what for."""
+    return _digest((route, principal.tenant, principal.owner_key, project, asked.same))
+
+
+def digest_of_buckets(question: Question) -> bytes:
+    """They move where the tenant's time zone does."""
+    return _digest([*question.buckets])
+
+
+def _digest(facts: object) -> bytes:
+    return hashlib.sha256(msgspec.msgpack.encode(facts)).digest()[:16]
+
+
+def pack_cursor(
+    digest: bytes, question: Question, as_of: int, end: Position, keyring: Keyring, now: int
+) -> str:
+    """The cursor of the page after this one."""
+    cursor = UsageCursor(
+        question=digest,
+        buckets=digest_of_buckets(question),
+        start_ms=question.window.start_ms,
+        end_ms=question.window.end_ms,
+        as_of=as_of,
+        bucket_ms=end.bucket_ms,
+        group=end.group,
+        ends_ms=now + LASTS_MS,
+    )
+    return _cursors.seal(cursor, keyring)
+
+
+def read_cursor(text: str, question: bytes, groups: int, keyring: Keyring, now: int) -> UsageCursor | None:
+    """What `pack_cursor` packed; None for no cursor. Raises Refused (bad_request) for anything else."""
+    if not text:
+        return None
+    found = _cursors.unseal(text, keyring, now)
+    if found is None or found.question != question or len(found.group) != groups:
+        raise foreign_cursor()
+    return found

@@ -1,0 +1,247 @@
+"""/v1/usage and /v1/costs: a tenant's usage, for its own services.
+
+A key with the scope usage:read sees its own project, one with usage:read:tenant the tenant; tickets, browsers
+and keys of one user see nothing. The key is looked up for each page, so one that is revoked stops at once.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.exc import DBAPIError
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from admin.usage.asked import Asked, foreign_cursor, read_asked, window_of
+from admin.usage.cursors import digest_of, digest_of_buckets, pack_cursor, read_cursor
+from admin.usage.gate import Recorded, UsageGate
+from admin.usage.told import COSTS, USAGE, Names, Told, as_csv, as_objects, rfc3339
+from billing.api import (
+    TENANT_USAGE_SCOPE,
+    USAGE_SCOPE,
+    Facet,
+    Position,
+    Principal,
+    Question,
+    Terms,
+    UsagePage,
+    authenticate_key,
+    check_question,
+    is_suspended_secret,
+    named_id,
+    names_of,
+    note,
+    usage_page,
+    usage_terms,
+)
+from core.addresses import address_of
+from core.author import Author
+from core.clock import now_ms
+from core.database import Database, is_out_of_time
+from core.errors import Refused
+from core.settings import Settings
+from server.api import (
+    ErrorCode,
+    Rates,
+    bad_request,
+    bearer_of,
+    json_reply,
+    not_a_key,
+    refusal,
+    suspended,
+    unauthorized,
+)
+
+CURSOR_HEADER = "x-parley-cursor"
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Who asks. `project`: the only one that they see, None: all of the tenant."""
+
+    principal: Principal
+    project: str | None
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A page to be read: `digest` is of who asks what, `after` and `as_of` of the page before."""
+
+    question: Question
+    terms: Terms
+    digest: bytes
+    after: Position | None = None
+    as_of: int | None = None
+
+
+class UsageRoutes:
+    """Over one database."""
+
+    def __init__(self, settings: Settings, db: Database, rates: Rates) -> None:
+        self._settings = settings
+        self._db = db
+        self._rates = rates
+        self._gate = UsageGate(settings)
+        self._recorded = Recorded()
+
+    def routes(self) -> list[BaseRoute]:
+        """Both."""
+        return [
+            Route("/v1/usage", self.usage, methods=["GET"]),
+            Route("/v1/costs", self.costs, methods=["GET"]),
+        ]
+
+    async def usage(self, request: Request) -> Response:
+        """Requests, tokens and what they cost."""
+        return await self._answer(request, USAGE)
+
+    async def costs(self, request: Request) -> Response:
+        """What was billed, by meters and kinds of lines too."""
+        return await self._answer(request, COSTS)
+
+    async def _answer(self, request: Request, told: Told) -> Response:
+        reader = await self._reader(request)
+        asked = read_asked(request.query_params.multi_items(), told.facets)
+        self._gate.read(reader.principal.tenant)
+        with self._gate.turn(reader.principal.tenant):
+            read = await self._read(reader, told, asked)
+            await self._record(reader, told, asked, read)
+            page = await self._page(read, asked.rows_max)
+            names = await self._names(read.question, page)
+        cursor = None
+        if page.end is not None:
+            keyring = self._settings.keyring
+            cursor = pack_cursor(read.digest, read.question, page.as_of, page.end, keyring, now_ms())
+        reply = await asyncio.to_thread(_reply, told, asked, read, page, names, cursor)
+        if cursor is not None:
+            reply.headers[CURSOR_HEADER] = cursor
+        return reply
+
+    async def _reader(self, request: Request) -> _Reader:
+        """Raises Refused: unauthorized, account_suspended, forbidden, rate_limited."""
+        token = bearer_of(request)
+        if token is None:
+            raise unauthorized("send `Authorization: Bearer <key>`, of a key with the scope usage:read")
+        principal = await authenticate_key(self._db, token)
+        if principal is None and await is_suspended_secret(self._db, token):
+            raise Refused(suspended())
+        if principal is None:
+            problem = unauthorized(not_a_key(token)).refusal
+            raise Refused(self._rates.failed(address_of(request.scope), "bearer", problem))
+        self._rates.known(principal)
+        if principal.fixed_user:
+            raise _forbidden("usage is for services to read: this key is one user's")
+        if TENANT_USAGE_SCOPE in principal.scopes:
+            return _Reader(principal, None)
+        if USAGE_SCOPE in principal.scopes:
+            return _Reader(principal, principal.project)
+        raise _forbidden("this key has no scope usage:read")
+
+    async def _read(self, reader: _Reader, told: Told, asked: Asked) -> _Read:
+        tenant, now = reader.principal.tenant, now_ms()
+        terms = await usage_terms(self._db, tenant)
+        digest = digest_of(told.route, reader.principal, reader.project, asked)
+        cursor = read_cursor(asked.cursor, digest, len(asked.by), self._settings.keyring, now)
+        calendar = terms.calendar
+        window = cursor.window if cursor is not None else window_of(asked.times, calendar, now)
+        where = {facet: await self._ids(reader, facet, named) for facet, named in asked.where.items()}
+        question = Question(
+            tenant,
+            window,
+            calendar,
+            asked.by,
+            asked.bucket,
+            where,
+            reader.project,
+            only_amounts=not told.counts,
+        )
+        try:
+            check_question(question)
+        except ValueError as error:
+            raise bad_request(str(error)) from error
+        if cursor is None:
+            return _Read(question, terms, digest)
+        if cursor.buckets != digest_of_buckets(question):
+            raise foreign_cursor()
+        return _Read(question, terms, digest, cursor.position, cursor.as_of)
+
+    async def _ids(self, reader: _Reader, facet: Facet, named: tuple[str, ...]) -> tuple[str, ...]:
+        """Whom the names of a parameter mean. Raises Refused (bad_request), in the same words for what nobody
+        has, another tenant has, and another project's key may not know of."""
+        found: list[str] = []
+        for name in named:
+            id = await named_id(self._db, reader.principal.tenant, reader.project, facet, name)
+            if id is None:
+                raise bad_request(f"{facet.value}: there is none of this name or id that the key may see")
+            found.append(id)
+        return tuple(found)
+
+    async def _record(self, reader: _Reader, told: Told, asked: Asked, read: _Read) -> None:
+        """That it is read, before it is; a page after the first is of the same read."""
+        if read.as_of is not None or self._recorded.has(read.digest):
+            return
+        key = reader.principal.key
+        start, end = read.question.window
+        facts: dict[str, Any] = {
+            "route": f"/v1/{told.route}",
+            "from": rfc3339(start),
+            "to": rfc3339(end),
+            "by": list(asked.by),
+            "bucket": asked.bucket,
+            "where": {facet.value: list(ids) for facet, ids in read.question.where.items()},
+            "format": "csv" if asked.as_csv else "json",
+            "project": reader.project,
+        }
+        await note(self._db, reader.principal.tenant, "usage.read", key, facts, Author(key, "api"))
+        self._recorded.add(read.digest)
+
+    async def _page(self, read: _Read, rows_max: int) -> UsagePage:
+        seconds = self._settings.usage_seconds_max
+        try:
+            return await usage_page(self._db, read.question, rows_max, seconds, read.after, read.as_of)
+        except DBAPIError as error:
+            if not is_out_of_time(error):
+                raise
+            problem = f"this takes longer than {seconds:g} s: ask for a shorter time, or by less"
+            raise Refused(refusal(ErrorCode.TOO_LARGE, problem)) from error
+
+    async def _names(self, question: Question, page: UsagePage) -> Names:
+        return {
+            facet: await names_of(
+                self._db, question.tenant_id, facet, {row.group[place] for row in page.rows}
+            )
+            for place, facet in enumerate(question.by)
+        }
+
+
+def _reply(
+    told: Told, asked: Asked, read: _Read, page: UsagePage, names: Names, cursor: str | None
+) -> Response:
+    """In a thread: a thousand rows take longer than others should wait."""
+    question = read.question
+    if asked.as_csv:
+        text = as_csv(told, question, page.rows, names, read.terms.currency)
+        headers = {
+            "cache-control": "no-store",
+            "content-disposition": f'attachment; filename="{told.route}.csv"',
+        }
+        return Response(text, headers=headers, media_type="text/csv")
+    start, end = question.window
+    return json_reply(
+        {
+            "from": rfc3339(start),
+            "to": rfc3339(end),
+            "time_zone": read.terms.calendar.zone.key,
+            "by": list(asked.by),
+            "bucket": asked.bucket,
+            "currency": read.terms.currency,
+            "as_of_line": page.as_of,
+            "data": as_objects(told, question, page.rows, names),
+            "cursor": cursor,
+        }
+    )
+
+
+def _forbidden(problem: str) -> Refused:
+    return Refused(refusal(ErrorCode.FORBIDDEN, problem))
