@@ -126,11 +126,13 @@ async def verify_all(db: Database, only: str | None, before: Mapping[str, Sequen
     names = await owners(db)
     found: list[Found] = []
     for id in sorted({*names, *before}) if only is None else [only]:
-        progress(f"{names.get(id, id)}: reading")
+        name = names.get(id, id)
+        progress(f"{name}: reading")
         books, log = await verify_books(db, id), await verify_log(db, id)
         books.faults += [*await wallet_faults(db, id), *await budget_faults(db, id)]
         log.faults += before.get(id, ())
-        found.append((names.get(id, DELETED), books, log, await compare_states(db, id)))
+        rows = await compare_states(db, id, lambda words, name=name: progress(f"{name}: {words}"))
+        found.append((names.get(id, DELETED), books, log, rows))
     progress("")
     return found
 

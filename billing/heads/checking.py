@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import tuple_
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -90,12 +89,12 @@ def _note(found: Checked, heads: Sequence[Head], key: bytes | None) -> None:
 
 async def _hashes(session: AsyncSession, heads: Sequence[Head]) -> dict[tuple[Chain, str, int], str]:
     hashes: dict[tuple[Chain, str, int], str] = {}
-    for chain, (table, _) in TABLES.items():
-        places = [(head.tenant, head.sequence) for head in heads if head.chain is chain]
-        if not places:
-            continue
-        statement = select(table.tenant_id, table.seq, table.sha256)
-        where = tuple_(col(table.tenant_id), col(table.seq)).in_(places)
-        for tenant, seq, sha256 in (await session.exec(statement.where(where))).all():
+    places: dict[tuple[Chain, str], list[int]] = {}
+    for head in heads:
+        places.setdefault((head.chain, head.tenant), []).append(head.sequence)
+    for (chain, tenant), sequences in places.items():  # one by one: by the primary key, in SQLite too
+        table, _ = TABLES[chain]
+        statement = select(table.seq, table.sha256).where(col(table.tenant_id) == tenant)
+        for seq, sha256 in (await session.exec(statement.where(col(table.seq).in_(sequences)))).all():
             hashes[chain, tenant, seq] = sha256
     return hashes

@@ -7,6 +7,7 @@ import socket
 import ssl
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +23,7 @@ from core.listed import listed
 from core.settings import Settings
 
 SECONDS_MAX = 10.0
+GOODBYE_SECONDS = 1.0
 NAME = "PARLEY_AUDIT_HEADS"
 FORMS = "file:///path, s3://bucket/prefix, syslog://host:port, syslog+tls://host or syslog+udp://host"
 PORTS = {"syslog": 601, "syslog+tls": 6514, "syslog+udp": 514}
@@ -150,12 +152,15 @@ class SyslogPlace:
                     sender.sendto(message, address)
             return
         with socket.create_connection((self.host, self.port), timeout=SECONDS_MAX) as plain:
-            stream = plain
-            if self.scheme == "syslog+tls":
-                stream = ssl.create_default_context().wrap_socket(plain, server_hostname=self.host)
-            stream.sendall(b"".join(b"%d %s" % (len(message), message) for message in messages))
-            if stream is not plain:
-                stream.close()
+            data = b"".join(b"%d %s" % (len(message), message) for message in messages)
+            if self.scheme == "syslog":
+                plain.sendall(data)
+                return
+            with ssl.create_default_context().wrap_socket(plain, server_hostname=self.host) as stream:
+                stream.sendall(data)
+                stream.settimeout(GOODBYE_SECONDS)
+                with suppress(OSError):  # all is sent; the other side may not say goodbye
+                    stream.unwrap()
 
 
 def places_of(settings: Settings) -> list[Place]:

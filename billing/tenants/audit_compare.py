@@ -4,12 +4,12 @@ A row that was changed, removed or added past the commands is named, also where 
 since: what a change found must be what the change before it left.
 """
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from sqlalchemy import tuple_
+from sqlalchemy import and_, tuple_
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -40,14 +40,20 @@ class Compared:
         self.faults += faults[: FAULTS_MAX - len(self.faults)]
 
 
-async def compare_states(db: Database, tenant_id: str) -> Compared:
-    """All rows of a tenant, or with PLATFORM the platform's, with their last states, at one moment."""
+async def compare_states(
+    db: Database, tenant_id: str, tell: Callable[[str], None] = lambda words: None
+) -> Compared:
+    """All rows of a tenant, or with PLATFORM the platform's, with their last states, at one moment. `tell`:
+    is told how far it is."""
     found = Compared()
     async with db.snapshot() as session:
         found.sealed_ms = await _sealed(session, tenant_id)
         found.add(await _covered(session, tenant_id))
         last: dict[str, Facts | None] = {}
+        states = 0
         async for page in _states(session, tenant_id):
+            states += len(page)
+            tell(f"{states:,} states read")
             found.add(broken(last, page))
             *done, _ = last  # of the last one, the next page may tell more
             await _compare(session, found, {name: last.pop(name) for name in done})
@@ -55,6 +61,7 @@ async def compare_states(db: Database, tenant_id: str) -> Compared:
         for watched in WATCHED.values():
             async for rows in _rows(session, watched, tenant_id):
                 found.rows += len(rows)
+                tell(f"{found.rows:,} rows compared")
                 if not watched.opaque:
                     found.add(differences({}, await _unknown(session, tenant_id, rows)))
     return found
@@ -184,10 +191,7 @@ async def _compare(session: AsyncSession, found: Compared, last: Mapping[str, Fa
     for table, states in by_table.items():
         if (watched := WATCHED.get(table)) is None:
             continue
-        columns = _key_columns(watched)
-        keys = [tuple(table_and_key(name)[1]) for name in states]
-        statement = select(watched.table).where(tuple_(*columns).in_(keys))
-        rows = (await session.exec(statement)).all()
+        rows = [row for where in _places(watched, states) for row in await _found(session, watched, where)]
         found.add(differences(states, {watched.thing_of(row): _state(watched, row) for row in rows}))
         session.expunge_all()
 
@@ -196,8 +200,10 @@ async def _rows(session: AsyncSession, watched: Watched, tenant_id: str) -> Asyn
     """A table's rows of one chain."""
     if watched.platform and tenant_id != PLATFORM:
         return
-    columns, after = _key_columns(watched), None
-    while True:
+    # In this form SQLite, too, goes on where it was, by the primary key.
+    rest = [name for name in watched.keys if watched.platform or name != "tenant_id"]
+    columns, after = [getattr(watched.table, name) for name in rest], None
+    while after is None or rest:
         statement = select(watched.table).order_by(*columns).limit(ROWS_AT_ONCE)
         if not watched.platform:
             statement = statement.where(getattr(watched.table, "tenant_id") == tenant_id)  # noqa: B009
@@ -211,7 +217,7 @@ async def _rows(session: AsyncSession, watched: Watched, tenant_id: str) -> Asyn
             for row in page
             if not watched.opaque or OPAQUE.fullmatch(getattr(row, "id"))  # noqa: B009
         }
-        after = tuple(getattr(page[-1], key) for key in watched.keys)
+        after = tuple(getattr(page[-1], name) for name in rest)
         session.expunge_all()
 
 
@@ -224,8 +230,22 @@ async def _unknown(session: AsyncSession, tenant_id: str, rows: Mapping[str, Fac
     return {name: row for name, row in rows.items() if name not in known}
 
 
-def _key_columns(watched: Watched) -> list[Any]:
-    return [getattr(watched.table, key) for key in watched.keys]
+def _places(watched: Watched, things: Iterable[str]) -> list[Any]:
+    """Conditions that find rows by their primary keys, by its index also in SQLite: one for all that differ
+    in the last column alone."""
+    *first, last = [getattr(watched.table, key) for key in watched.keys]
+    places: dict[tuple[Any, ...], list[Any]] = {}
+    for name in things:
+        *prefix, value = table_and_key(name)[1]
+        places.setdefault(tuple(prefix), []).append(value)
+    return [
+        and_(last.in_(values), *(column == each for column, each in zip(first, prefix, strict=True)))
+        for prefix, values in places.items()
+    ]
+
+
+async def _found(session: AsyncSession, watched: Watched, where: Any) -> Sequence[Any]:
+    return (await session.exec(select(watched.table).where(where))).all()
 
 
 def _state(watched: Watched, row: Any) -> Facts:

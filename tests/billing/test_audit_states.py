@@ -133,13 +133,13 @@ async def test_what_is_compared_is_whole_on_postgres_too(database: Database, red
 
 
 async def test_pages_are_seams_of_nothing(
-    sqlite: Database, redis: Client, monkeypatch: pytest.MonkeyPatch
+    database: Database, redis: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One row at a time finds what all at once do."""
     monkeypatch.setattr("billing.tenants.audit_compare.ROWS_AT_ONCE", 1)
-    await filled(sqlite, redis)
-    assert await found_after(sqlite) == ""
-    found = await found_after(sqlite, "UPDATE budget SET limit_nano = 6", "UPDATE price SET input_nano = 7")
+    await filled(database, redis)
+    assert await found_after(database) == ""
+    found = await found_after(database, "UPDATE budget SET limit_nano = 6", "UPDATE price SET input_nano = 7")
     assert ("limit_nano 5 → 6" in found, "price gold/1/gpt" in found) == (True, True)
 
 

@@ -27,6 +27,7 @@ from core.errors import StartupError
 from core.settings import Settings
 from tests.billing.receivers import Received, Receiver, http_receiver
 from tests.helpers.home import settings_in
+from tests.helpers.tls import Authority
 from tests.helpers.wait import wait_until
 
 KEY = "k" * 32
@@ -239,6 +240,29 @@ async def test_log_servers_get_a_message_each() -> None:
         listening.bind(("127.0.0.1", 0))
         await SyslogPlace("syslog+udp", "127.0.0.1", listening.getsockname()[1]).keep([line_of(HEAD)])
         assert read_line(listening.recv(9_000).decode()) == HEAD
+
+
+async def test_a_log_server_is_spoken_to_by_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has no certificate that this machine trusts gets nothing."""
+    taken: list[bytes] = []
+    done = asyncio.Event()
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        taken.append(await reader.read())
+        done.set()
+        writer.close()
+
+    authority = Authority(tmp_path)
+    context = authority.server(authority.pair("logs"))
+    async with await asyncio.start_server(take, "127.0.0.1", 0, ssl=context) as server:
+        place = SyslogPlace("syslog+tls", "127.0.0.1", server.sockets[0].getsockname()[1])
+        with pytest.raises(NotKept, match="SSLCertVerificationError"):
+            await place.keep(["x"])
+        assert taken == []
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
+        await place.keep([line_of(HEAD)])
+        await done.wait()
+    assert read_line(taken[0].decode()) == HEAD
 
 
 async def test_a_place_that_takes_nothing_is_told_and_holds_up_nobody(

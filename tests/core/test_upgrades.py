@@ -206,7 +206,7 @@ async def test_what_is_administered_is_sealed_as_the_upgrade_finds_it(old: Old):
     await old.add("tenant_user", {"tenant_id": "t1", "id": "ann", "name": "ann", "created_ms": 1})
     budget = {"tenant_id": "t1", "scope": "tenant", "scope_id": "", "period": "month", "mode": "enforce"}
     rest = {"limit_nano": 5, "hard": True, "thresholds": "[80]", "author": "ann", "created_ms": 1}
-    await old.add("budget", *({**budget, **rest, "id": f"b{number}"} for number in range(3)))
+    await old.add("budget", *({**budget, **rest, "id": f"b{number}"} for number in range(501)))
     await migrate(old.url)
     for owner in ("", "t1"):
         found = await compare_states(old.database, owner)
