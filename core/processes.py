@@ -162,7 +162,10 @@ OPERATOR = Process(
         TRANSACTION_COMMANDS,
         "publish blpop zrank sscan scan",
     ),
-    secrets=("secret", "secret_old", "redis_url", "database_url", *HEADS, "otlp_endpoint", OTEL_HEADERS),
+    secrets=(
+        *("secret", "secret_old", "redis_url", "database_url", *HEADS, "otlp_endpoint", OTEL_HEADERS),
+        *("smtp_password", "second_person_secret"),
+    ),
 )
 MIGRATE = Process("migrate", secrets=("database_url",))
 

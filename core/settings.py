@@ -162,6 +162,8 @@ class Settings(BaseSettings):
     # Money (docs/operations.md)
     correction_unasked_cents_max: SomeOrNone = 100
     correction_cents_max: SomeOrNone = 10_000
+    second_person: str | None = None
+    second_person_secret: SecretStr | None = None
 
     # Proof (docs/operations.md)
     audit_heads: str = ""

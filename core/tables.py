@@ -11,6 +11,7 @@ LIMITS = "quota_policy budget"
 MODELS = "model_version"
 TEXTS = "conversation message"
 SESSIONS = "browser_session"
+PROPOSALS = "proposal"
 AUDIT = "audit_head audit_log audit_state"
 RECONCILIATION = "recon_item recon_mark"
 # What seeds what Redis counts of money, and what says how a tenant's work goes.
@@ -24,7 +25,7 @@ BOOKS = (
     "project_cost_center alert_target outbox period_close charge pool_interval commitment gpu_cost "
     "engine_hour installation_mark"
 )
-EVERYTHING = " ".join((TENANTS, KEYS, PRICES, LIMITS, MODELS, TEXTS, SESSIONS, AUDIT, BOOKS))
+EVERYTHING = " ".join((TENANTS, KEYS, PRICES, LIMITS, MODELS, TEXTS, SESSIONS, AUDIT, BOOKS, PROPOSALS))
 VERSION = "alembic_version"  # all look whether the schema is theirs
 
 

@@ -33,7 +33,8 @@ class Bounds:
         if abs(nano) > self.most_nano:
             raise bad_request(
                 f"this moves {to_display(abs(nano))}: one person moves at most {to_display(self.most_nano)} "
-                "at once (PARLEY_CORRECTION_CENTS_MAX)"
+                "at once (PARLEY_CORRECTION_CENTS_MAX); where PARLEY_SECOND_PERSON is set, `wallets` and "
+                "`usage` propose more"
             )
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from billing.books.ledger_rows import LineRow
-from billing.commands.moving import Ask, run_move, say_unasked
+from billing.commands.moving import Ask, Outcome, run_move, say_unbooked
 from billing.commands.running import show_table
 from billing.money import to_text
 from billing.moves.moves import CorrectMove
@@ -12,17 +12,17 @@ from billing.moves.moves import CorrectMove
 def book_correction(tenant: str, move: CorrectMove, ask: Ask) -> None:
     """Book it, or only show it. Raises StartupError where it moves more than goes without --yes."""
     outcome = run_move(tenant, move, ask)
-    lines = [_facts(line, outcome.booked) for line in outcome.moved.lines]
+    lines = [_facts(line, outcome) for line in outcome.moved.lines]
     show_table(lines, ask.as_json, "the books say so already")
-    say_unasked(outcome, ask)
+    say_unbooked(outcome, ask)
 
 
-def _facts(line: LineRow, booked: bool) -> dict[str, Any]:
+def _facts(line: LineRow, outcome: Outcome) -> dict[str, Any]:
     return {
-        "line": line.seq if booked else None,
+        "line": line.seq if outcome.booked else None,
         "adjusts": line.adjusts_seq,
         "meter": line.meter,
         "quantity": line.quantity,
         "amount": to_text(line.amount_nano),
-        "state": "booked" if booked else "not booked",
+        "state": outcome.state,
     }

@@ -1,13 +1,18 @@
-"""Moving money by command: looked at first where it is much, bounded, and told to what enforces."""
+"""Moving money by command: looked at first where it is much, proposed where one person may not, and told to
+what enforces."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import click
 
 from billing.books.bounds import Bounds
-from billing.commands.running import run_with_redis, tenant_named
+from billing.commands.running import iso_time, run_with_redis, tenant_named
 from billing.money import to_display
 from billing.moves.moves import Move, Moved, book, planned
+from billing.moves.proposals import propose
+from billing.moves.tables import Proposal
+from billing.tables import Tenant
 from core.database import Database
 from core.errors import StartupError
 from core.redis import Client
@@ -15,9 +20,7 @@ from core.settings import Settings
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show what it would do, and do nothing.")
 yes_option = click.option("--yes", is_flag=True, help="It is meant to move more than $1.00 (or what is set).")
-key_option = click.option(
-    "--key", required=True, help="Your name for this: said again, it is not done again."
-)
+key_option = click.option("--key", required=True, help="Your name for this: said again, it is done once.")
 reason_option = click.option("--reason", required=True, help="Why; kept in the audit log.")
 
 
@@ -30,29 +33,52 @@ class Ask(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a move does, or did."""
+    """What a move does, or did; `proposal`: it waits for a second person."""
 
     moved: Moved
     booked: bool
+    proposal: Proposal | None = None
+
+    @property
+    def state(self) -> str:
+        """In a word or two, for who asked."""
+        if self.proposal is not None:
+            return "proposed"
+        return "booked" if self.booked else "not booked"
 
 
-def run_move(tenant: str, move: Move, ask: Ask) -> Outcome:
-    """Do it, or only look. Who calls shows the outcome, then `say_unasked`."""
-    bounds = Bounds.of(Settings())
+def run_move(tenant: str, wanted: Move | Callable[[Tenant], Move], ask: Ask) -> Outcome:
+    """Do it, only look, or propose it. Who calls shows the outcome, then `say_unbooked`."""
+    settings = Settings()
+    bounds = Bounds.of(settings)
     unasked = Bounds(bounds.unasked_nano, min(bounds.unasked_nano, bounds.most_nano))
 
     async def run(db: Database, redis: Client) -> Outcome:
-        owner = (await tenant_named(db, tenant)).tenant_id
-        found = await planned(db, owner, move)
+        owner = await tenant_named(db, tenant)
+        move = wanted(owner) if callable(wanted) else wanted
+        found = await planned(db, owner.tenant_id, move)
         if ask.dry_run or (found.nano > bounds.unasked_nano and not ask.yes and not found.done):
             return Outcome(found, False)
-        return Outcome(await book(db, redis, owner, move, bounds if ask.yes else unasked), True)
+        if needs_two(found, bounds) and settings.second_person:
+            return Outcome(found, False, await propose(db, settings, owner, move, found.nano))
+        return Outcome(await book(db, redis, owner.tenant_id, move, bounds if ask.yes else unasked), True)
 
     return run_with_redis(run)
 
 
-def say_unasked(outcome: Outcome, ask: Ask) -> None:
-    """Raises StartupError where it was only looked at, and nobody asked for that."""
+def needs_two(found: Moved, bounds: Bounds) -> bool:
+    """Whether one person may not do it alone. What was done before does nothing. Pure."""
+    return not found.done and found.nano > bounds.most_nano
+
+
+def say_unbooked(outcome: Outcome, ask: Ask) -> None:
+    """Raises StartupError where it was proposed, or only looked at and nobody asked for that."""
+    waiting = outcome.proposal
+    if waiting is not None:
+        raise StartupError(
+            f"nothing is booked yet: it is proposed, and a code was sent to {waiting.second}, good until "
+            f"{iso_time(waiting.expires_ms)}: `parley approvals approve {waiting.id}`"
+        )
     if not outcome.booked and not ask.dry_run:
         moved = to_display(outcome.moved.nano)
         raise StartupError(f"nothing is booked: this moves {moved}. Where that is meant, say --yes")

@@ -10,7 +10,7 @@ from billing.commands.moving import (
     key_option,
     reason_option,
     run_move,
-    say_unasked,
+    say_unbooked,
     yes_option,
 )
 from billing.commands.running import json_option, show_table
@@ -34,7 +34,7 @@ def void_command(tenant: str, grant: str, reason: str, dry_run: bool, yes: bool,
     """Take GRANT (its id or key) back as a mistake: all of it. One that paid for something is refused; claw
     back what is left of that.
 
-    Money that answers hold which run now is not taken. What moves more than $1.00 (or what is set) is only
+    Money that running answers hold is not taken. What moves more than $1.00 (or what is set) is only
     shown without --yes.
     """
     _undo(tenant, UndoMove(UndoKind.VOID, reason, grant), Ask(dry_run, yes, as_json))
@@ -55,7 +55,7 @@ def claw_back_command(
     """Take an amount out of GRANT (its id or key), at most what is left of it: a payment was reversed, or a
     promotion was too large. It goes back to where the grant came from.
 
-    Money that answers hold which run now is not taken.
+    Money that running answers hold is not taken.
     """
     move = UndoMove(UndoKind.CLAW_BACK, reason, grant, nano_of(amount), key)
     _undo(tenant, move, Ask(dry_run, yes, as_json))
@@ -75,7 +75,7 @@ def pay_out_command(
     """Book what you pay back to a customer out of its wallet: at most what is left of paid grants, the newest
     first; promo money is not paid out. The payment itself you make by hand.
 
-    Money that answers hold which run now is not taken.
+    Money that running answers hold is not taken.
     """
     move = UndoMove(UndoKind.PAY_OUT, reason, "", nano_of(amount), key)
     _undo(tenant, move, Ask(dry_run, yes, as_json))
@@ -84,15 +84,13 @@ def pay_out_command(
 def _undo(tenant: str, move: UndoMove, ask: Ask) -> None:
     outcome = run_move(tenant, move, ask)
     show_table(_facts(outcome, ask.as_json), ask.as_json, "nothing is taken")
-    say_unasked(outcome, ask)
+    say_unbooked(outcome, ask)
 
 
 def _facts(outcome: Outcome, as_json: bool) -> list[dict[str, int | str]]:
-    state = "not booked"
+    state = "taken" if outcome.booked else outcome.state
     if outcome.moved.done:
         state = "was taken before: nothing is changed"
-    elif outcome.booked:
-        state = "taken"
     taken = outcome.moved.taken
     return [
         {

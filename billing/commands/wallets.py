@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from billing.commands.arguments import instant_of, nano_of
+from billing.commands.moving import Ask, Outcome, run_move, say_unbooked
 from billing.commands.running import (
     iso_time,
     json_option,
@@ -17,13 +18,13 @@ from billing.commands.running import (
 )
 from billing.commands.wallet_undo import claw_back_command, pay_out_command, void_command
 from billing.money import to_display
+from billing.moves.moves import GrantMove
 from billing.tables import Tenant
 from billing.wallets import wallets
 from billing.wallets.owed import Owed, OwedTerm, owed_by, owed_by_each, owing, set_owed_term
 from billing.wallets.purse import GrantKind
 from billing.wallets.statements import GrantLeft, Movement, grants_as_of, statement
 from billing.wallets.watch import expire_all, tell_gateways
-from core.author import current_author
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
@@ -82,29 +83,29 @@ def grant_command(
     """
     amount_nano = nano_of(amount)
 
-    async def make(db: Database, redis: Client) -> dict[str, Any]:
-        owner = await tenant_named(db, tenant)
+    def move(owner: Tenant) -> GrantMove:
         ends_ms = instant_of(expires, ZoneInfo(owner.time_zone)) if expires else None
-        author = current_author().name
-        new = wallets.NewGrant(GrantKind(kind), amount_nano, key, priority, ends_ms, author, note)
-        planned = await wallets.planned(db, owner.tenant_id, new)
-        if dry_run:
-            return _planned(planned, amount_nano, as_json)
-        row, done = await wallets.grant(db, owner.tenant_id, new)
-        await tell_gateways(db, redis, owner.tenant_id)
-        paid = _money("paid_owed", row.amount_nano - row.left_nano if done else 0, as_json)
-        said = "granted" if done else ALREADY
-        return {**_facts(GrantLeft(row, row.left_nano, False), as_json), **paid, "done": said}
+        return GrantMove(GrantKind(kind), amount_nano, key, priority, ends_ms, note)
 
-    show(run_with_redis(make), as_json)
+    ask = Ask(dry_run, True, as_json)
+    outcome = run_move(tenant, move, ask)
+    row, plan = outcome.moved.granted, outcome.moved.plan
+    if row is not None:
+        paid = _money("paid_owed", 0 if outcome.moved.done else row.amount_nano - row.left_nano, as_json)
+        said = ALREADY if outcome.moved.done else "granted"
+        show({**_facts(GrantLeft(row, row.left_nano, False), as_json), **paid, "done": said}, as_json)
+    elif plan is not None:
+        show(_planned(plan, amount_nano, outcome, as_json), as_json)
+    say_unbooked(outcome, ask)
 
 
-def _planned(planned: wallets.Planned, amount_nano: int, as_json: bool) -> dict[str, Any]:
+def _planned(planned: wallets.Planned, amount_nano: int, outcome: Outcome, as_json: bool) -> dict[str, Any]:
+    nothing = "nothing: a dry run" if outcome.proposal is None else outcome.state
     return {
         **_money("amount", amount_nano, as_json),
         **_money("pays_owed", planned.pays_owed_nano, as_json),
         **_money("left", planned.left_nano, as_json),
-        "done": "nothing: a dry run" if planned.known is None else ALREADY,
+        "done": nothing if planned.known is None else ALREADY,
     }
 
 
@@ -200,7 +201,7 @@ def owed_command(tenant: str, term: str | None, as_json: bool) -> None:
 def say_owed(owed_nano: int) -> None:
     """The line of what is owed, where money is shown; none where nothing is."""
     if owed_nano:
-        say(f"owed beyond the wallet: {to_display(owed_nano)} (see `parley wallets owed`)")
+        say(f"owed beyond the wallet: {to_display(owed_nano)} (see `parley wallets owed --help`)")
 
 
 @wallets_command.command("expire")

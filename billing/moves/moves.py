@@ -6,7 +6,6 @@ a move does nothing more.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
@@ -17,9 +16,10 @@ from billing.books.ledger_rows import LineRow
 from billing.prices.rating import Meter
 from billing.wallets.enforced import enforce
 from billing.wallets.purse import GrantKind
+from billing.wallets.tables import WalletGrant
 from billing.wallets.taking import take_out
 from billing.wallets.undo import Taken, Undo, UndoKind, planned_undo
-from billing.wallets.wallets import NewGrant, grant
+from billing.wallets.wallets import NewGrant, Planned, grant
 from billing.wallets.wallets import planned as planned_grant
 from billing.wallets.watch import tell_gateways
 from core.author import current_author
@@ -84,7 +84,8 @@ class Moved:
     done: bool = False
     lines: list[LineRow] = field(default_factory=list[LineRow])
     taken: Taken | None = None
-    grant: Any = None
+    plan: Planned | None = None
+    granted: WalletGrant | None = None
 
 
 def named(move: Move) -> str:
@@ -114,7 +115,7 @@ async def planned(db: Database, tenant_id: str, move: Move) -> Moved:
     match move:
         case GrantMove():
             found = await planned_grant(db, tenant_id, move.new())
-            return Moved(move.amount_nano, found.known is not None, grant=found)
+            return Moved(move.amount_nano, found.known is not None, plan=found)
         case UndoMove():
             taken = await planned_undo(db, tenant_id, move.undo())
             return Moved(taken.amount_nano, taken.done, taken=taken)
@@ -129,7 +130,7 @@ async def book(db: Database, redis: Client, tenant_id: str, move: Move, bounds: 
         case GrantMove():
             row, new = await grant(db, tenant_id, move.new())
             await tell_gateways(db, redis, tenant_id)
-            return Moved(move.amount_nano, not new, grant=row)
+            return Moved(move.amount_nano, not new, granted=row)
         case UndoMove():
             if bounds is not None:
                 bounds.check((await planned(db, tenant_id, move)).nano)

@@ -15,6 +15,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.books.ledger_tables import CostCenter, RollupHour
 from billing.books.proofs import KEPT_OF_WORDS, OPAQUE_USER
+from billing.moves.tables import Proposal
 from billing.prices.price_tables import Charge
 from billing.quotas.limit_tables import Budget, QuotaPolicy
 from billing.requests.refusal_tables import RefusalMinute
@@ -219,6 +220,7 @@ async def _erase_names(session: AsyncSession, tenant: Tenant) -> None:
     await _set(session, Project, id, None, name=col(Project.id) + NOBODYS)
     await _set(session, CostCenter, id, None, name="", code=col(CostCenter.id) + NOBODYS)
     await session.exec(delete(Outbox).where(col(Outbox.tenant_id) == id))
+    await session.exec(delete(Proposal).where(col(Proposal.tenant_id) == id))
     await session.exec(delete(BrowserSession).where(col(BrowserSession.tenant_id) == id))
     await _erase_events(session, id, None, "")
     tenant.name = f"erased {id[-12:]}{NOBODYS}"

@@ -119,7 +119,7 @@ async def _plan(session: AsyncSession, tenant_id: str, undo: Undo, now: int) -> 
         return await _before(session, tenant_id, undo) or await _plan_pay_out(session, tenant_id, undo, now)
     grant = await _grant_named(session, tenant_id, undo.grant)
     if grant is None:
-        raise bad_request(f"there is no grant {undo.grant!r}: see `parley wallets show`")
+        raise bad_request(f"there is no grant {undo.grant!r}: see `parley wallets show --tenant {tenant_id}`")
     if undo.kind is UndoKind.CLAW_BACK:
         return await _before(session, tenant_id, undo) or Taken([(grant, _left_for(undo, grant, now))])
     if grant.taken_nano == grant.amount_nano:

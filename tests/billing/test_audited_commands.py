@@ -31,6 +31,7 @@ ROOT = Path(__file__).parents[2]
 READS = {
     "alerts list",
     "alerts targets list",
+    "approvals list",
     "audit list",
     "audit verify",
     "budgets list",
@@ -88,6 +89,8 @@ NO_ADMINISTRATION = {
 }
 # Orders that need a pool or a model folder, and the test that sees the row of each.
 ELSEWHERE = {
+    "approvals approve": "tests/billing/test_approvals.py::test_a_move_above_the_limit_takes_two",
+    "approvals reject": "tests/billing/test_approvals.py::test_a_proposal_that_is_rejected_is_over",
     "console": "tests/admin/test_console.py::test_links_and_sign_ins_are_recorded",
     "models add": "tests/engine/test_recorded_orders.py::test_a_model_is_recorded_once",
     "models route": "tests/engine/test_recorded_orders.py::test_a_model_is_recorded_once",

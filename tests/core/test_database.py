@@ -16,6 +16,7 @@ from sqlalchemy import Connection, text
 from sqlmodel import SQLModel, select
 
 import billing.books.ledger_tables
+import billing.moves.tables
 import billing.noisy.tables
 import billing.pools.tables
 import billing.prices.price_tables
@@ -34,6 +35,7 @@ TABLES_OF_ALL_PACKAGES = (
     billing.tenants.audit_tables,
     billing.books.ledger_tables,
     billing.quotas.limit_tables,
+    billing.moves.tables,
     billing.noisy.tables,
     billing.pools.tables,
     billing.prices.price_tables,

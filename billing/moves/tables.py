@@ -1,0 +1,34 @@
+"""The table of moves of money that wait for a second person."""
+
+from sqlalchemy import BigInteger, CheckConstraint, Text
+from sqlmodel import Field
+
+from core.database import Record
+
+
+class Proposal(Record, table=True):
+    """A move (`move`: its JSON) that one person asked for and a second one must approve, with the code that
+    was sent to `second` alone; of it only `code_sha256` is kept, over the code and the whole proposal.
+
+    `tries`: codes that were wrong; `why`: what became of it, where it was not booked."""
+
+    __table_args__ = (
+        CheckConstraint(
+            "state IN ('waiting', 'approved', 'booked', 'rejected', 'failed')", name="ck_proposal_state"
+        ),
+    )
+
+    tenant_id: str = Field(primary_key=True)
+    id: str = Field(primary_key=True)
+    kind: str
+    move: str = Field(sa_type=Text)
+    amount_nano: int = Field(sa_type=BigInteger)
+    author: str
+    second: str
+    code_sha256: str
+    tries: int = 0
+    state: str = "waiting"
+    why: str = ""
+    created_ms: int = Field(sa_type=BigInteger)
+    expires_ms: int = Field(sa_type=BigInteger)
+    ended_ms: int | None = Field(default=None, sa_type=BigInteger)
