@@ -17,6 +17,7 @@ from core.database import Database
 from core.errors import StartupError
 from core.plain import plain
 
+DATE_CHARS = len("2026-10-01")
 DIGITS = re.compile(r"\d{1,16}", re.ASCII)
 SPAN = re.compile(r"(?P<number>\d{1,12})(?P<unit>ms|s|m|h|d)", re.ASCII)
 UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -86,15 +87,29 @@ def nano_of(text: str) -> int:
 
 
 def instant_of(text: str, zone: ZoneInfo) -> int:
-    """The Unix ms of an ISO 8601 date or time, in the zone where it names none. Raises StartupError."""
+    """The Unix ms of an ISO 8601 date or time, in the zone where it names none: a date is its day's
+    beginning. Raises StartupError, also for a time that the zone's clocks pass over or show twice."""
     try:
         at = datetime.fromisoformat(text)
         local = at if at.tzinfo else at.replace(tzinfo=zone)
+        if local.tzinfo is zone and len(text) > DATE_CHARS:
+            _check_once(text, local)
         return int(local.astimezone(UTC).timestamp() * 1000)
     except (ValueError, OverflowError) as error:
         raise StartupError(
             f"{text!r} is no time: write it like 2026-10-01 or 2026-10-01T12:00:00+02:00"
         ) from error
+
+
+def _check_once(text: str, local: datetime) -> None:
+    """Raises StartupError where clocks are changed over this time: nobody knows which one is meant."""
+    first, second = local.replace(fold=0).utcoffset(), local.replace(fold=1).utcoffset()
+    if first is not None and second is not None and first != second:
+        what = "is no time" if first < second else "is two times"
+        zone = getattr(local.tzinfo, "key", "")
+        raise StartupError(
+            f"{text!r} {what} in {zone}, where clocks change: write it with its offset, +02:00"
+        )
 
 
 async def scope_id_of(db: Database, tenant_id: str, scope: str, named: str, must_exist: bool = True) -> str:

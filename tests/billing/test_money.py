@@ -84,3 +84,22 @@ def test_a_time_is_typed_in_the_zone_that_was_chosen() -> None:
     for text in ("yesterday", "2026-13-01", "", "9999-12-31T23:59:59-23:59"):
         with pytest.raises(StartupError, match="is no time"):
             instant_of(text, berlin)
+
+
+def test_a_time_that_clocks_pass_over_or_show_twice_is_asked_for_with_its_offset() -> None:
+    """To the second; with an offset it is one. A day begins all the same where its midnight does not."""
+    berlin, cairo = ZoneInfo("Europe/Berlin"), ZoneInfo("Africa/Cairo")
+    for text, says in (
+        ("2027-03-28T02:00", "is no time in Europe/Berlin"),
+        ("2027-03-28T02:59:59", "is no time in Europe/Berlin"),
+        ("2027-10-31T02:00", "is two times in Europe/Berlin"),
+        ("2027-10-31T02:59:59.999", "is two times in Europe/Berlin"),
+    ):
+        with pytest.raises(StartupError, match=says):
+            instant_of(text, berlin)
+    hour = 3_600_000
+    assert instant_of("2027-03-28T03:00", berlin) == instant_of("2027-03-28T01:59:59", berlin) + 1000
+    once = instant_of("2027-10-31T02:30+02:00", berlin)
+    assert instant_of("2027-10-31T02:30+01:00", berlin) == once + hour
+    assert instant_of("2027-10-31T03:00", berlin) - instant_of("2027-10-31T01:00", berlin) == 3 * hour
+    assert instant_of("2026-04-24", cairo) == instant_of("2026-04-24T01:00", cairo)
