@@ -1,5 +1,6 @@
 """`parley console`: what operators look at. Read-only: workers, queue, running requests, usage by tenant,
-books that do not agree, noisy tenants. For tenants' services it serves the usage API (admin/usage).
+books that do not agree, noisy tenants, what was refused, and one request explained. For tenants' services it
+serves the usage API (admin/usage).
 
 Signing in takes a one-time link (`parley up` prints one, `parley console --link` makes one). The page is
 static; its script asks these routes and builds the DOM, under the same policy as the chat page.
@@ -28,9 +29,10 @@ from admin.findings import Books, read_books, read_noisy
 from admin.operators import OperatorSessions, operator_code_on_record
 from admin.status import read_status
 from admin.usage.routes import UsageRoutes
-from billing.api import MEANING, Compared, Reconciliation
+from billing.api import MEANING, Compared, Reconciliation, RefusalPage, SoughtRefusals, find_refusals
 from core import http, service
 from core.addresses import address_of
+from core.clock import now_ms
 from core.database import Database, require_schema
 from core.errors import Refused
 from core.hosts import is_loopback
@@ -43,6 +45,7 @@ from core.redis import Client
 from core.settings import Settings
 from core.stores import stores
 from core.telemetry import logger
+from engine.api import Explained, explain_request
 from server.api import (
     ErrorCode,
     LimitedCalls,
@@ -56,6 +59,8 @@ from server.api import (
 
 WEB = Path(__file__).parent / "web"
 COMPARED_SECONDS = 10.0
+HOUR_MS = 3_600_000
+REFUSALS_MAX = 50
 
 log = logger(__name__)
 
@@ -86,6 +91,8 @@ class Console:
             Route("/api/status", self.status, methods=["GET"]),
             Route("/api/books", self.books, methods=["GET"]),
             Route("/api/noisy", self.noisy, methods=["GET"]),
+            Route("/api/refusals", self.refusals, methods=["GET"]),
+            Route("/api/requests/{id}", self.explained, methods=["GET"]),
             Route("/api/reconciliation", self.reconciliation, methods=["GET"]),
             *self._usage.routes(),
             Route("/healthz", self.healthz, methods=["GET"]),
@@ -126,6 +133,27 @@ class Console:
         """Tenants who take more of a pool than their share while others wait."""
         return await self._shown(request, lambda: read_noisy(self._db))
 
+    async def refusals(self, request: Request) -> Response:
+        """What was refused in the last hour, the last minute first; of a tenant by its id with `?tenant=`."""
+
+        async def read() -> RefusalPage:
+            since_ms, tenant = now_ms() - HOUR_MS, _named("tenant", request.query_params.get("tenant"))
+            until_ms = since_ms + 2 * HOUR_MS
+            sought = SoughtRefusals(since_ms=since_ms, until_ms=until_ms, tenant=tenant, limit=REFUSALS_MAX)
+            return await find_refusals(self._db, sought)
+
+        return await self._shown(request, read)
+
+    async def explained(self, request: Request) -> Response:
+        """All that is known of one request, as `parley requests explain` tells it; `?tenant=` says whose."""
+
+        async def read() -> Explained:
+            id = checked_name("id", request.path_params["id"])
+            tenant = _named("tenant", request.query_params.get("tenant"))
+            return await explain_request(self._db, self._redis, self._settings, id, tenant)
+
+        return await self._shown(request, read)
+
     async def reconciliation(self, request: Request) -> Response:
         """The books that must agree, side by side, as of at most COMPARED_SECONDS ago."""
         return await self._shown(request, self._reconciliation)
@@ -162,6 +190,10 @@ class Console:
     async def healthz(self, _request: Request) -> Response:
         """The process answers."""
         return PlainTextResponse("ok\n")
+
+
+def _named(what: str, given: str | None) -> str | None:
+    return checked_name(what, given) if given else None
 
 
 def _json(content: object) -> Response:

@@ -53,7 +53,13 @@ from billing.reconciliation.compared import MEANING, Check, Compared, State
 from billing.requests.explaining import Booked, HeldBack, booked_of, held_back_of, tenants_with
 from billing.requests.holding import Held, held_of, holders_of
 from billing.requests.refusal_stream import RefusalTally
-from billing.requests.refusal_views import FoundRefusals, SoughtRefusals, find_refusals, refusals_of
+from billing.requests.refusal_views import (
+    FoundRefusals,
+    RefusalPage,
+    SoughtRefusals,
+    find_refusals,
+    refusals_of,
+)
 from billing.tables import DIRECTORY_SEALED_SINCE, PLATFORM, ApiKey, PoolTerms, Project, Tenant
 from billing.tenants.audit_log import note, record
 from billing.tenants.erasing import held_events_of, requests_of
@@ -176,6 +182,7 @@ __all__ = [
     "Question",
     "Quota",
     "Reconciliation",
+    "RefusalPage",
     "RefusalTally",
     "Remaining",
     "Scope",

@@ -2,6 +2,8 @@
 
 from engine.backends.environment import restarted_with as restarted_with_engine_environment
 from engine.ending import EndFacts, Ending, end_payload, end_unclaimed, text_hash
+from engine.explain import Explained
+from engine.explain import explain as explain_request
 from engine.hints import Hints, WorkerWakes
 from engine.interrupted import Ask, Given, Interrupted
 from engine.journal.frames import End as JournaledEnd
@@ -69,6 +71,7 @@ __all__ = [
     "Entry",
     "EntryKind",
     "Expired",
+    "Explained",
     "Given",
     "Hint",
     "Hints",
@@ -102,6 +105,7 @@ __all__ = [
     "checked_format",
     "end_payload",
     "end_unclaimed",
+    "explain_request",
     "input_decoder",
     "input_encoder",
     "journal_of",

@@ -15,27 +15,23 @@
  * @typedef {{checks: CheckSummary[], disagreements: Disagreement[], disagreements_total: number}} Books
  * @typedef {{finding: string, name: string, pool: string, opened_ms: number, share_permille: number,
  *   fair_permille: number, others_wait_ms: number, before_wait_ms: number, slots_max: number | null}} Noisy
- * @typedef {{text: string, number?: boolean, tone?: string}} Cell
+ * @typedef {{minute_ms: number, tenant_name: string, user: string, key: string, code: string, number: number, why: string,
+ *   last_ids: string[], others: boolean}} Refusals
  */
+
+import { explainRequests } from "./request.js";
+import { make, money, table } from "./parts.js";
+
+/** @typedef {import("./parts.js").Cell} Cell */
 
 const REFRESH_MS = 2000;
 const LOOK_MS = 15_000;
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const freshness = /** @type {HTMLElement} */ (document.getElementById("freshness"));
 const signOut = /** @type {HTMLButtonElement} */ (document.getElementById("sign-out"));
+const finder = /** @type {HTMLFormElement} */ (document.getElementById("find"));
+const found = /** @type {HTMLElement} */ (document.getElementById("found"));
 const count = new Intl.NumberFormat("en");
-
-/**
- * @param {string} tag
- * @param {string} [className]
- * @param {string} [text]
- */
-function make(tag, className = "", text = "") {
-  const node = document.createElement(tag);
-  if (className) node.className = className;
-  if (text) node.textContent = text;
-  return node;
-}
 
 /**
  * @param {string} label
@@ -55,50 +51,6 @@ function tile(label, value, tone = "") {
  */
 function alarmTile(label, number) {
   return tile(label, number === undefined ? "…" : count.format(number), number ? "bad" : "");
-}
-
-/**
- * @param {string} title
- * @param {string[]} heads
- * @param {Cell[][]} rows
- * @param {string} empty
- */
-function table(title, heads, rows, empty) {
-  const section = make("section");
-  section.append(make("h2", "", title));
-  const box = make("div", "table");
-  box.tabIndex = 0;
-  box.setAttribute("role", "region");
-  box.setAttribute("aria-label", title);
-  if (rows.length === 0) {
-    box.append(make("p", "empty", empty));
-  } else {
-    const element = make("table");
-    const head = make("tr");
-    heads.forEach((text, at) => {
-      const cell = make("th", rows[0]?.[at]?.number ? "number" : "", text);
-      cell.setAttribute("scope", "col");
-      head.append(cell);
-    });
-    const headGroup = make("thead");
-    headGroup.append(head);
-    const body = make("tbody");
-    for (const row of rows) {
-      const line = make("tr");
-      for (const cell of row) line.append(make("td", `${cell.number ? "number" : ""} ${cell.tone ?? ""}`.trim(), cell.text));
-      body.append(line);
-    }
-    element.append(headGroup, body);
-    box.append(element);
-  }
-  section.append(box);
-  return section;
-}
-
-/** Money from nano-units, as text: never a float. @param {string} nano @param {string} currency */
-function money(nano, currency) {
-  const padded = nano.padStart(10, "0");
-  return `${padded.slice(0, -9)}.${padded.slice(-9, -3)} ${currency.toUpperCase()}`;
 }
 
 /** @param {Status} status */
@@ -184,6 +136,25 @@ function noisyTable(noisy) {
   );
 }
 
+/** @param {Refusals[] | null} refused */
+function refusedTable(refused) {
+  return table(
+    "Refused in the last hour",
+    ["Minute", "Tenant", "User", "Key", "Code", "Limit", "Times", "Last request"],
+    (refused ?? []).map((each) => [
+      { text: new Date(each.minute_ms).toLocaleTimeString() },
+      { text: each.tenant_name || "(others)" },
+      { text: each.others ? "(others)" : each.user },
+      { text: each.key },
+      { text: each.code },
+      { text: each.why },
+      { text: count.format(each.number), number: true },
+      { text: each.last_ids.at(-1) ?? "" },
+    ]),
+    refused ? "Nothing was refused." : "Not known yet.",
+  );
+}
+
 /** "12 s", "5 min", "3 h", "2 days": rounded down. @param {number} ms */
 function duration(ms) {
   const seconds = Math.floor(ms / 1000);
@@ -192,8 +163,8 @@ function duration(ms) {
   return seconds < 172_800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} days`;
 }
 
-/** @type {{books: Books | null, noisy: Noisy[] | null}} what is asked for more rarely */
-const looked = { books: null, noisy: null };
+/** @type {{books: Books | null, noisy: Noisy[] | null, refused: Refusals[] | null}} what is asked for more rarely */
+const looked = { books: null, noisy: null, refused: null };
 
 /** Put sections in the place of those before; one that is the same stays. @param {HTMLElement[]} sections */
 function replaceSections(sections) {
@@ -259,6 +230,7 @@ function show(status) {
     ),
     ...bookTables(looked.books),
     noisyTable(looked.noisy),
+    refusedTable(looked.refused),
   ]);
   freshness.textContent = `Pool ${status.pool}, ${new Date(status.now_ms).toLocaleTimeString()}`;
 }
@@ -269,7 +241,8 @@ function askToSignIn(message) {
   card.append(make("h2", "", "Sign in"), make("p", "", message));
   main.replaceChildren(card);
   freshness.textContent = "Not signed in";
-  signOut.hidden = true;
+  signOut.hidden = finder.hidden = true;
+  found.replaceChildren();
 }
 
 let refused = ""; // why the link of this page did not sign in
@@ -292,9 +265,11 @@ async function ask(path) {
 
 async function look() {
   try {
-    [looked.books, looked.noisy] = await Promise.all([ask("/api/books"), ask("/api/noisy")]);
+    const paths = ["/api/books", "/api/noisy", "/api/refusals"];
+    const [books, noisy, page] = await Promise.all(paths.map(ask));
+    [looked.books, looked.noisy, looked.refused] = [books, noisy, page?.found ?? null];
   } catch {
-    looked.books = looked.noisy = null; // what was known is no longer: the next look says
+    looked.books = looked.noisy = looked.refused = null; // what was known is no longer: the next look says
   }
   setTimeout(look, LOOK_MS);
 }
@@ -308,7 +283,7 @@ async function refresh() {
       return;
     }
     if (!reply.ok) throw new Error(body.error.message);
-    signOut.hidden = false;
+    signOut.hidden = finder.hidden = false;
     show(body);
   } catch (error) {
     freshness.textContent = `Stale: ${error instanceof Error ? error.message : "no answer"}`;
@@ -329,6 +304,7 @@ signOut.addEventListener("click", async () => {
 addEventListener("hashchange", () => {
   if (location.hash.startsWith("#o=")) location.reload(); // a link was opened in this very tab
 });
+explainRequests(finder, found);
 await signIn();
 void look();
 await refresh();

@@ -14,16 +14,29 @@ from admin.console import Console
 from admin.findings import books_of
 from admin.operators import REFUSED_ROWS_A_MINUTE
 from admin.status import read_status
-from billing.api import PLATFORM, Check, Compared, NoisyFinding, PinnedPrices, UsageOwner, create_tenant
+from billing.api import (
+    PLATFORM,
+    Check,
+    Compared,
+    NoisyFinding,
+    PinnedPrices,
+    RefusalTally,
+    UsageOwner,
+    create_tenant,
+)
+from billing.posting.biller import post
+from billing.requests.refusal_counter import RefusalCounter
 from billing.tables import UsageRow
 from billing.tenants.audit_log import list_rows
 from billing.tenants.audit_verify import verify_log
+from billing.usage import encode
 from core.cli import parley
 from core.clock import now_ms
 from core.database import Database
 from core.ids import uuid7
 from core.settings import Settings
 from engine.api import Enqueue, Offer, PoolQueue, RequestInput, Sampling, input_encoder
+from tests.billing.events import an_event
 from tests.helpers.home import TEST_SECRET
 
 ORIGIN = "http://console.test"
@@ -94,6 +107,40 @@ async def test_the_books_are_compared_for_operators_only(client: httpx.AsyncClie
         ("R6", "default", "equal"),
     ]
     assert (await client.get("/api/reconciliation")).json() == found
+
+
+async def test_a_request_is_explained_and_refusals_are_shown_to_operators_only(
+    client: httpx.AsyncClient, settings: Settings, database: Database, redis: Redis
+):
+    """By the functions that the commands ask; who is nobody learns nothing of an id either."""
+    paths = ("/api/requests/r1", "/api/requests/%00", "/api/refusals")
+    assert {(await client.get(path)).status_code for path in paths} == {401}
+    tenant = (await create_tenant(database, "acme")).tenant_id
+    await post(database, "default", [encode(an_event("r1", tenant))])
+    tally = RefusalTally(redis, settings.installation)
+    tally.add((tenant, "k1", ""), "overloaded", "", uuid7(now_ms()), now_ms())
+    await tally.tell()
+    await RefusalCounter(database, redis, settings).step(now_ms())
+    code = operators.make_operator_code(settings.keyring)
+    await client.post("/api/login", headers={"x-parley-code": code})
+    for query in ("", "?tenant=acme", f"?tenant={tenant}"):
+        found = (await client.get("/api/requests/r1" + query)).json()
+        assert (found["state"], found["tenant_name"], found["booked"]["cost_nano"]) == (
+            "booked",
+            "acme",
+            3700,
+        )
+    for path in (
+        "/api/requests/r2",
+        "/api/requests/r1?tenant=beta",
+        "/api/requests/%00",
+        "/api/requests/r1?tenant=%1b",
+    ):
+        refused = await client.get(path)
+        assert (refused.status_code, bool(refused.json()["error"]["message"])) == (400, True)
+    (one,) = (await client.get(f"/api/refusals?tenant={tenant}")).json()["found"]
+    assert (one["code"], one["number"], one["key"]) == ("overloaded", 1, "k1")
+    assert (await client.get("/api/refusals?tenant=another")).json()["found"] == []
 
 
 async def test_books_and_noisy_tenants_are_shown_to_operators_only(

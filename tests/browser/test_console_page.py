@@ -82,3 +82,51 @@ async def test_a_link_that_does_not_sign_in_says_why(chromium: Browser):
         assert page.url == f"{URL}/"
     finally:
         await context.close()
+
+
+async def test_an_operator_asks_about_one_request(chromium: Browser):
+    """What it was billed, and by whose word; names are text, whatever they say. What nobody knows is said."""
+    hostile = "<img src=x onerror=alert(1)>"
+    adjusted = {"kind": "adjust", "meter": "output", "quantity": -7, "price_nano": 2_000_000}
+    adjusted |= {"amount_nano": -14, "cause": hostile}
+    booked = {
+        **dict.fromkeys(("user", "key", "model", "pool", "reason", "code"), hostile),
+        **{"currency": "usd", "amount_nano": 12, "cost_nano": 26, "owed_nano": None, "claims": 1},
+        "lines": [adjusted],
+        "steps": [{"name": "accepted", "at_ms": 0, "after_ms": 0}],
+        "price": {"book": "b", "book_name": "", "version": 1, "why": "the last to begin"},
+        "paid": [{"grant": "g1", "kind": "promo", "amount_nano": 12}],
+        "months": [{"month": "2026-10", "amount_nano": 12, "closed_ms": None}],
+    }
+    empty = {"held_back": [], "refused": [], "holds": None, "in_pool": None, "unread": ""}
+    found = {"id": "r1", "tenant": "t1", "tenant_name": "acme", "state": "booked", "booked": booked, **empty}
+
+    async def answer(route: Route) -> None:
+        path = route.request.url.removeprefix(URL)
+        if path == "/":
+            await route.fulfill(path=WEB / "console.html")
+        elif path.startswith("/web/"):
+            await route.fulfill(path=WEB / path.removeprefix("/web/"))
+        elif path == "/api/requests/r1?tenant=acme%20%26%20co":
+            await route.fulfill(json=found)
+        elif path.startswith("/api/requests/"):
+            await route.fulfill(status=400, json={"error": {"message": "nobody knows a request"}})
+        else:
+            await route.fulfill(status=200 if path == "/api/status" else 503, json=STATUS)
+
+    context = await chromium.new_context()
+    try:
+        page = await context.new_page()
+        await page.route("**/*", answer)
+        await page.goto(URL)
+        await page.get_by_role("textbox", name="Request").fill("r1")
+        await page.get_by_role("button", name="Explain").click()
+        await expect(page.get_by_text("nobody knows a request")).to_be_visible()
+        await page.get_by_role("textbox", name="Tenant").fill("acme & co")
+        await page.get_by_role("button", name="Explain").click()
+        await expect(page.get_by_text("0.000000012 USD, before corrections 0.000000026 USD")).to_be_visible()
+        await expect(page.get_by_text("2026-10: 0.000000012 USD, not closed yet")).to_be_visible()
+        await expect(page.get_by_text("-7", exact=True)).to_be_visible()
+        assert await page.locator("#found img").count() == 0
+    finally:
+        await context.close()
