@@ -28,12 +28,18 @@ class Day:
         self.grants.append(new)
         self._book(0, {"source": amount, new.account: -amount})
 
-    def use(self, cost: int, _: int | None) -> None:
-        """A request is posted."""
+    def use(self, cost: int, hours: int | None) -> None:
+        """A request is posted, that was accepted some hours ago."""
         request, purse = f"r{self.hour}", self._purse()
+        accepted = self.hour - (hours or 0)
         self.costs[request], self.used[request] = cost, {}
-        self._book(cost, purse.charge(request, cost))
-        self._keep(purse)
+        paid = purse.charge(request, cost, accepted)
+        for account, amount in purse.revived.items():
+            self._book(0, {"breakage": amount, account: -amount})
+        self._book(cost, paid)
+        self._keep(purse, accepted)
+        could = [each for each in self.grants if each.pays_at(accepted)]
+        assert request not in purse.owed or not any(each.left_nano or each.lapsed_nano for each in could)
 
     def correct(self, cost: int, _: int | None) -> None:
         """A request cost something else in truth."""
@@ -53,13 +59,14 @@ class Day:
         for each in self.grants:
             if each.expires_ms is not None and each.expires_ms <= self.hour:
                 self._book(0, {each.account: each.left_nano, "breakage": -each.left_nano})
-                each.left_nano = 0
+                each.left_nano, each.lapsed_nano = 0, each.lapsed_nano + each.left_nano
 
     def check(self) -> None:
         """INV-24 and INV-32: accounts hold what grants have left, and what nobody paid is owed."""
         assert sum(self.balances.values()) == 0
         for each in self.grants:
             assert each.left_nano == -self.balances.get(each.account, 0) >= 0
+        assert sum(each.lapsed_nano for each in self.grants) == -self.balances.get("breakage", 0)
         paid = sum(sum(each.values()) for each in self.used.values())
         assert self.balances.get("receivable", 0) == sum(self.costs.values()) - paid >= 0
 
@@ -71,11 +78,12 @@ class Day:
         for account, amount, _, _ in entries_of({("output", "p", ""): charged}, paid):
             self.balances[account] = self.balances.get(account, 0) + amount
 
-    def _keep(self, purse: Purse) -> None:
+    def _keep(self, purse: Purse, accepted: int | None = None) -> None:
+        accepted = self.hour if accepted is None else accepted
         ends = {each.id: each.expires_ms for each in self.grants}
         for request, grant, amount in purse.uses:
             expires = ends[grant]
-            assert amount < 0 or expires is None or expires > self.hour, "an expired grant paid"
+            assert amount < 0 or expires is None or expires > accepted, "an expired grant paid"
             self.used[request][grant] = self.used[request].get(grant, 0) + amount
 
 
