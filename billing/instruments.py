@@ -41,11 +41,16 @@ def show_heads_age(of: object, kind: str, age_seconds: Callable[[], float]) -> N
     _heads_ages[of] = (kind, age_seconds)
 
 
-def _by_kind(_: CallbackOptions) -> Iterable[Observation]:
+def heads_ages() -> dict[str, float]:
+    """By kind of place, of that which is the furthest behind."""
     ages: dict[str, float] = {}
     for kind, age_seconds in list(_heads_ages.values()):
         ages[kind] = max(ages.get(kind, 0.0), age_seconds())
-    return [Observation(age, {"place": kind}) for kind, age in ages.items()]
+    return ages
+
+
+def _by_kind(_: CallbackOptions) -> Iterable[Observation]:
+    return [Observation(age, {"place": kind}) for kind, age in heads_ages().items()]
 
 
 _meter.create_observable_gauge(

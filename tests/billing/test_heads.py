@@ -1,6 +1,7 @@
 """Heads of chains are kept elsewhere: what was cut off, head and all, or made anew is found by them."""
 
 import asyncio
+import gc
 import hashlib
 import hmac
 import json
@@ -21,6 +22,7 @@ from billing.heads.heads import Chain, Head, is_signed, line_of, read_line, sign
 from billing.heads.keeping import Keeping, keep_heads
 from billing.heads.places import FilePlace, NotKept, S3Place, SyslogPlace, places_of
 from billing.heads.s3 import Store, headers_of
+from billing.instruments import heads_ages, show_heads_age
 from billing.tenants.audit_log import record
 from core.database import Database
 from core.errors import StartupError
@@ -279,11 +281,23 @@ async def test_a_place_that_takes_nothing_is_told_and_holds_up_nobody(
     async with asyncio.TaskGroup() as group:
         group.create_task(keep_heads(sqlite, settings, stop))
         await wait_until(lambda: good.exists() and told)
+        assert heads_ages()["file"] >= 0
         late.parent.mkdir()
         await wait_until(late.exists)
         stop.set()
     assert told[0] == "audit heads not kept"
     assert late.read_text() != ""
+
+
+def test_the_alarm_knows_the_place_that_is_furthest_behind() -> None:
+    """Of each kind, as long as something keeps heads there."""
+    near, far = FilePlace(Path("near")), FilePlace(Path("far"))
+    show_heads_age(near, "s3", lambda: 5.0)
+    show_heads_age(far, "s3", lambda: 7.0)
+    assert heads_ages()["s3"] == 7.0
+    del far
+    gc.collect()
+    assert heads_ages()["s3"] == 5.0
 
 
 @pytest.mark.parametrize(
