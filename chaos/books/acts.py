@@ -9,10 +9,12 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
+from redis.exceptions import RedisError
 
 from billing.api import UsageEvent
 from billing.usage import ENDED_FIELD, encode, ended_stream
@@ -79,8 +81,9 @@ class Acts:
                 if not self.crowd.gate.is_set() or stop.is_set():
                     continue  # nothing is killed while Redis is emptied: that is a fault of its own
                 if victims is None:
-                    done = await kill_worker.strike(scene, self.chosen)
-                    self.done["kills of workers"] += done is not None
+                    with suppress(RedisError, OSError):  # it is away, so nobody says who is busy
+                        done = await kill_worker.strike(scene, self.chosen)
+                        self.done["kills of workers"] += done is not None
                 else:
                     self._kill(self.chosen.choice(victims))
                     self.done[
