@@ -140,6 +140,7 @@ async def _traffic(size: Size, acts: Acts) -> None:
         stop.set()
         await asyncio.gather(*background)
     await acts.booked({each.id for each in crowd.told})
+    await acts.dismiss_second_ends()
 
 
 async def _flushes(size: Size, acts: Acts, stop: asyncio.Event) -> None:
@@ -276,7 +277,7 @@ def show(found: Found, as_json: bool) -> None:
 
 @click.command("books")
 @click.option("--answers", default=200, show_default=True, type=click.IntRange(30))
-@click.option("--seconds", default=80.0, show_default=True, help="In which they are asked for.")
+@click.option("--seconds", default=100.0, show_default=True, help="In which they are asked for.")
 @click.option("--database", default="sqlite", show_default=True, type=click.Choice(["sqlite", "postgres"]))
 @click.option("--kills", default=0.5, show_default=True, help="Of workers, gateways, billers, a second.")
 @click.option("--orders", default=1.0, show_default=True, help="Corrections, prices, grants …, a second.")
