@@ -173,7 +173,7 @@ class Console:
         async with self._comparing:
             at, compared = self._compared
             if time.monotonic() - at > COMPARED_SECONDS:
-                compared = await Reconciliation(self._db, self._redis, self._settings).run()
+                compared = await Reconciliation(self._db, self._redis, self._settings, stores=False).run()
                 self._compared = time.monotonic(), compared
         return compared
 

@@ -22,6 +22,19 @@ events_quarantined = _meter.create_counter(
 posting_lag = _meter.create_histogram(
     "parley_billing_posting_lag", unit="ms", description="from a request's end to its posting"
 )
+_unbilled: list[float] = []
+
+
+def show_unbilled(share: float) -> None:
+    """Of the pool with the most: the part of the last day's output that ended and is not billed."""
+    _unbilled[:] = [share]
+
+
+_meter.create_observable_gauge(
+    "parley_billing_unbilled_share",
+    [lambda _: [Observation(share) for share in _unbilled]],
+    description="Part of the last day's output tokens that is lost or held, of the pool with the most",
+)
 slots_healed = _meter.create_counter(
     "parley_reconciliation_healed", description="tenants' sums counted anew after Redis lost data"
 )

@@ -23,6 +23,12 @@ def engine_hours(pool: str) -> str:
     return f"{{p:{pool}}}engine_hours"
 
 
+def ended_hours(pool: str) -> str:
+    """The Redis key of a pool's hash of ends by who wrote them; a field is `writer:hour_ms`, its value
+    EndedCounts as msgpack, from the hour's beginning on."""
+    return f"{{p:{pool}}}ended_hours"
+
+
 class PinnedPrices(msgspec.Struct, frozen=True, omit_defaults=True):
     """The flat prices a request was admitted under, in nano-USD per 1,000,000 units."""
 
@@ -109,6 +115,14 @@ class EngineCounts(msgspec.Struct, omit_defaults=True):
     output_dropped: int = 0
     output_test: int = 0
     output_unseen_max: int = 0
+
+
+class EndedCounts(msgspec.Struct, omit_defaults=True):
+    """What ended in one hour (of its end), as one process wrote it: each request once."""
+
+    requests: int = 0
+    output: int = 0
+    cost_nano: int = 0
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -45,7 +45,7 @@ WORKERS = (
 READERS = ("P:gws", "P:reads:")
 NODES = ("P:supervisors", "P:supervisor:", "P:orders:", "P:sweeper")
 READY = ("P:ready", "P:ready_open")
-REST = ("P:reserves", "P:moving", "P:grave:", "P:ended", "P:replayed", "P:engine_hours")
+REST = ("P:reserves", "P:moving", "P:grave:", "P:ended", "P:replayed", "P:engine_hours", "P:ended_hours")
 # What tells a keeper of journals how far the biller is.
 ACKNOWLEDGED_COMMANDS = "xinfo|groups xpending"
 TRIALS = ("P:trials:", "P:trial:", "P:verdict:")
@@ -105,7 +105,7 @@ WORKER = Process(
         *LINES,
         *WORKERS,
         *READERS,
-        *("P:orders:", "P:ended", "P:replayed", "P:engine_hours", "P:moving", "P:grave:"),
+        *("P:orders:", "P:ended", "P:replayed", "P:engine_hours", "P:ended_hours", "P:moving", "P:grave:"),
         *TRIALS,
         *SETTLING,
     ),
@@ -125,7 +125,10 @@ SUPERVISOR = Process(
 BILLER = Process(
     "biller",
     reads=("P:req:", POOLS, "P:workers"),
-    writes=("P:ended", *READY, "P:engine_hours", *QUOTAS, REFUSED, "I:noisy", "I:reconciling"),
+    writes=(
+        *("P:ended", *READY, "P:engine_hours", "P:ended_hours"),
+        *(*QUOTAS, REFUSED, "I:noisy", "I:reconciling"),
+    ),
     listens=(CONTROL,),
     commands=(SCRIPT_COMMANDS, STREAM_COMMANDS, TRANSACTION_COMMANDS, "publish hscan"),
     secrets=(

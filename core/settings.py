@@ -161,6 +161,7 @@ class Settings(BaseSettings):
 
     # Money (docs/operations.md)
     correction_unasked_cents_max: SomeOrNone = 100
+    unbilled_share_max: Fraction = 0.001
     correction_cents_max: SomeOrNone = 10_000
     second_person: str | None = None
     second_person_secret: SecretStr | None = None

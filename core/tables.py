@@ -23,7 +23,7 @@ REFUSALS = "refusal_minute refusal_mark"
 BOOKS = (
     f"{SUMS} {RECONCILIATION} {REFUSALS} usage_quarantine ledger_txn ledger_entry cost_center "
     "project_cost_center alert_target outbox period_close charge pool_interval commitment gpu_cost "
-    "engine_hour installation_mark"
+    "engine_hour ended_hour installation_mark"
 )
 EVERYTHING = " ".join((TENANTS, KEYS, PRICES, LIMITS, MODELS, TEXTS, SESSIONS, AUDIT, BOOKS, PROPOSALS))
 VERSION = "alembic_version"  # all look whether the schema is theirs

@@ -29,6 +29,7 @@ from engine.asides import REDIS_RETRY_SECONDS, Asides
 from engine.backends.base import Engine, EngineDeadError, Generation, GenerationRefusedError
 from engine.counted import Counted, publish
 from engine.hints import WorkerWakes
+from engine.journal import counting
 from engine.journal.journal import Journal
 from engine.models.registry import ModelRecord
 from engine.queue import PoolQueue
@@ -64,6 +65,7 @@ class Worker:
         journal: Journal | None = None,
     ) -> None:
         self.name = name
+        self._journal = journal
         ended = journal.add if journal else None
         self._queue = PoolQueue(redis, record.pool, settings, ended=ended)
         self._wakes = WorkerWakes(redis, record.pool, name)
@@ -289,6 +291,8 @@ class Worker:
     async def _publish_counts(self) -> None:
         hours = self._counted.hours(self._clock.now_ms())
         await publish(self._redis, self._record.pool, self.name, hours)
+        if self._journal is not None:
+            await counting.publish(self._redis, self._record.pool, self.name, self._journal.counted)
 
     async def _start_over(self) -> None:
         await self._do(self._workload.drop_all())

@@ -31,6 +31,9 @@ def summary(payload: Mapping[str, Any]) -> str:
         case "wallet.low":
             left = f"{payload['left_usd']} USD left, the last top-up was {payload['top_up_usd']} USD"
             return f"the wallet is low: {left}"
+        case "usage.unbilled":
+            share = f"{payload['tokens']} of {payload['of_tokens']} output tokens of a day"
+            return f"{share} are not billed in pool {str(payload['pool'])[:NAME_CHARS_MAX]}"
         case "test":
             return "this is a test of an alert's way to you"
         case other:

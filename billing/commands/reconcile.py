@@ -47,7 +47,8 @@ def reconcile_command(
     R1  usage lines = ledger revenue, by meter
     R2  receivable = what is open to be invoiced
     R4  what Redis has posted = what SQL has posted, once the ended streams are drained
-    R5  engines' own token counters = billed + unbilled tokens, by worker and hour
+    R5  engines' own token counters = billed + unbilled tokens, by worker and hour;
+        what was ended by who ended it = billed + held, by pool and hour
     R6  a pool's GPU-seconds = billed + idle + free
     R7  hash chains: nothing was changed, added or deleted
     R8  no hold without a live request

@@ -23,6 +23,7 @@ from billing.commands.running import (
     show_table,
     tenant_named,
 )
+from billing.commands.unbilled import unbilled_command
 from billing.commands.wallets import say_owed
 from billing.money import to_display, to_text
 from billing.moves.moves import CorrectMove
@@ -49,6 +50,7 @@ def usage_command() -> None:
 
 
 usage_command.add_command(compare_command)
+usage_command.add_command(unbilled_command)
 
 
 @usage_command.command("show")

@@ -18,6 +18,7 @@ from sqlmodel import col, select
 from billing import instruments
 from billing.quotas.quota import Quota
 from billing.quotas.quota_keys import posted_key
+from billing.reconciliation.alarming import raise_alarm
 from billing.reconciliation.books import BOOK_CHECKS, compare_audit, compare_books, compare_derived
 from billing.reconciliation.compared import Check, Compared, State
 from billing.reconciliation.healing import heal
@@ -36,7 +37,8 @@ from billing.reconciliation.slots import (
     slot_fields,
     slot_sums,
 )
-from billing.reconciliation.tables import EngineHour, ReconItem
+from billing.reconciliation.tables import EndedHour, EngineHour, ReconItem
+from billing.reconciliation.unbilled import compare_ended, store_ended_hours
 from billing.tables import PLATFORM
 from billing.tenants.audit_log import record
 from billing.tenants.tenancy import list_tenants
@@ -61,9 +63,11 @@ EVERYTHING = frozenset(Check)
 
 
 class Reconciliation:
-    """Everything that is compared, over one database and one Redis. Reads only, but for what it remembers."""
+    """Everything that is compared, over one database and one Redis. Reads only, but for what it remembers.
+    `stores`: it brings what workers count into SQL first, which a console may not."""
 
-    def __init__(self, db: Database, redis: Client, settings: Settings) -> None:
+    def __init__(self, db: Database, redis: Client, settings: Settings, stores: bool = True) -> None:
+        self._stores = stores
         self._db = db
         self._redis = redis
         self._settings = settings
@@ -83,7 +87,7 @@ class Reconciliation:
         if tenant_id is None:
             if Check.R7 in checks:
                 compared.append(await compare_audit(self._db, PLATFORM, now_ms(), whole))
-            for pool in sorted(await self._pools() | await metered_pools(self._db)):
+            for pool in sorted(await self.pools() | await metered_pools(self._db)):
                 compared += await self._of_pool(pool, checks)
         return await remember(self._db, compared, checks, tenant_id, now_ms())
 
@@ -123,8 +127,13 @@ class Reconciliation:
     async def _of_pool(self, pool: str, checks: Collection[Check]) -> list[Compared]:
         compared: list[Compared] = []
         if Check.R5 in checks:
-            await store_engine_hours(self._db, self._redis, pool, now_ms())
+            if self._stores:
+                await store_engine_hours(self._db, self._redis, pool, now_ms())
+                await store_ended_hours(self._db, self._redis, pool, now_ms())
             compared += await compare_engines(self._db, pool, now_ms())
+            streams = await look_at_streams(self._redis, [pool])  # before what is read of the books
+            waiting = streams.waiting(now_ms())
+            compared += await compare_ended(self._db, pool, now_ms(), waiting, self._stores)
         if Check.R6 in checks:
             compared += await compare_pool_time(self._db, pool, now_ms())
         return compared
@@ -163,9 +172,10 @@ class Reconciliation:
         return compared, [replace(each, waiting=waiting if each.difference else "") for each in found]
 
     async def _streams(self) -> Streams:
-        return await look_at_streams(self._redis, await self._pools())
+        return await look_at_streams(self._redis, await self.pools())
 
-    async def _pools(self) -> set[str]:
+    async def pools(self) -> set[str]:
+        """The installation's."""
         return {self._settings.pool, *await known_pools(self._redis, self._settings)}
 
 
@@ -205,7 +215,8 @@ async def forget_old(db: Database, now: int) -> None:
     async with db.transaction() as session:
         connection = await session.connection()
         await connection.execute(delete(ReconItem).where(col(ReconItem.resolved_ms) < now - KEPT_MS))
-        await connection.execute(delete(EngineHour).where(col(EngineHour.hour_ms) < now - KEPT_MS))
+        for hours in (EngineHour, EndedHour):
+            await connection.execute(delete(hours).where(col(hours.hour_ms) < now - KEPT_MS))
 
 
 def _seen(item: ReconItem | None, compared: Compared, now: int) -> ReconItem:
@@ -235,6 +246,7 @@ async def watch(db: Database, redis: Client, settings: Settings, stop: asyncio.E
                 compared = await reconciliation.run()
                 await heal(db, redis, reconciliation, compared)
                 report(compared)
+                await raise_alarm(db, await reconciliation.pools(), settings.unbilled_share_max, now_ms())
                 await forget_old(db, now_ms())
         except (RedisError, SQLAlchemyError, OSError) as error:
             log.warning("reconciliation interrupted", error=named(error))

@@ -35,7 +35,7 @@ MEANING = {
     Check.R1: "usage lines = ledger revenue",
     Check.R2: "receivable = open to be invoiced",
     Check.R4: "Redis posted = SQL posted",
-    Check.R5: "engine counters = billed + unbilled",
+    Check.R5: "engine counters = billed + unbilled, ends = billed + held",
     Check.R6: "pool GPU-seconds = billed + idle + free",
     Check.R7: "hash chains",
     Check.R8: "holds without a live request",

@@ -62,3 +62,20 @@ class EngineHour(Record, table=True):
     output_test: int = Field(sa_type=BigInteger)
     output_unseen_max: int = Field(sa_type=BigInteger)
     updated_ms: int = Field(sa_type=BigInteger)
+
+
+class EndedHour(Record, table=True):
+    """What one process wrote the ends of in one hour (UTC): see EndedCounts. `agreed_ms`: when the pool's
+    hour was found whole in the books after it was over, and need not be looked at again."""
+
+    __table_args__ = (Index("ix_ended_hour_open", "agreed_ms", "hour_ms"),)
+
+    tenant_id: str = Field(default=PLATFORM, primary_key=True)
+    pool: str = Field(primary_key=True)
+    writer: str = Field(primary_key=True)
+    hour_ms: int = Field(primary_key=True, sa_type=BigInteger)
+    requests: int = Field(sa_type=BigInteger)
+    output: int = Field(sa_type=BigInteger)
+    cost_nano: int = Field(sa_type=BigInteger)
+    updated_ms: int = Field(sa_type=BigInteger)
+    agreed_ms: int | None = Field(default=None, sa_type=BigInteger)

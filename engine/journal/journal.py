@@ -15,6 +15,7 @@ from core.settings import Settings
 from core.survived import survived
 from core.telemetry import Seldom, logger
 from engine import instruments
+from engine.journal.counting import EndsCounted
 from engine.journal.files import FOLDER, JournalFullError, Segments
 from engine.journal.frames import End, frame
 
@@ -39,6 +40,8 @@ class Journal:
     def __init__(self, folder: Path, pool: str, owner: str, bytes_max: int) -> None:
         self.folder = folder
         self.pool = pool
+        self.owner = owner
+        self.counted = EndsCounted()
         self._segments = Segments(folder, pool, owner, bytes_max)
         self._waiting: list[End] = []
         self._under_way: list[End] = []
@@ -47,6 +50,7 @@ class Journal:
 
     def add(self, end: End) -> None:
         """To be on the disk soon. Never blocks, never fails."""
+        self.counted.add(end)
         self._waiting.append(end)
         if len(self._waiting) > WAITING_MAX:
             del self._waiting[0]

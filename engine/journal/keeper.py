@@ -16,6 +16,7 @@ from core.survived import survived
 from core.telemetry import Seldom, logger
 from core.unreadable import Unreadable
 from engine import instruments
+from engine.journal.counting import publish
 from engine.journal.deciding import Id, Verdict, last_ids, sort_out, verdict
 from engine.journal.files import Closed, closed_paths, taken
 from engine.journal.frames import Contents, End, contents
@@ -51,7 +52,8 @@ class Keeper:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def once(self) -> None:
-        """One look at every file that is closed."""
+        """One look at every file that is closed; and what we ended ourselves is told."""
+        await publish(self._queue.redis, self._queue.pool, self._journal.owner, self._journal.counted)
         now = await self._queue.ends()
         paths = await asyncio.to_thread(closed_paths, self._journal.folder, self._queue.pool)
         for gone in self._last.keys() - set(paths):

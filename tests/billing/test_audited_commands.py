@@ -64,6 +64,7 @@ READS = {
     "usage compare",
     "tenants show",
     "usage show",
+    "usage unbilled",
     "users list",
     "wallets list",
     "wallets show",

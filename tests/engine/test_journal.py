@@ -17,7 +17,9 @@ from billing.posting.assessing import Quarantined
 from billing.posting.biller import post
 from billing.posting.ended import EndedStream
 from billing.quotas.quota import Quota
-from billing.usage import decode, encode, ended_stream
+from billing.reconciliation.board import Reconciliation
+from billing.reconciliation.compared import Check
+from billing.usage import EndedCounts, decode, encode, ended_stream
 from core.clock import now_ms
 from core.database import Database
 from core.processes import GATEWAY, SUPERVISOR, WORKER, Process
@@ -27,6 +29,7 @@ from core.tasks import end_tasks
 from engine.api import Append, EndReason, Enqueue, Entry, EntryKind, Offer
 from engine.backends.scripted import ScriptedEngine
 from engine.ending import end_unclaimed
+from engine.journal import counting
 from engine.journal.files import FOLDER, Segments, taken
 from engine.journal.frames import Contents, End, contents
 from engine.journal.journal import Journal
@@ -334,3 +337,35 @@ async def test_keepers_need_no_more_than_their_own_users_may(
         await EndedStream(redis, POOL, "b").ensure_groups()
         await Keeper(queue, a_journal(settings, "k")).once()
     assert await redis.xlen(ended_stream(POOL)) == 1
+
+
+async def test_lost_ends_show_as_a_difference_until_they_are_back(
+    database: Database, redis: Redis, settings: Settings
+) -> None:
+    """What a worker says that it ended is not what Redis knows, so R5 sees what both lost."""
+    crew = await answered(redis, settings, 3)
+    assert crew.journal is not None
+    await redis.flushall()
+    await counting.publish(redis, POOL, "w", crew.journal.counted)
+
+    async def missing() -> int:
+        await redis.delete(ended_stream(POOL))
+        found = await Reconciliation(database, redis, settings).run({Check.R5})
+        (requests,) = [each for each in found if each.subject.endswith("ended requests")]
+        return requests.difference
+
+    assert await missing() == -3
+    await Keeper(crew.queue, a_journal(settings, "k")).once()
+    async with a_biller(database, redis, settings):
+        await until_posted(database, 3)
+    assert await missing() == 0
+
+
+def test_an_end_that_is_told_twice_is_counted_once() -> None:
+    """As one is whose reply was lost; what is no event is not counted."""
+    counted = counting.EndsCounted()
+    event = sealed_event(ended_ms=5)
+    for id in ("1-0", "2-0"):
+        counted.add(End("t1", "r1", "m", id, encode(event)))
+    counted.add(End("t1", "r2", "m", "3-0", b"none"))
+    assert counted.hours == {0: EndedCounts(1, event.output_text, event.cost_nano)}

@@ -1,0 +1,197 @@
+"""What ended and is not billed: what workers say that they ended, by the hour, beside the books.
+
+R5's other side. Workers count beside Redis and tell it absolutely, again and again, so ends that a Redis took
+with it show as a difference. Billed above counted is none: a command's ends are counted by nobody.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from sqlalchemy import update
+from sqlmodel import col, func, select
+
+from billing.periods import HOUR_MS
+from billing.posting.assessing import Quarantined, known
+from billing.reconciliation.compared import Check, Compared
+from billing.reconciliation.tables import EndedHour
+from billing.tables import PLATFORM, UsageQuarantine, UsageRow
+from billing.usage import EndedCounts, UsageEvent, ended_hours
+from core.database import Database, upsert
+from core.names import mended
+from core.redis import Client
+from core.unreadable import Unreadable, read
+
+DAY_MS = 24 * HOUR_MS
+LOOKED_AT_MS = 7 * DAY_MS  # an hour in which ends are missing stays in sight for so long
+KEPT_MS = 2 * HOUR_MS  # in Redis
+LATE_MS = 10 * 60_000  # after an hour's end nothing of it is under way any more
+HOURS_MAX = 48
+HELD_MAX = 10_000
+INTEGER_MAX = 1 << 53
+COUNTS = EndedCounts.__struct_fields__
+
+
+@dataclass(frozen=True)
+class PoolHour:
+    """What ended in a pool's hour by who ended it, what of it is billed, and what is held for a decision, or
+    was decided not to count."""
+
+    pool: str
+    hour_ms: int
+    requests: int = 0
+    output: int = 0
+    billed_requests: int = 0
+    billed_output: int = 0
+    held_requests: int = 0
+    held_output: int = 0
+
+    @property
+    def lost_requests(self) -> int:
+        """Ended, and neither in the books nor held."""
+        return max(0, self.requests - self.billed_requests - self.held_requests)
+
+    @property
+    def lost_output(self) -> int:
+        """The same in tokens; billed requests of commands hide none of them, as they seldom have any."""
+        return max(0, self.output - self.billed_output - self.held_output)
+
+    def compared(self, waiting: str = "") -> list[Compared]:
+        """As R5 says it."""
+        name = f"{self.pool} {self.hour_ms // HOUR_MS} ended"
+        held = f"{self.held_requests} held" if self.held_requests else ""
+        pairs = (
+            ("requests", self.requests, self.lost_requests),
+            ("tokens", self.output, self.lost_output),
+        )
+        return [
+            Compared(
+                Check.R5, PLATFORM, f"{name} {unit}", unit, all_, all_ - lost, held, waiting if lost else ""
+            )
+            for unit, all_, lost in pairs
+        ]
+
+
+@dataclass(frozen=True)
+class Share:
+    """Of a pool's last day: output tokens that ended, and those that are lost, or held and not decided on."""
+
+    pool: str
+    output: int
+    unbilled: int
+    requests: int = 0
+
+    @property
+    def part(self) -> float:
+        """0 where nothing ended."""
+        return min(1.0, self.unbilled / self.output) if self.output else float(self.unbilled > 0)
+
+
+async def store_ended_hours(db: Database, redis: Client, pool: str, now_ms: int) -> int:
+    """Bring what writers of ends say into SQL, and forget in Redis what is old and stored; how many rows."""
+    client: Any = redis
+    key = ended_hours(pool)
+    fields: dict[bytes, bytes] = await client.hgetall(key)
+    found = [read("hour", lambda field: _row(pool, *field, now_ms), field) for field in fields.items()]
+    rows = [row for row in found if not isinstance(row, Unreadable)]
+    if rows:
+        async with db.transaction() as session:
+            await upsert(session, sorted(rows, key=lambda row: (row["writer"], row["hour_ms"])), EndedHour)
+    if old := [f"{row['writer']}:{row['hour_ms']}" for row in rows if row["hour_ms"] < now_ms - KEPT_MS]:
+        await client.hdel(key, *old)
+    return len(rows)
+
+
+def _row(pool: str, field: bytes, value: bytes, now_ms: int) -> dict[str, Any]:
+    writer, _, hour = field.decode().rpartition(":")
+    counts, hour_ms = msgspec.msgpack.decode(value, type=EndedCounts), int(hour)
+    facts = {name: getattr(counts, name) for name in COUNTS}
+    if mended(writer) != writer or not all(0 <= each < INTEGER_MAX for each in (hour_ms, *facts.values())):
+        raise ValueError("no row holds this")
+    names = {"tenant_id": PLATFORM, "pool": pool, "writer": writer, "hour_ms": hour_ms}
+    return {**names, **facts, "updated_ms": now_ms}
+
+
+async def pool_hours(db: Database, pool: str, now_ms: int) -> list[PoolHour]:
+    """The pool's hours of the last week that were not found whole yet, newest first, some days at most."""
+    counted = (
+        select(col(EndedHour.hour_ms), func.sum(col(EndedHour.requests)), func.sum(col(EndedHour.output)))
+        .where(col(EndedHour.pool) == pool, col(EndedHour.agreed_ms).is_(None))
+        .where(col(EndedHour.hour_ms) >= now_ms - LOOKED_AT_MS)
+        .group_by(col(EndedHour.hour_ms))
+        .order_by(col(EndedHour.hour_ms).desc())
+        .limit(HOURS_MAX)
+    )
+    async with db.session() as session:
+        rows = [(int(hour), int(n), int(output)) for hour, n, output in (await session.exec(counted)).all()]
+        since = min((hour for hour, _, _ in rows), default=now_ms)
+        held = await _held(session, pool, since)
+        found: list[PoolHour] = []
+        for hour, requests, output in rows:
+            billed = (
+                select(
+                    func.count(),
+                    func.coalesce(func.sum(col(UsageRow.output_text) + col(UsageRow.output_reasoning)), 0),
+                )
+                .where(col(UsageRow.pool) == pool)
+                .where(col(UsageRow.ended_ms) >= hour, col(UsageRow.ended_ms) < hour + HOUR_MS)
+            )
+            n, billed_output = (await session.exec(billed)).one()
+            own = [event for event in held if hour <= event.ended_ms < hour + HOUR_MS]
+            sums = (int(n), int(billed_output), len(own), _output(own))
+            found.append(PoolHour(pool, hour, requests, output, *sums))
+    return found
+
+
+async def compare_ended(
+    db: Database, pool: str, now_ms: int, waiting: str, keeps: bool = True
+) -> list[Compared]:
+    """R5's other side. `waiting`: why what is missing may be on its way. Hours that are over and whole are
+    not looked at again, where `keeps`."""
+    found = await pool_hours(db, pool, now_ms)
+    whole = [
+        each.hour_ms
+        for each in found
+        if not (each.lost_requests or each.lost_output) and each.hour_ms + HOUR_MS + LATE_MS < now_ms
+    ]
+    if whole and keeps:
+        agreed = update(EndedHour).where(col(EndedHour.pool) == pool, col(EndedHour.hour_ms).in_(whole))
+        async with db.transaction() as session:
+            await (await session.connection()).execute(agreed.values(agreed_ms=now_ms))
+    return [compared for each in found for compared in each.compared(waiting)]
+
+
+async def share_of(db: Database, pool: str, now_ms: int) -> Share:
+    """What of the last day's output is not billed and is not on its way."""
+    start = now_ms - DAY_MS
+    all_ = select(func.coalesce(func.sum(col(EndedHour.output)), 0)).where(
+        col(EndedHour.pool) == pool, col(EndedHour.hour_ms) >= start
+    )
+    async with db.session() as session:
+        output = int((await session.exec(all_)).one())
+        held = await _held(session, pool, start, undecided=True)
+    lost = [each for each in await pool_hours(db, pool, now_ms) if each.hour_ms >= start]
+    unbilled = _output(held) + sum(each.lost_output for each in lost)
+    return Share(pool, output, unbilled, len(held) + sum(each.lost_requests for each in lost))
+
+
+async def _held(session: Any, pool: str, since_ms: int, undecided: bool = False) -> Sequence[UsageEvent]:
+    """Held events of a pool; not those that were let count and are in the books by that. `undecided`: that
+    wait for a decision."""
+    statement = select(UsageQuarantine).where(
+        col(UsageQuarantine.pool) == pool, col(UsageQuarantine.created_ms) >= since_ms
+    )
+    if undecided:
+        statement = statement.where(col(UsageQuarantine.resolved_ms).is_(None))
+    rows: Sequence[UsageQuarantine] = (await session.exec(statement.limit(HELD_MAX))).all()
+    kept = [
+        row
+        for row in rows
+        if row.reason == Quarantined.CONFLICTING or not row.resolution.startswith("accepted (billed)")
+    ]
+    return [event for row in kept if (event := known(row.event)) is not None]
+
+
+def _output(events: Iterable[UsageEvent]) -> int:
+    return sum(event.output_text + event.output_reasoning for event in events)
