@@ -28,6 +28,7 @@ from billing.periods import HOUR_MS, Window
 from billing.tables import UsageRow
 from core.database import Database
 
+WORK_MIB = 32  # groups of a large month fit in it, where Postgres would sort all of its rollups on disk
 LINE_HOUR = "usage_line.ended_ms - usage_line.ended_ms % 3600000"
 OF_HOURS: dict[Facet, Any] = {
     Facet.PROJECT: RollupHour.project_id,
@@ -79,10 +80,13 @@ async def usage_page(
     """The next groups. Groups with nothing but zeros are left out. Raises DBAPIError (`is_out_of_time`) where
     it takes too long."""
     async with db.short_snapshot(seconds_max) as session:
+        connection = await session.connection()
+        if db.dialect != "sqlite":
+            await connection.exec_driver_sql(f"SET LOCAL work_mem = '{WORK_MIB}MB'")
         head = await session.get(LedgerHead, question.tenant_id) or LedgerHead(tenant_id=question.tenant_id)
         until = head.line_seq if as_of is None else min(as_of, head.line_seq)
         statement = _statement(question, after, until, head.rolled_seq).limit(rows_max + 1)
-        found = (await (await session.connection()).execute(statement)).all()
+        found = (await connection.execute(statement)).all()
     rows = [_group(question, row) for row in found[:rows_max]]
     last = found[rows_max - 1] if len(found) > rows_max else None
     end = None if last is None else Position(int(last[0]), tuple(last[1 : 1 + len(question.by)]))
