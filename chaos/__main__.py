@@ -7,6 +7,7 @@ from chaos.bench.enforced import enforced
 from chaos.bench.fairness import fairness
 from chaos.bench.fuzz.command import fuzz
 from chaos.bench.interactive import interactive
+from chaos.bench.journal import journal
 from chaos.bench.keys import keys
 from chaos.bench.masks import masks
 from chaos.bench.noisy import noisy
@@ -41,6 +42,7 @@ def bench() -> None:
 
 bench.add_command(stream)
 bench.add_command(queue)
+bench.add_command(journal)
 bench.add_command(fairness)
 bench.add_command(interactive)
 bench.add_command(noisy)
