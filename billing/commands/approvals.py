@@ -1,5 +1,6 @@
 """`parley approvals`: moves of money that need a second person."""
 
+import sys
 from typing import Any
 
 import click
@@ -19,6 +20,7 @@ from billing.moves.tables import Proposal
 from billing.tenants.tenancy import tenant_names
 from core.clock import now_ms
 from core.database import Database
+from core.errors import StartupError
 from core.redis import Client
 
 _proposal = click.argument("proposal")
@@ -55,14 +57,18 @@ def list_command(ended: bool, as_json: bool) -> None:
 
 @approvals_command.command("approve")
 @_proposal
-@click.option("--code", prompt="Code", hide_input=True, help="By default it is asked for, and not shown.")
+@click.option("--code", help="By default it is asked for at the terminal, and not shown.")
 @json_option
-def approve_command(proposal: str, code: str, as_json: bool) -> None:
+def approve_command(proposal: str, code: str | None, as_json: bool) -> None:
     """Book PROPOSAL (its id), with the code that the second person got. It is looked at again first: what is
     no longer as it was proposed is not booked. After five wrong codes it is over."""
 
+    if code is None and not sys.stdin.isatty():
+        raise StartupError("there is no terminal to ask for the code at: give --code")
+    typed = click.prompt("Code", hide_input=True, err=True) if code is None else code
+
     async def book(db: Database, redis: Client) -> tuple[Proposal, Moved]:
-        return await proposals.approve(db, redis, proposal, code)
+        return await proposals.approve(db, redis, proposal, typed)
 
     row, moved = run_with_redis(book)
     amount: dict[str, Any] = {"amount_nano": moved.nano} if as_json else {"amount": to_display(moved.nano)}

@@ -132,10 +132,20 @@ async def add_owed(session: AsyncSession, owed: Mapping[tuple[str, str], int]) -
     ]
     keys = ["tenant_id", "request_id"]
     await connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=added), rows)
-    whose = col(WalletOwed.tenant_id).in_(sorted({tenant for tenant, _ in owed}))
-    await connection.execute(delete(WalletOwed).where(whose, col(WalletOwed.owed_nano) == 0))
+    less = [
+        {"of_tenant": tenant, "of_request": request}
+        for (tenant, request), nano in sorted(owed.items())
+        if nano < 0
+    ]
+    if less:
+        await connection.execute(_NO_LONGER_OWED, less)
 
 
+_NO_LONGER_OWED = delete(WalletOwed).where(
+    col(WalletOwed.tenant_id) == bindparam("of_tenant"),
+    col(WalletOwed.request_id) == bindparam("of_request"),
+    col(WalletOwed.owed_nano) == 0,
+)
 _SET_LEFT = (
     update(WalletGrant)
     .where(col(WalletGrant.tenant_id) == bindparam("of_tenant"), col(WalletGrant.id) == bindparam("of_grant"))
