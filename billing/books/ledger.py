@@ -229,12 +229,8 @@ def chain_hash(txn: AnyTxn, entries: Iterable[AnyEntry], lines: Iterable[AnyLine
     The columns of a row are taken in the order of their names; version 1 knows no proofs."""
     first = txn.hash_version == 1
     of_txn, of_line = (_TXN_1, _LINE_1) if first else (_TXN, _LINE)
-    digest = hashlib.sha256(_packed(of_txn(txn)))
-    for entry in entries:
-        digest.update(_packed(_ENTRY(entry)))
-    for line in lines:
-        digest.update(_packed(of_line(line)))
-    return digest.hexdigest()
+    rows = [of_txn(txn), *map(_ENTRY, entries), *map(of_line, lines)]
+    return hashlib.sha256(b"".join(map(_packed, rows))).hexdigest()
 
 
 _packed = msgspec.msgpack.Encoder().encode

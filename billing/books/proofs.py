@@ -89,6 +89,7 @@ class Event(Protocol):
 
 
 _packed = msgspec.msgpack.Encoder().encode
+_words = json.JSONEncoder(sort_keys=True).encode
 _event_facts = attrgetter(*_FACTS)
 _charge_facts = attrgetter(*CHARGE_FACTS[:-1])
 
@@ -105,8 +106,7 @@ def words_proof(user_id: str, labels: Mapping[str, Any]) -> str:
 
 def _words_sha256(kind: str, key: str, user_id: str, labels: Mapping[str, Any]) -> str:
     user = user_id if kind == LABELS_AND_USER else ""
-    words = json.dumps([key, user, labels], sort_keys=True)
-    return hashlib.sha256(words.encode()).hexdigest()
+    return hashlib.sha256(_words([key, user, labels]).encode()).hexdigest()
 
 
 def event_proof(event: Event) -> str:
