@@ -92,7 +92,8 @@ async def follow_chain(
             last = txn
     found.sha256 = last.sha256
     if (head.txn_seq, head.line_seq, head.sha256) != (last.seq, last.last_line_seq, last.sha256):
-        found.fault(f"the books end at transaction {last.seq}, their head says {head.txn_seq}")
+        ends = f"transaction {last.seq} and line {last.last_line_seq}"
+        found.fault(f"the books end at {ends}, their head says {head.txn_seq} and {head.line_seq}")
 
 
 def _place(lines: Sequence[UsageLine], seq: int) -> int:

@@ -13,7 +13,7 @@ from billing.books.ledger import chain_hash
 from billing.books.ledger_rows import EntryRow, LineRow, TxnRow
 from billing.books.ledger_tables import LedgerTxn
 from billing.books.proofs import KEPT_OF_WORDS, WHOLE, event_proof, words_proof
-from billing.books.sealing import seal
+from billing.books.sealing import seal, seal_all
 from billing.books.verify import Verified, verify_books
 from billing.posting import assessing
 from billing.posting.assessing import assess
@@ -288,7 +288,7 @@ async def test_a_seal_is_no_money_and_books_go_on_behind_it(
 ) -> None:
     """A transaction without lines and entries, dated."""
     await old_books(sqlite, monkeypatch, "r1")
-    await seal(sqlite, "t1")
+    await seal_all(sqlite)
     async with sqlite.session() as session:
         statement = select(LedgerTxn).where(col(LedgerTxn.kind) == "seal")
         (txn,) = (await session.exec(statement)).all()
