@@ -69,7 +69,7 @@ class Keeper:
             del self._before[next(iter(self._before))]
 
     async def _tend(self, closed: Closed, now: Watermark) -> None:
-        found = contents(await asyncio.to_thread(closed.read))
+        found = await asyncio.to_thread(lambda: contents(closed.read()))  # others need this loop
         if isinstance(found, Unreadable):
             log.error("journal set aside", file=closed.path.name, why=str(found))
             instruments.journal_damaged.add(1)
