@@ -31,7 +31,7 @@ from billing.prices.price_versions import Contents, contents_of
 from billing.prices.price_withdrawals import NOTICE_MS
 from billing.prices.tiers import TierPrices
 from billing.prices.what_if import Compared, what_if
-from billing.tables import PLATFORM, PriceVersion
+from billing.tables import PLATFORM, PriceBook, PriceVersion
 from billing.tenants.tenancy import PRICES_CHANGED, tell, tenant_names
 from core.clock import now_ms
 from core.database import Database
@@ -149,14 +149,14 @@ def import_command(
 
 
 @prices_command.command("show")
-@click.option("--book", help="Only this book.")
+@click.option("--book", help="Only this book; with --tenant only if that pays by it.")
 @click.option("--tenant", help="The prices that this tenant (name or id) pays now for --model.")
 @click.option("--model", default="*", show_default=True)
 @json_option
 def show_command(book: str | None, tenant: str | None, model: str, as_json: bool) -> None:
     """The books with all their versions, or what a tenant pays for a model now."""
     if tenant is not None:
-        show(run_on_database(lambda db: _paid(db, tenant, model)), as_json)
+        show(run_on_database(lambda db: _paid(db, tenant, model, book)), as_json)
         return
     show_table(run_on_database(lambda db: _books(db, book)), as_json, "there are no price books")
 
@@ -220,9 +220,17 @@ async def _new_version(db: Database, file: PriceFile, contents: Contents) -> New
     )
 
 
-async def _paid(db: Database, name: str, model: str) -> dict[str, Any]:
+async def _paid(db: Database, name: str, model: str, only: str | None) -> dict[str, Any]:
+    """What a tenant pays, which must be by the book `only` where that is named."""
     tenant = await tenant_named(db, name)
+    async with db.session() as session:
+        book = await session.get(PriceBook, only) if only is not None else None
+    if only is not None and (book is None or book.tenant_id not in (PLATFORM, tenant.tenant_id)):
+        raise StartupError(f"there is no price book {only!r}: see `parley prices show`")
     prices = await pinned_prices(db, tenant.tenant_id, model)
+    if only not in (None, prices.book):
+        pays = f"{tenant.name!r} pays for the model {model!r} by the book {prices.book!r}"
+        raise StartupError(f"{pays}, not by {only!r}: leave --book or --tenant out")
     flat = FlatPrices(prices.input_nano, prices.cached_input_nano, prices.output_nano, prices.request_nano)
     return {
         "tenant": tenant.name,

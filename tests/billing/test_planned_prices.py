@@ -188,3 +188,19 @@ def test_a_currency_is_three_letters(parley: Command, tmp_path: Path) -> None:
         file.write_text(f'book = "b"\ncurrency = "{currency}"\n[models."*"]\ninput = "1"\noutput = "1"')
         assert "currency" in refused(parley("prices", "import", str(file)))
     assert len(rows(parley("prices", "show", "--json"))) == 1
+
+
+def test_what_a_tenant_pays_is_shown_of_the_book_that_is_named(parley: Command, tmp_path: Path) -> None:
+    """One that it does not pay by is said, and one that there is not, or that is another's, is unknown."""
+    own = tmp_path / "own.toml"
+    own.write_text('book = "silver"\n[models."*"]\ninput = "9"\noutput = "9"')
+    theirs = tmp_path / "theirs.toml"
+    theirs.write_text('book = "beta"\ntenant = "beta"\n[models."*"]\ninput = "8"\noutput = "8"')
+    assert parley("tenants", "create", "beta").exit_code == 0
+    for file in (own, theirs):
+        assert parley("prices", "import", str(file)).exit_code == 0
+    show = ("prices", "show", "--tenant", "acme", "--json", "--book")
+    assert rows(parley(*show, "default"))[0]["book"] == "default"
+    assert "by the book 'default', not by 'silver'" in refused(parley(*show, "silver"))
+    for unknown in ("none", "beta"):
+        assert f"there is no price book '{unknown}'" in refused(parley(*show, unknown))
