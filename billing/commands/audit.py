@@ -9,7 +9,8 @@ from typing import Any
 import click
 import msgspec
 
-from billing.books.verify import Verified, verify_books
+from billing.books.pricing_proof import pricing_faults
+from billing.books.verify import FAULTS_MAX, Verified, verify_books
 from billing.commands.audit_heads import checked_heads, faults_of, head_command, tell_heads
 from billing.commands.running import (
     iso_time,
@@ -91,7 +92,8 @@ def verify_command(tenant: str | None, kept: Path | None, heads: tuple[Path, ...
     off. Rows of what is administered (prices, tiers, terms, keys, limits, budgets, grants, commitments, …)
     are compared with what the last change of each left: `sealed` says when those were taken down that are
     older than that, at an upgrade. `usage proved` says the same of requests: those that were booked before
-    lines had proofs of them are proved by a seal, from its time on.
+    lines had proofs of them are proved by a seal, from its time on. A request is named that another price
+    version billed than one that was in force when it was admitted.
     Who can write all of the database can make a chain anew, or cut it off with its head: heads that were kept
     elsewhere (`parley audit head`) show that, and what is said last is as of which head.
     """
@@ -130,6 +132,7 @@ async def verify_all(db: Database, only: str | None, before: Mapping[str, Sequen
         progress(f"{name}: reading")
         books, log = await verify_books(db, id), await verify_log(db, id)
         books.faults += [*await wallet_faults(db, id), *await budget_faults(db, id)]
+        books.faults += await pricing_faults(db, id, FAULTS_MAX)
         log.faults += before.get(id, ())
         rows = await compare_states(db, id, lambda words, name=name: progress(f"{name}: {words}"))
         found.append((names.get(id, DELETED), books, log, rows))
