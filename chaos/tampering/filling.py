@@ -37,6 +37,7 @@ BEFORE = (
     "tenants create beta",
     "prices import {prices} --now",
     "tenants set acme --price-book silver",
+    "tenants set beta --price-book silver",
     "tenants terms acme --weight 2",
     "keys create --tenant acme --name first",
     "keys create --tenant acme --name second",

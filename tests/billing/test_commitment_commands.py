@@ -15,10 +15,14 @@ from billing.prices.price_tables import PeriodCommitment
 from billing.tenants.tenancy import find_tenant
 from core.clock import now_ms
 from core.database import Database
+from tests.billing.clocks import mid_month as mid_month  # the fixture
+from tests.billing.clocks import month
 from tests.billing.events import an_event
 from tests.billing.test_commands import Command, on_database, rows, used
 from tests.billing.test_commands import parley as parley  # the fixture
 from tests.billing.test_planned_prices import refused
+
+pytestmark = pytest.mark.usefixtures("mid_month")
 
 COMMIT = ("prices", "commit", "--tenant", "acme")
 END = ("prices", "end-commitment", "--tenant", "acme")
@@ -27,13 +31,6 @@ NO_AMOUNTS = (
     *("5", "5 EUR", "5,00 USD", "nan USD", "inf USD", "1e30 USD", "٥ USD", "-1 USD", "0 USD", "9000001 USD"),
     *("9223372036854775808 USD", "USD", "", "5 USD USD", "5 US$"),
 )
-
-
-def month(ahead: int) -> str:
-    """A month from the running one on (UTC)."""
-    now = datetime.now(UTC)
-    months = now.year * 12 + now.month - 1 + ahead
-    return f"{months // 12}-{months % 12 + 1:02}"
 
 
 def listed(parley: Command) -> list[dict[str, Any]]:

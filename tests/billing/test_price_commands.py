@@ -1,6 +1,5 @@
 """Tiers and commitments on the command line: months are closed, other tiers are tried."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,8 @@ from billing.usage import UsageEvent
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
+from tests.billing.clocks import mid_month as mid_month  # the fixture
+from tests.billing.clocks import month
 from tests.billing.events import an_event
 from tests.billing.test_commands import DAY_MS, OCTOBER_MS, Command, on_database, rows, used
 from tests.billing.test_commands import parley as parley  # the fixture
@@ -59,12 +60,13 @@ def test_tiers_are_tried_on_a_month_that_was(
     assert total["was_nano"] == sum(event.cost_nano for event in october)
 
 
+@pytest.mark.usefixtures("mid_month")
 def test_a_month_is_tried_closed_and_shown(parley: Command, home: Path) -> None:
     """Commitments are listed, and what they make of a month is shown before it is booked, and after."""
     events = [an_event(f"r{number}", ended_ms=now_ms(), model="small") for number in range(10)]
     used(home, events)
-    month = f"{datetime.now(UTC):%Y-%m}"
-    commit = ("prices", "commit", "--tenant", "acme", "--from", month, "--months", "1", "--json")
+    running = month(0)
+    commit = ("prices", "commit", "--tenant", "acme", "--from", running, "--months", "1", "--json")
     (spend,) = rows(parley(*commit, "--amount", "1 USD"))
     (units,) = rows(
         parley(
@@ -83,8 +85,8 @@ def test_a_month_is_tried_closed_and_shown(parley: Command, home: Path) -> None:
     )
     listed = rows(parley("prices", "commitments", "--tenant", "acme", "--json"))
     assert sorted(row["id"] for row in listed) == sorted((spend["id"], units["id"]))
-    assert (units["from"], units["to"], units["overage_nano"]) == (month, month, 2_000_000_000)
-    close = ("prices", "close-period", "--tenant", "acme", "--month", month, "--json")
+    assert (units["from"], units["to"], units["overage_nano"]) == (running, running, 2_000_000_000)
+    close = ("prices", "close-period", "--tenant", "acme", "--month", running, "--json")
     dry = rows(parley(*close, "--dry-run"))
     assert sum(row["difference_nano"] for row in dry) == 1_000_000_000 - sum(e.cost_nano for e in events)
     assert {(row["model"], row["by"]) for row in dry} >= {("*", "commitment"), ("", "minimum")}
