@@ -16,6 +16,7 @@ from sqlmodel import select
 from admin.status import read_status
 from billing.api import Quota, set_budget, set_policy
 from billing.posting.biller import main as biller_main
+from billing.requests.refusal_tables import RefusalMinute
 from billing.tables import UsageRow
 from core.access_commands import acl_command
 from core.database import Database
@@ -35,7 +36,7 @@ from core.redis_acl import acl_lines, set_commands, users
 from core.scripts import known_scripts
 from core.settings import Settings
 from core.tasks import end_tasks
-from engine.api import PoolQueue, Reaper
+from engine.api import PoolQueue, Reaper, explain_request
 from engine.fleet import Fleet, Heartbeat, SlotState
 from tests.helpers.users import assert_nothing_refused, client_of, make_user, url_of
 from tests.helpers.wait import wait_until
@@ -122,16 +123,26 @@ async def test_a_paid_answer_from_end_to_end(
         queue = PoolQueue(supervisor, "default", settings)
         reaper = Reaper(queue, Quota(supervisor, settings), settings.reap_interval_ms)
         reaping, biller = asyncio.create_task(reaper.run()), asyncio.create_task(biller_main(billing, stop))
-        await gateway.crew_ended(await peer.send("Hello?"))
+        await gateway.crew_ended(id := await peer.send("Hello?"))
+        await peer.send("Hello?", model="nobodys")
+        told = await explain_request(sqlite, console, settings, id, None)
         await queue.bury("acme", ["0"])
         await reaper.sweep()
         await Fleet(queue).beat([Heartbeat("w0", SlotState.READY, 1, "cpu-0", "cpu")])
         await read_status(settings, console, sqlite)
         await wait_until(lambda: billed(sqlite))
+        await wait_until(lambda: refused(sqlite))
         stop.set()
         await biller
         await end_tasks([reaping])
     await assert_nothing_refused(redis, "parley-biller")
+    assert (told.tenant, told.unread) == (gateway.tenant, "")
+
+
+async def refused(db: Database) -> bool:
+    """What the gateway refused has been counted."""
+    async with db.session() as session:
+        return (await session.exec(select(RefusalMinute.code))).first() == "unknown_model"
 
 
 async def limited(db: Database, operator: Redis, tenant: str) -> None:
