@@ -29,7 +29,9 @@ from billing.money import to_display, to_text
 from billing.moves.moves import CorrectMove
 from billing.periods import LAST_MS, Calendar, Window, month_text
 from billing.prices.calendars import calendar_of
+from billing.prices.period_close import closed_without
 from billing.prices.rating import Meter
+from billing.tables import Tenant
 from billing.tenants.audit_log import note
 from billing.tenants.cost_centers import list_cost_centers
 from billing.tenants.keys import list_keys
@@ -84,6 +86,7 @@ def show_command(
         names = await _names(db, owner.tenant_id, GroupBy(by))
         calendar = await calendar_of(db, owner)
         window = _window(month, start, end, calendar)
+        await _say_lacks(db, owner, window)
         if by == GroupBy.DAY and window.end_ms - window.start_ms > DAYS_MAX * 86_400_000:
             raise StartupError(f"at most {DAYS_MAX} days at once")
         if as_of is None:
@@ -129,6 +132,7 @@ def export_command(tenant: str, month: str | None, issuer: str, out: Path | None
         owner = await tenant_named(db, tenant)
         calendar = await calendar_of(db, owner)
         period = month_window(month, calendar, now_ms())
+        await _say_lacks(db, owner, period)
         account = await account_of(db, owner, issuer)
         facts = {"month": month_name(period, calendar), "issuer": issuer}
         await note(db, owner.tenant_id, "usage.export", owner.tenant_id, facts)
@@ -238,6 +242,12 @@ def _window(month: str | None, start: str | None, end: str | None, calendar: Cal
     if not 0 <= window.start_ms < window.end_ms <= LAST_MS:
         raise StartupError("--from must be before --to")
     return window
+
+
+async def _say_lacks(db: Database, owner: Tenant, window: Window) -> None:
+    """Of a month that was closed by force: what is shown of it is not whole."""
+    if lacks := await closed_without(db, owner.tenant_id, window):
+        say(f"the month was closed without: {lacks}", err=True)
 
 
 def _instant(text: str, calendar: Calendar) -> int:

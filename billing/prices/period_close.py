@@ -238,6 +238,14 @@ async def closes_of(session: AsyncSession, tenant_id: str) -> Sequence[PeriodClo
     return (await session.exec(statement.order_by(col(PeriodClose.start_ms)))).all()
 
 
+async def closed_without(db: Database, tenant_id: str, window: Window) -> str:
+    """What a month was closed without, for whoever is shown it; empty where it lacks nothing, or is open."""
+    async with db.session() as session:
+        closes = await closes_of(session, tenant_id)
+    lacks = next((each.lacks for each in closes if Window(each.start_ms, each.end_ms) == window), None)
+    return in_words(lacks) if lacks else ""
+
+
 async def _as_booked(session: AsyncSession, close: PeriodClose) -> Closing:
     """What closing it booked."""
     named = f"true_up:{close.start_ms}:"

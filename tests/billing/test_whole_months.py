@@ -97,6 +97,9 @@ def test_a_month_that_was_closed_by_force_says_so_for_good(acme: Acme, home: Pat
     again = acme.parley("prices", *CLOSE, "2026-09", "--json")
     for shown in (forced, again):
         assert "2026-09: closed without: pool B: 1 undelivered" in shown.stderr
+    for view in ("show", "export"):
+        shown = acme.parley("usage", view, "--tenant", "acme", "--month", "2026-09")
+        assert "closed without: pool B: 1 undelivered" in shown.stderr
     assert [row["closed_without"] for row in periods(acme)] == [without]
     assert "1 undelivered" in acme.parley("prices", "periods", "--tenant", "acme").stdout
     with closing(sqlite3.connect(home / "parley.db")) as connection:
