@@ -119,6 +119,11 @@ def working(text: str) -> Generator[None]:
         yield
 
 
+def ask_unseen(what: str) -> str:
+    """What is typed at the terminal, without showing it."""
+    return str(click.prompt(plain(what), hide_input=True, err=True))
+
+
 def is_terminal() -> bool:
     """Whether a person sees stdout at once."""
     return sys.stdout.isatty()

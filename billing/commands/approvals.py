@@ -21,6 +21,7 @@ from billing.tenants.tenancy import tenant_names
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
+from core.printed import ask_unseen
 from core.redis import Client
 
 _proposal = click.argument("proposal")
@@ -65,7 +66,7 @@ def approve_command(proposal: str, code: str | None, as_json: bool) -> None:
 
     if code is None and not sys.stdin.isatty():
         raise StartupError("there is no terminal to ask for the code at: give --code")
-    typed = click.prompt("Code", hide_input=True, err=True) if code is None else code
+    typed = ask_unseen("Code") if code is None else code
 
     async def book(db: Database, redis: Client) -> tuple[Proposal, Moved]:
         return await proposals.approve(db, redis, proposal, typed)
