@@ -32,7 +32,8 @@ async def cancel_requests(redis: Client, settings: Settings, whose: Whose) -> tu
         await _cancel_all(redis, settings, whose.tenant, found)
         passed = time.monotonic() - began
         if passed > (CANCEL_SECONDS_MAX if found else NEWCOMERS_SECONDS):
-            return len(told), len(found)
+            left = await open_of(redis, whose) if found else []  # this round may have ended them
+            return len(told), len(left)
         await asyncio.sleep(POLL_SECONDS)
 
 

@@ -124,6 +124,18 @@ async def test_what_a_revoked_key_has_queued_ends_on_demand(office: Office):
     assert (await office.run(*revoke, "--cancel"))["cancelled"] == 0
 
 
+async def test_what_the_last_round_ended_is_not_said_to_be_open(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+):
+    """On a machine that took all of the time for the first one."""
+    await office.send()
+    monkeypatch.setattr(engine.cancelling, "CANCEL_SECONDS_MAX", 0.0)
+    key = office.keys["default"]["key"]
+    said = await office.run("keys", "revoke", "--tenant", "acme", key, "--cancel")
+    assert said["cancelled"] == 1
+    assert "not_ended_yet" not in said
+
+
 async def test_a_successor_and_the_key_before_it_are_cancelled_apart(office: Office):
     """One owner, two keys: of each end those requests that it was used for."""
     first = office.keys["default"]
