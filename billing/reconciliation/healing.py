@@ -1,19 +1,22 @@
 """R4 of tenants whose Redis lost data: counted anew from the books, without anybody's asking.
 
 Only where a loss is proven: the sums stand on another server, began anew, or are all gone, since they were
-last equal to the books. Any other difference is a fault that people must see.
+last equal to the books; where they never were, they began after the first request was booked. Any other
+difference is a fault that people must see.
 """
 
 import asyncio
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from redis.exceptions import ResponseError
 from sqlmodel import col, select
 
 from billing import instruments
+from billing.books.ledger import TxnKind
+from billing.books.ledger_tables import LedgerTxn
 from billing.quotas.quota_keys import posted_key
 from billing.reconciliation.compared import Check, Compared, State
 from billing.reconciliation.tables import ReconMark
@@ -29,6 +32,7 @@ log = logger(__name__)
 
 MEMORY = "memory"  # the chain under which ReconMark keeps which Redis was last found to agree
 TRY_SECONDS = 0.25
+CLOCKS_DIFFER_MS = 5_000
 ROUND_SECONDS_MAX = 20.0  # of one look at all tenants: the next one goes on
 CAUSE = "Redis lost data"
 
@@ -42,14 +46,27 @@ class Repairs(Protocol):
     async def repair(self, tenant_id: str, cause: str = "") -> list[Compared]: ...
 
 
-def has_lost(compared: Sequence[Compared], agreed: str, memory: str) -> bool:
+class Memory(NamedTuple):
+    """Where a tenant's sums are. `name` tells it from every other; `began_ms`: when the first request was
+    counted there, 0 where that is not known."""
+
+    name: str
+    began_ms: int
+
+
+def has_lost(compared: Sequence[Compared], agreed: str, memory: Memory, booked_ms: int | None) -> bool:
     """Whether Redis lost what it had of a tenant: its R4 differs, and it is not the memory that `agreed` with
-    the books, or has no sums at all. `agreed` empty: none did since that is kept. Pure."""
+    the books, or has no sums at all. `agreed` empty: none did since that is kept; then a memory that began
+    after the books had a request, `booked_ms`, lost that one. Pure."""
     differing = [each for each in compared if each.state is State.DIFFERS]
     if not differing:
         return False
     totals = [each for each in compared if each.subject in ("cost", "input", "output", "requests")]
-    return (agreed != "" and agreed != memory) or not any(each.actual for each in totals)
+    if not any(each.actual for each in totals):
+        return True
+    if agreed:
+        return agreed != memory.name
+    return booked_ms is not None and memory.began_ms > booked_ms + CLOCKS_DIFFER_MS
 
 
 async def heal(db: Database, redis: Client, repairs: Repairs, compared: Sequence[Compared]) -> list[Compared]:
@@ -64,13 +81,13 @@ async def heal(db: Database, redis: Client, repairs: Repairs, compared: Sequence
     until = time.monotonic() + ROUND_SECONDS_MAX
     for tenant_id, found in sorted(of_tenant.items()):
         memory = await _memory(redis, tenant_id)
-        if not memory:
+        if memory is None:
             continue
-        if has_lost(found, agreed.get(tenant_id, ""), memory):
+        if has_lost(found, agreed.get(tenant_id, ""), memory, await _first_booked_ms(db, tenant_id)):
             found = await _repaired(repairs, tenant_id, found, until)
             healed += found
         if found and all(each.state is State.EQUAL for each in found):
-            agreeing[tenant_id] = memory
+            agreeing[tenant_id] = memory.name
     await _keep(db, {who: what for who, what in agreeing.items() if agreed.get(who) != what})
     return healed
 
@@ -102,14 +119,22 @@ async def _repaired(
     return []
 
 
-async def _memory(redis: Client, tenant_id: str) -> str:
-    """What tells the memory that has a tenant's sums from every other; empty where its keys are broken."""
+async def _memory(redis: Client, tenant_id: str) -> Memory | None:
+    """The one that has a tenant's sums; None where its keys are broken."""
     try:
-        run_id, since = await _SINCE(redis, [posted_key(tenant_id)], [0])
+        run_id, since, began = await _SINCE(redis, [posted_key(tenant_id)], [0])
     except ResponseError as error:
         log.error("sums cannot be read", tenant=tenant_id, error=named(error))
-        return ""
-    return f"{run_id.decode()} {since.decode()}"
+        return None
+    return Memory(f"{run_id.decode()} {since.decode()}", int(began or 0))
+
+
+async def _first_booked_ms(db: Database, tenant_id: str) -> int | None:
+    """When the first request of a tenant came into the books."""
+    usage = (col(LedgerTxn.tenant_id) == tenant_id, col(LedgerTxn.kind) == TxnKind.USAGE)
+    statement = select(LedgerTxn.posted_ms).where(*usage).order_by(col(LedgerTxn.seq)).limit(1)
+    async with db.session() as session:
+        return (await session.exec(statement)).first()
 
 
 async def _agreed(db: Database) -> dict[str, str]:

@@ -13,7 +13,7 @@ from billing.quotas.quota_keys import posted_key
 from billing.reconciliation import healing
 from billing.reconciliation.board import Reconciliation, watch
 from billing.reconciliation.compared import Check, Compared, State
-from billing.reconciliation.healing import has_lost, heal
+from billing.reconciliation.healing import Memory, has_lost, heal
 from billing.tenants.audit_tables import AuditLog
 from billing.tenants.tenancy import create_tenant
 from billing.usage import ENDED_FIELD, encode, ended_stream
@@ -29,7 +29,7 @@ NONE = replace(EQUAL, actual=0)
 
 
 @pytest.mark.parametrize(
-    ("compared", "agreed", "memory", "lost"),
+    ("compared", "agreed", "name", "lost"),
     [
         ([EQUAL], "a 1", "b 1", False),
         ([LESS], "a 1", "a 1", False),  # nothing explains it: people must see it
@@ -43,10 +43,28 @@ NONE = replace(EQUAL, actual=0)
     ],
 )
 def test_a_loss_is_told_from_a_fault(
-    compared: Sequence[Compared], agreed: str, memory: str, lost: bool
+    compared: Sequence[Compared], agreed: str, name: str, lost: bool
 ) -> None:
     """By where the sums stand and since when; a difference that nothing explains is left for people."""
-    assert has_lost(compared, agreed, memory) is lost
+    assert has_lost(compared, agreed, Memory(name, 0), None) is lost
+
+
+@pytest.mark.parametrize(
+    ("compared", "agreed", "began_ms", "booked_ms", "lost"),
+    [
+        ([LESS], "", 20_001, 15_000, True),
+        ([LESS], "", 20_000, 15_000, False),  # so much may clocks differ
+        ([LESS], "", 20_001, None, False),
+        ([LESS], "", 0, 15_000, False),  # counted by a version that does not say since when
+        ([LESS], "a 1", 20_001, 15_000, False),
+        ([EQUAL], "", 20_001, 15_000, False),
+    ],
+)
+def test_sums_that_began_after_the_books_lost_what_was_before(
+    compared: Sequence[Compared], agreed: str, began_ms: int, booked_ms: int | None, lost: bool
+) -> None:
+    """Where they were never seen to agree, as of a tenant that is minutes old, or always busy."""
+    assert has_lost(compared, agreed, Memory("a 1", began_ms), booked_ms) is lost
 
 
 async def look(database: Database, redis: Redis, settings: Settings) -> list[Compared]:
@@ -97,6 +115,19 @@ async def test_sums_that_began_again_are_counted_anew_too(
     tenant = (await create_tenant(database, "acme")).tenant_id
     await billed(database, redis, settings, an_event("r1", tenant=tenant))
     await look(database, redis, settings)
+    await redis.flushall()
+    await billed(database, redis, settings, an_event("r2", tenant=tenant))
+    assert {each.state for each in await look(database, redis, settings)} == {State.EQUAL}
+    assert await redis.hget(posted_key(tenant), "requests") == b"2"
+
+
+async def test_so_are_those_that_no_look_saw_before(
+    database: Database, redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tenant that was used for less than a minute, and goes on after the flush."""
+    monkeypatch.setattr(healing, "CLOCKS_DIFFER_MS", -5_000)  # as if that much later
+    tenant = (await create_tenant(database, "acme")).tenant_id
+    await billed(database, redis, settings, an_event("r1", tenant=tenant))
     await redis.flushall()
     await billed(database, redis, settings, an_event("r2", tenant=tenant))
     assert {each.state for each in await look(database, redis, settings)} == {State.EQUAL}

@@ -110,6 +110,7 @@ async def test_a_request_is_settled_once(quota: Quota, redis: Redis) -> None:
     event = an_event()
     assert [await quota.settle(event) for _ in range(3)] == ["settled", "dup", "dup"]
     sums = await redis.hgetall(posted_key("t1"))
+    assert int(sums.pop(b"began")) > 0
     assert sums == {
         b"cost_nano": b"%d" % event.cost_nano,
         b"input": b"12",

@@ -94,6 +94,9 @@ call('PEXPIRE', KEYS[1], seq and ARGV[5] or int(KEEP_MS))
 if seq == 0 then
   return 'settled'
 end
+if call('HEXISTS', KEYS[2], 'requests') == 0 then
+  call('HSET', KEYS[2], 'began', int(now))
+end
 -- The amounts stay text: HINCRBY counts in 64 bits, a Lua number only to 2^53.
 call('HINCRBY', KEYS[2], 'cost_nano', ARGV[2])
 call('HINCRBY', KEYS[2], 'input', ARGV[3])
