@@ -70,6 +70,16 @@ def _clean_environment() -> None:  # pyright: ignore[reportUnusedFunction]
         del os.environ[name]
 
 
+@pytest.fixture(autouse=True)
+def _usual_umask() -> Generator[None]:  # pyright: ignore[reportUnusedFunction]
+    """A command that ran in this process made new files its user's alone, and so would the next tests':
+    Postgres, another user, could not read its own folder."""
+    before = os.umask(0o022)
+    os.umask(before)
+    yield
+    os.umask(before)
+
+
 @pytest.fixture(scope="session")
 def redis_url() -> Generator[str]:
     """The URL of one real Valkey for the whole run."""

@@ -191,7 +191,7 @@ async def test_one_event_that_the_database_refuses_holds_up_no_other(database: D
         await (await session.connection()).execute(
             text(
                 "INSERT INTO usage_line VALUES ('t1', 9999, 'bad', 1, 'usage', 'input', 0, 0, 0, 'b', 1, '',"
-                " NULL, 0, 0)"
+                " NULL, 0, 0, '')"
             )
         )
     events = [an_event(f"r{number}") for number in range(3)] + [an_event("bad")]

@@ -312,7 +312,8 @@ async def test_a_wallet_that_has_spent_millions_is_granted_and_spends_again(
     await books.redis.flushall()
     books.book.changed(books.tenant)
     await books.is_out_of_money("after the loss")
-    await grant(books.db, books.tenant, NewGrant(GrantKind.PAID, HELD, "last"))
+    owed_nano = 5 * COST  # of the small ones: the next grant pays it first
+    await grant(books.db, books.tenant, NewGrant(GrantKind.PAID, HELD + owed_nano, "last"))
     books.book.changed(books.tenant)
     assert isinstance(await books.ask("a"), Admitted)
     await books.is_out_of_money("b")
