@@ -7,8 +7,11 @@ from enum import StrEnum
 
 import msgspec
 
+from core.unreadable import Unreadable, read
+
 PURPOSE = "parley head v1"
 LINE_CHARACTERS_MAX = 4_096
+SEQUENCE_MAX = (1 << 63) - 1
 
 
 class Chain(StrEnum):
@@ -28,6 +31,9 @@ class Head(msgspec.Struct, frozen=True, omit_defaults=True):
     sequence: int
     sha256: str
     mac: str = ""
+
+
+_decoder = msgspec.json.Decoder(Head)
 
 
 def signed(head: Head, key: bytes | None) -> Head:
@@ -52,14 +58,15 @@ def line_of(head: Head) -> str:
 
 
 def read_line(line: str) -> Head | None:
-    """The head of a line, also behind what a log server puts before it; None: there is none."""
+    """The head of a line, also behind what a log server puts before it; None: there is none, or one that no
+    chain has."""
     at = line.find("{")
     if at < 0 or len(line) > LINE_CHARACTERS_MAX:
         return None
-    try:
-        return msgspec.json.decode(line[at:].strip(), type=Head)
-    except (msgspec.MsgspecError, UnicodeEncodeError):
+    head = read("head", _decoder.decode, line[at:].strip())
+    if isinstance(head, Unreadable) or not 0 < head.sequence <= SEQUENCE_MAX or "\0" in head.tenant:
         return None
+    return head
 
 
 def iso(unix_ms: int) -> str:

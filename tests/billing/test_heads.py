@@ -78,6 +78,15 @@ def test_a_line_is_read_as_it_was_written() -> None:
         assert read_line(line) is None, line
 
 
+async def test_a_line_that_somebody_made_up_ends_no_proof(database: Database) -> None:
+    """Whoever sends to a log server, or adds to a file, puts what he likes there."""
+    line = line_of(HEAD)
+    made_up = [line.replace(":3,", f":{number},") for number in (1 << 63, 1 << 70, -1, 0)]
+    made_up += [line.replace('"t1"', r'"t\u0000"'), line.replace('"t1"', r'"\ud800"'), '{"a":' + "[" * 4_000]
+    found = await check_heads(database, [*made_up, line], "parley", None)
+    assert (found.heads, found.unread, len(found.faults)) == (1, len(made_up), 1)
+
+
 def test_heads_and_hashes_give_what_is_wrong() -> None:
     """A head that is there still says nothing."""
     assert wrong([HEAD], {(Chain.CHANGES, "t1", 3): "ab"}) == []
