@@ -6,7 +6,7 @@ judge by the same functions.
 
 import asyncio
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from billing.quotas.quota import Quota
 from billing.quotas.quota_keys import posted_key
 from billing.reconciliation.alarming import raise_alarm
 from billing.reconciliation.books import BOOK_CHECKS, compare_audit, compare_books, compare_derived
-from billing.reconciliation.compared import Check, Compared, State
+from billing.reconciliation.compared import UNCOMPARED, Check, Compared, State
 from billing.reconciliation.healing import heal
 from billing.reconciliation.pools import (
     compare_engines,
@@ -45,10 +45,12 @@ from billing.tenants.tenancy import list_tenants
 from core.clock import now_ms
 from core.database import Database
 from core.errors import bad_request
-from core.faults import named
+from core.faults import facts, kind, named
+from core.names import mended
 from core.pools import known_pools
 from core.redis import Client
 from core.settings import Settings
+from core.survived import is_away
 from core.telemetry import logger
 
 log = logger(__name__)
@@ -59,7 +61,9 @@ LOOKS_MAX = 5
 LOOK_SECONDS = 0.1
 KEPT_MS = 90 * 24 * 3_600_000
 OF_A_TENANT = frozenset({*BOOK_CHECKS, Check.R4, Check.R8})
+OF_A_POOL = frozenset({Check.R5, Check.R6})
 EVERYTHING = frozenset(Check)
+SUM_MAX = (1 << 63) - 1
 
 
 class Reconciliation:
@@ -81,14 +85,15 @@ class Reconciliation:
         `whole`: read the books from their first row, not from where they were last found whole."""
         tenants = [tenant_id] if tenant_id else [each.tenant_id for each in await list_tenants(self._db)]
         compared: list[Compared] = []
-        if OF_A_TENANT & set(checks):
+        if of_tenant := OF_A_TENANT & set(checks):
             for each in tenants:
-                compared += await self._of_tenant(each, checks, whole)
+                compared += await _or_why_not(self._of_tenant(each, checks, whole), each, "", of_tenant)
         if tenant_id is None:
             if Check.R7 in checks:
                 compared.append(await compare_audit(self._db, PLATFORM, now_ms(), whole))
             for pool in sorted(await self.pools() | await metered_pools(self._db)):
-                compared += await self._of_pool(pool, checks)
+                of_pool = OF_A_POOL & set(checks)
+                compared += await _or_why_not(self._of_pool(pool, checks), PLATFORM, pool, of_pool)
         return await remember(self._db, compared, checks, tenant_id, now_ms())
 
     async def repair(self, tenant_id: str, cause: str = "") -> list[Compared]:
@@ -179,6 +184,21 @@ class Reconciliation:
         return {self._settings.pool, *await known_pools(self._redis, self._settings)}
 
 
+async def _or_why_not(
+    comparing: Awaitable[list[Compared]], tenant_id: str, pool: str, checks: Collection[Check]
+) -> list[Compared]:
+    """What was compared; where it cannot be, as what somebody wrote is none, that, as a difference: one owner
+    keeps no other from being compared."""
+    try:
+        return await comparing
+    except Exception as error:
+        if is_away(error):
+            raise
+        log.error("books cannot be compared", tenant=tenant_id or PLATFORM, pool=pool, **facts(error))
+        subject = f"{pool} {UNCOMPARED}".strip()
+        return [Compared(check, tenant_id, subject, "faults", 0, 1, kind(error)) for check in sorted(checks)]
+
+
 async def remember(
     db: Database, compared: Sequence[Compared], checks: Collection[Check], tenant_id: str | None, now: int
 ) -> list[Compared]:
@@ -204,9 +224,11 @@ async def remember(
                 item.resolved_ms = now
                 session.add(item)
             aged.append(each.aged(now - item.first_seen_ms) if item and not item.resolved_ms else each)
+        unknown = {(each.tenant_id, each.check.value) for each in compared if each.is_uncompared}
         for item in items.values():  # what was compared then is not there any more
-            item.resolved_ms = now
-            session.add(item)
+            if (item.tenant_id, item.check_id) not in unknown:
+                item.resolved_ms = now
+                session.add(item)
     return aged
 
 
@@ -230,9 +252,14 @@ def _seen(item: ReconItem | None, compared: Compared, now: int) -> ReconItem:
         actual=0,
         difference=0,
     )
-    item.last_seen_ms, item.detail = now, compared.detail
-    item.expected, item.actual, item.difference = compared.expected, compared.actual, compared.difference
+    item.last_seen_ms, item.detail = now, mended(compared.detail)  # a worker may have written it, and numbers
+    item.expected, item.actual = _storable(compared.expected), _storable(compared.actual)
+    item.difference = _storable(compared.difference)
     return item
+
+
+def _storable(number: int) -> int:
+    return max(-SUM_MAX, min(SUM_MAX, number))
 
 
 async def watch(db: Database, redis: Client, settings: Settings, stop: asyncio.Event) -> None:
@@ -244,10 +271,10 @@ async def watch(db: Database, redis: Client, settings: Settings, stop: asyncio.E
             client: Any = redis
             if await client.set(f"{settings.installation}:reconciling", name, nx=True, px=LEASE_MS):
                 compared = await reconciliation.run()
-                await heal(db, redis, reconciliation, compared)
                 report(compared)
                 await raise_alarm(db, await reconciliation.pools(), settings.unbilled_share_max, now_ms())
                 await forget_old(db, now_ms())
+                await heal(db, redis, reconciliation, compared)
         except (RedisError, SQLAlchemyError, OSError) as error:
             log.warning("reconciliation interrupted", error=named(error))
         try:

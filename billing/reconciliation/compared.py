@@ -17,6 +17,7 @@ from billing.money import to_display
 
 WALLET = "wallet:"
 DEFERRED = "deferred"
+UNCOMPARED = "could not be compared"  # of all that an owner's check compares: what it reads is none
 
 
 class Check(StrEnum):
@@ -69,6 +70,11 @@ class Compared:
     def difference(self) -> int:
         """What there is too much (above zero) or too little of."""
         return self.actual - self.expected
+
+    @property
+    def is_uncompared(self) -> bool:
+        """Whether nothing is known of what the check compares."""
+        return self.subject.endswith(UNCOMPARED)
 
     @property
     def state(self) -> State:

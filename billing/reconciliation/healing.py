@@ -6,6 +6,7 @@ difference is a fault that people must see.
 """
 
 import asyncio
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,9 +24,10 @@ from billing.reconciliation.tables import ReconMark
 from core.clock import now_ms
 from core.database import Database, upsert
 from core.errors import Refused
-from core.faults import named
+from core.faults import facts, named
 from core.redis import Client
 from core.scripts import Script
+from core.survived import is_away
 from core.telemetry import logger
 
 log = logger(__name__)
@@ -33,6 +35,7 @@ log = logger(__name__)
 MEMORY = "memory"  # the chain under which ReconMark keeps which Redis was last found to agree
 TRY_SECONDS = 0.25
 CLOCKS_DIFFER_MS = 5_000
+TIME = re.compile(rb"[0-9]{1,15}")
 ROUND_SECONDS_MAX = 20.0  # of one look at all tenants: the next one goes on
 CAUSE = "Redis lost data"
 
@@ -62,6 +65,8 @@ def has_lost(compared: Sequence[Compared], agreed: str, memory: Memory, booked_m
     if not differing:
         return False
     totals = [each for each in compared if each.subject in ("cost", "input", "output", "requests")]
+    if not totals:  # nobody could compare it
+        return False
     if not any(each.actual for each in totals):
         return True
     if agreed:
@@ -84,7 +89,13 @@ async def heal(db: Database, redis: Client, repairs: Repairs, compared: Sequence
         if memory is None:
             continue
         if has_lost(found, agreed.get(tenant_id, ""), memory, await _first_booked_ms(db, tenant_id)):
-            found = await _repaired(repairs, tenant_id, found, until)
+            try:
+                found = await _repaired(repairs, tenant_id, found, until)
+            except Exception as error:
+                if is_away(error):
+                    raise
+                log.error("not counted anew", tenant=tenant_id, **facts(error))
+                continue
             healed += found
         if found and all(each.state is State.EQUAL for each in found):
             agreeing[tenant_id] = memory.name
@@ -125,6 +136,9 @@ async def _memory(redis: Client, tenant_id: str) -> Memory | None:
         run_id, since, began = await _SINCE(redis, [posted_key(tenant_id)], [0])
     except ResponseError as error:
         log.error("sums cannot be read", tenant=tenant_id, error=named(error))
+        return None
+    if not all(TIME.fullmatch(each or b"0") for each in (since, began)):
+        log.error("sums cannot be read", tenant=tenant_id, error="what a worker wrote is no time")
         return None
     return Memory(f"{run_id.decode()} {since.decode()}", int(began or 0))
 

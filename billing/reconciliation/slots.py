@@ -27,9 +27,11 @@ from billing.wallets.budgets import spent
 from billing.wallets.wallets import wallet_state
 from core.database import Database
 from core.redis import Client
+from core.unreadable import Unreadable, read
 
 HOLDS_READ_MAX = 10_000
 IDS_AT_ONCE = 500
+SUM_MAX = 1 << 62
 ENQUEUE_SECONDS_MAX = 90  # between admission and the queue; the sweep looks after 60 s
 
 
@@ -88,10 +90,12 @@ async def _look(redis: Client, key: str) -> tuple[str, int, int]:
 
 
 async def slot_sums(redis: Client, tenant_id: str) -> dict[str, int]:
-    """What the tenant's slot has counted: cost_nano, input, output, requests."""
+    """What the tenant's slot has counted: cost_nano, input, output, requests. What is no number is not
+    there."""
     client: Any = redis
     fields = await client.hgetall(posted_key(tenant_id))
-    return {name.decode(): int(value) for name, value in fields.items()}
+    found = [read("sum", lambda field: (field[0].decode(), int(field[1])), field) for field in fields.items()]
+    return dict(each for each in found if not isinstance(each, Unreadable) and abs(each[1]) <= SUM_MAX)
 
 
 class SlotField(NamedTuple):
