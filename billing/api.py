@@ -51,6 +51,7 @@ from billing.quotas.shadow_counts import count_shadowed
 from billing.reconciliation.board import Reconciliation
 from billing.reconciliation.compared import MEANING, Check, Compared, State
 from billing.requests.explaining import Booked, HeldBack, booked_of, held_back_of, tenants_with
+from billing.requests.finding import is_billed
 from billing.requests.holding import Held, held_of, holders_of
 from billing.requests.refusal_stream import RefusalTally
 from billing.requests.refusal_views import (
@@ -223,6 +224,7 @@ __all__ = [
     "held_of",
     "holders_of",
     "in_force",
+    "is_billed",
     "is_own_session",
     "is_suspended_key",
     "is_suspended_secret",

@@ -49,6 +49,7 @@ from server.cancelling import cancel_placed
 from server.edge import Edge
 from server.follow import LiveSource, Opening, Readers, Source, lost
 from server.hub import Hub, Name
+from server.old_ids import opened_again
 from server.prompts import ChatMessage
 from server.protocol.codes import ErrorCode, of_queue, refusal
 from server.protocol.messages import Left, QuotaLeft, Send
@@ -56,7 +57,6 @@ from server.session.events import Reading, TurnAccepted
 from server.turns import Turn
 
 TEMPERATURE_DEFAULT = 1.0
-DIRECTORY_KEPT_MS = 15 * 60_000
 CANCEL_TRIES = 20
 CANCEL_RETRY_SECONDS = 0.05
 
@@ -143,7 +143,7 @@ class Intake:
         """A send that came before; None for a new one, or where its gateway died before the queue knew."""
         known = await self._edge.quota.directory(principal.tenant, turn.id)
         if known is None:
-            return await self._stored(principal, turn)
+            return await opened_again(self._edge, self._readers, principal, turn.id)
         if known.body_hash != turn.body_hash or not owns(principal, known.project, known.key, known.user):
             problem = "this id was used for another send: make a new one"
             raise Refused(refusal(ErrorCode.ID_CONFLICT, problem))
@@ -155,16 +155,6 @@ class Intake:
             # The rows it left would make its own conversation busy; they are written again.
             await self._edge.conversations.abandon(principal.tenant, turn.id)
         return opening
-
-    async def _stored(self, principal: Principal, turn: Turn) -> Opening | None:
-        """An id too old for the directory: its answer may be in SQL."""
-        made_ms = uuid7_ms(turn.id)
-        assert made_ms is not None, "a checked turn has a UUIDv7"
-        if made_ms > now_ms() - DIRECTORY_KEPT_MS:
-            return None
-        if await self._edge.conversations.answer_row(principal.tenant, turn.id) is None:
-            return None
-        return await self._readers.open(principal, turn.id, None, 0)
 
     async def _prepare(self, principal: Principal, turn: Turn, facts: dict[str, object]) -> Prepared:
         edge = self._edge

@@ -145,6 +145,12 @@ async def find_requests(db: Database, sought: Sought) -> Page:
     return Page([_found(row, named, users, corrected) for row in rows], onward)
 
 
+async def is_billed(db: Database, tenant_id: str, request_id: str) -> bool:
+    """Whether a request is in the books: another end of it never will be."""
+    async with db.session() as session:
+        return await session.get(UsageRow, (tenant_id, request_id)) is not None
+
+
 def _scanned(sought: Sought, *columns: Any) -> Any:
     """The requests of the window, those of one tenant or user by their index."""
     ended, tenant, id = col(UsageRow.ended_ms), col(UsageRow.tenant_id), col(UsageRow.request_id)
