@@ -2,7 +2,7 @@
 billing.usage, which owns the usage event)."""
 
 from billing.books.reports import GroupBy, Usage, usage_in
-from billing.books.usage_names import NAMED, Terms, named_id, names_of, usage_terms
+from billing.books.usage_names import NAMED, Terms, named_id, names_of, on_record, usage_terms
 from billing.books.usage_pages import UsageGroup, UsagePage, usage_page
 from billing.books.usage_questions import BY_MAX, Bucket, Facet, Position, Question, check_question
 from billing.marks import unsealed_until_ms
@@ -244,6 +244,7 @@ __all__ = [
     "note",
     "note_use",
     "offered_prices",
+    "on_record",
     "open_of",
     "open_operator_session",
     "open_session",

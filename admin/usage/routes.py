@@ -32,6 +32,7 @@ from billing.api import (
     named_id,
     names_of,
     note,
+    on_record,
     usage_page,
     usage_terms,
 )
@@ -182,14 +183,14 @@ class UsageRoutes:
         if read.as_of is not None or self._recorded.has(read.digest):
             return
         key = reader.principal.key
-        start, end = read.question.window
+        (start, end), where = read.question.window, read.question.where
         facts: dict[str, Any] = {
             "route": f"/v1/{told.route}",
             "from": rfc3339(start),
             "to": rfc3339(end),
             "by": list(asked.by),
             "bucket": asked.bucket,
-            "where": {facet.value: list(ids) for facet, ids in read.question.where.items()},
+            "where": {facet.value: [on_record(facet, id) for id in ids] for facet, ids in where.items()},
             "format": "csv" if asked.as_csv else "json",
             "project": reader.project,
         }

@@ -7,6 +7,7 @@ from sqlmodel import col, select
 
 from billing.books.ledger import LineKind
 from billing.books.ledger_tables import CostCenter, ProjectCostCenter
+from billing.books.proofs import OPAQUE_USER
 from billing.books.usage_questions import Facet
 from billing.periods import Calendar
 from billing.prices.calendars import calendar_in
@@ -20,6 +21,7 @@ from core.names import forms_of
 
 NAMED = frozenset({Facet.PROJECT, Facet.COST_CENTER, Facet.USER, Facet.KEY})
 """What the books know by an id."""
+UNKNOWN = "(unknown)"
 
 
 class Terms(NamedTuple):
@@ -94,6 +96,12 @@ async def named_id(db: Database, tenant_id: str, project: str | None, facet: Fac
             return named if named in {*LineKind} else None
         case _:
             return named
+
+
+def on_record(facet: Facet, id: str) -> str:
+    """What the audit log, which nothing is ever taken out of, keeps of whom somebody asked about: of a user
+    the id, and no name of one who is not known, or not any more. Pure."""
+    return UNKNOWN if facet is Facet.USER and id and not OPAQUE_USER.fullmatch(id) else id
 
 
 async def _cost_center(db: Database, tenant_id: str, project: str | None, named: str) -> str | None:

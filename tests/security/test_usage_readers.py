@@ -264,6 +264,19 @@ async def test_reads_are_recorded(office: Office, monkeypatch: pytest.MonkeyPatc
     assert await reads(office, "other") == []
 
 
+async def test_no_name_of_who_is_not_known_is_kept(office: Office):
+    """Who was erased is asked about by a dashboard that goes on: the log, which is chained, is not told."""
+    async with office.db.transaction() as session:
+        erased = update(TenantUser).where(col(TenantUser.id) == office.users["acme", "bob"]).values(name=None)
+        await (await session.connection()).execute(erased)
+    for name in ("bob", "eve@example.com"):
+        assert (await office.get(office.secrets["acme"], user=[name, "ann", ""])).status_code == 200
+    for row in await reads(office):
+        assert f'"user":["(unknown)","{office.users["acme", "ann"]}",""]' in row.after
+        assert "bob" not in row.after
+        assert "eve" not in row.after
+
+
 def test_what_is_recorded_is_forgotten_in_time() -> None:
     """After an hour, and beyond so many."""
     at = 0.0
