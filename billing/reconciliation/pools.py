@@ -24,12 +24,15 @@ LOOKED_AT_MS = 24 * HOUR_MS
 BOOKED_AFTER_MS = 5 * 60_000
 COUNTS = EngineCounts.__struct_fields__
 INTEGER_MAX = 1 << 53
+FIELDS_MAX = 1 << 12  # of a pool: writers, by some hours; who writes more floods us
 
 
 async def store_engine_hours(db: Database, redis: Client, pool: str, now_ms: int) -> int:
     """Bring what workers say into SQL, and forget in Redis what is old and stored; how many rows."""
     client: Any = redis
     key = engine_hours(pool)
+    if await client.hlen(key) > FIELDS_MAX:
+        raise ValueError("more workers than a pool has")
     fields: dict[bytes, bytes] = await client.hgetall(key)
     found = [read("hour", lambda field: _row(pool, *field, now_ms), field) for field in fields.items()]
     rows = [row for row in found if not isinstance(row, Unreadable)]

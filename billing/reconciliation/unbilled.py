@@ -4,17 +4,19 @@ R5's other side. Workers count beside Redis and tell it absolutely, again and ag
 with it show as a difference. Billed above counted is none: a command's ends are counted by nobody.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from sqlalchemy import update
 from sqlmodel import col, func, select
+from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.periods import HOUR_MS
 from billing.posting.assessing import Quarantined, known
 from billing.reconciliation.compared import Check, Compared
+from billing.reconciliation.pools import FIELDS_MAX
 from billing.reconciliation.tables import EndedHour
 from billing.tables import PLATFORM, UsageQuarantine, UsageRow
 from billing.usage import EndedCounts, UsageEvent, ended_hours
@@ -29,7 +31,7 @@ KEPT_MS = 2 * HOUR_MS  # in Redis
 LATE_MS = 10 * 60_000  # after an hour's end nothing of it is under way any more
 HOURS_MAX = 48
 HELD_MAX = 10_000
-INTEGER_MAX = 1 << 53
+COUNT_MAX = 1 << 50  # of all writers together no more than a column holds
 COUNTS = EndedCounts.__struct_fields__
 
 
@@ -92,23 +94,53 @@ async def store_ended_hours(db: Database, redis: Client, pool: str, now_ms: int)
     """Bring what writers of ends say into SQL, and forget in Redis what is old and stored; how many rows."""
     client: Any = redis
     key = ended_hours(pool)
+    if await client.hlen(key) > FIELDS_MAX:
+        raise ValueError("more writers than a pool has")
     fields: dict[bytes, bytes] = await client.hgetall(key)
-    found = [read("hour", lambda field: _row(pool, *field, now_ms), field) for field in fields.items()]
-    rows = [row for row in found if not isinstance(row, Unreadable)]
+    found = {
+        field: read("hour", lambda each: _row(pool, *each, now_ms), (field, fields[field]))
+        for field in fields
+    }
+    rows = [row for row in found.values() if not isinstance(row, Unreadable)]
     if rows:
         async with db.transaction() as session:
+            rows = _with_known(rows, await _known(session, pool, {row["hour_ms"] for row in rows}))
             await upsert(session, sorted(rows, key=lambda row: (row["writer"], row["hour_ms"])), EndedHour)
-    if old := [f"{row['writer']}:{row['hour_ms']}" for row in rows if row["hour_ms"] < now_ms - KEPT_MS]:
-        await client.hdel(key, *old)
+    done = [
+        field
+        for field, row in found.items()
+        if isinstance(row, Unreadable) or row["hour_ms"] < now_ms - KEPT_MS
+    ]
+    if done:
+        await client.hdel(key, *done)
     return len(rows)
+
+
+async def _known(session: AsyncSession, pool: str, hours: Iterable[int]) -> dict[tuple[str, int], EndedHour]:
+    statement = select(EndedHour).where(col(EndedHour.pool) == pool, col(EndedHour.hour_ms).in_(hours))
+    return {(row.writer, row.hour_ms): row for row in (await session.exec(statement)).all()}
+
+
+def _with_known(
+    rows: Iterable[dict[str, Any]], known: Mapping[tuple[str, int], EndedHour]
+) -> list[dict[str, Any]]:
+    """What a writer ended never becomes less, whoever says so; what becomes more is looked at again."""
+    merged: list[dict[str, Any]] = []
+    for row in rows:
+        before = known.get((row["writer"], row["hour_ms"]))
+        counts = {name: max(row[name], getattr(before, name)) if before else row[name] for name in COUNTS}
+        same = before is not None and all(getattr(before, name) == counts[name] for name in COUNTS)
+        merged.append({**row, **counts, "agreed_ms": before.agreed_ms if before and same else None})
+    return merged
 
 
 def _row(pool: str, field: bytes, value: bytes, now_ms: int) -> dict[str, Any]:
     writer, _, hour = field.decode().rpartition(":")
     counts, hour_ms = msgspec.msgpack.decode(value, type=EndedCounts), int(hour)
     facts = {name: getattr(counts, name) for name in COUNTS}
-    if mended(writer) != writer or not all(0 <= each < INTEGER_MAX for each in (hour_ms, *facts.values())):
-        raise ValueError("no row holds this")
+    is_hour = hour_ms % HOUR_MS == 0 and now_ms - LOOKED_AT_MS <= hour_ms <= now_ms + HOUR_MS
+    if not is_hour or mended(writer) != writer or not all(0 <= each < COUNT_MAX for each in facts.values()):
+        raise ValueError("no process ended this")
     names = {"tenant_id": PLATFORM, "pool": pool, "writer": writer, "hour_ms": hour_ms}
     return {**names, **facts, "updated_ms": now_ms}
 

@@ -1,16 +1,26 @@
 """What a worker writes where reconciliation reads stops it for nobody, and hides nothing."""
 
+import msgspec
 import pytest
 from redis.asyncio import Redis
 from sqlmodel import col, select
 
+from billing.periods import HOUR_MS
 from billing.quotas.quota_keys import open_key, posted_key
 from billing.reconciliation import board
 from billing.reconciliation.board import Reconciliation
 from billing.reconciliation.compared import Check, Compared, State
 from billing.reconciliation.healing import heal
+from billing.reconciliation.pools import FIELDS_MAX
 from billing.reconciliation.tables import ReconItem
+from billing.reconciliation.unbilled import (
+    HOURS_MAX,
+    compare_ended,
+    share_of,
+    store_ended_hours,
+)
 from billing.tenants.tenancy import create_tenant
+from billing.usage import EndedCounts, ended_hours, engine_hours
 from core.clock import now_ms
 from core.database import Database
 from core.settings import Settings
@@ -71,6 +81,49 @@ async def test_what_a_worker_writes_of_one_tenant_hides_no_others_fault(
     async with database.session() as session:
         open_now = select(ReconItem.tenant_id).where(col(ReconItem.resolved_ms).is_(None))
         assert other in (await session.exec(open_now)).all()
+
+
+async def told(redis: Redis, field: str, requests: int, output: int = 0) -> None:
+    """What somebody says that a process ended."""
+    await redis.hset(ended_hours("default"), field, msgspec.msgpack.encode(EndedCounts(requests, output)))
+
+
+async def test_hours_that_nobody_can_have_counted_hide_no_loss(database: Database, redis: Redis) -> None:
+    """Neither hours to come, nor so many that what was lost is not among them, nor what no column can add."""
+    now = now_ms()
+    hour = now - now % HOUR_MS - HOUR_MS
+    await told(redis, f"w1:{hour}", 3, 21)
+    for number in range(2 * HOURS_MAX):
+        await told(redis, f"w2:{hour + (5 + number) * HOUR_MS}", 0)
+        await told(redis, f"w3:{hour + 1 + number}", 0)
+    await told(redis, f"w4:{hour}", 1, (1 << 53) - 1)
+    assert await store_ended_hours(database, redis, "default", now) == 1
+    assert {each.difference for each in await compare_ended(database, "default", now, "")} == {-3, -21}
+    assert (await share_of(database, "default", now)).unbilled == 21
+    assert await redis.hkeys(ended_hours("default")) == [f"w1:{hour}".encode()]
+
+
+async def test_what_was_ended_becomes_no_less_and_is_looked_at_again(
+    database: Database, redis: Redis
+) -> None:
+    """Whoever writes zero over it; and an hour that was found whole is not whole for ever."""
+    now = now_ms()
+    hour = now - now % HOUR_MS - 2 * HOUR_MS
+    for requests, difference in ((0, 0), (3, -3), (0, -3)):
+        await told(redis, f"w1:{hour}", requests)
+        await store_ended_hours(database, redis, "default", now)
+        found = await compare_ended(database, "default", now, "")
+        assert min((each.difference for each in found), default=0) == difference, requests
+
+
+@pytest.mark.parametrize("key", [ended_hours("default"), engine_hours("default")])
+async def test_a_flood_of_writers_is_told(
+    key: str, database: Database, redis: Redis, settings: Settings
+) -> None:
+    """And read by nobody."""
+    await redis.hset(key, mapping={str(each): "x" for each in range(FIELDS_MAX + 1)})
+    found = await Reconciliation(database, redis, settings).run({Check.R5})
+    assert [each.is_uncompared for each in found] == [True]
 
 
 async def test_what_cannot_be_compared_resolves_nothing(database: Database) -> None:
