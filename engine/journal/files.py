@@ -30,7 +30,7 @@ class JournalFullError(Exception):
 
 def pattern(pool: str) -> str:
     """Names of a pool's files."""
-    return f"{quote(pool, safe='')}~*{SUFFIX}"
+    return f"{_part(pool)}~*{SUFFIX}"
 
 
 class Segments:
@@ -38,7 +38,7 @@ class Segments:
 
     def __init__(self, folder: Path, pool: str, owner: str, bytes_max: int) -> None:
         self._folder = folder
-        self._name = f"{quote(pool, safe='')}~{quote(owner, safe='')}"
+        self._name = f"{_part(pool)}~{_part(owner)}"
         self._bytes_max = bytes_max
         self._closed: dict[Path, int] = {}
         self._number = 0
@@ -161,6 +161,11 @@ def taken(path: Path) -> Generator[Closed | None]:
         yield found
     finally:
         os.close(opened)
+
+
+def _part(name: str) -> str:
+    """A name in a file's, without what ends it there: else one pool's files were taken for another's."""
+    return quote(name, safe="").replace("~", "%7E")
 
 
 def _write_all(opened: int, data: bytes) -> None:

@@ -5,6 +5,7 @@ Whoever writes one, a worker that was taken over too, can put nothing into it bu
 looks at as at those of a stream.
 """
 
+import re
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ from core.unreadable import Unreadable, read
 MAGIC = b"PARLEY ENDS 1\n"
 MARK = b"\xf5\xe9"  # before each frame, to find the next whole one behind damage
 HEAD = struct.Struct("<2sII")  # MARK, length, checksum of length and payload
+STREAM_ID = re.compile(r"([0-9]{1,19}-[0-9]{1,19})?", re.ASCII)
 PAYLOAD_BYTES_MAX = (1 << 20) + 4_096  # the biller takes no event above 1 MiB
 
 
@@ -59,7 +61,7 @@ def contents(data: bytes) -> Contents | Unreadable:
     damaged, at = 0, len(MAGIC) if known else 0
     for begin, after, payload in _frames(data, at):
         found = read("end", _decoder.decode, payload)
-        if isinstance(found, Unreadable):
+        if isinstance(found, Unreadable) or not STREAM_ID.fullmatch(found.id):
             continue  # counted with what lies between
         damaged += begin - at
         at = after

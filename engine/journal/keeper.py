@@ -11,8 +11,8 @@ from pathlib import Path
 
 from redis.exceptions import RedisError
 
-from core.faults import named
-from core.survived import survived
+from core.faults import facts, named
+from core.survived import is_away, survived
 from core.telemetry import Seldom, logger
 from core.unreadable import Unreadable
 from engine import instruments
@@ -63,10 +63,19 @@ class Keeper:
             if known is None or verdict(known, now, self._before) is not Verdict.WAITS:
                 with taken(path) as closed:
                     if closed is not None:
-                        await self._tend(closed, now)
+                        await self._tend_alone(closed, now)
         self._before[now.memory] = now.below
         while len(self._before) > MEMORIES_MAX:
             del self._before[next(iter(self._before))]
+
+    async def _tend_alone(self, closed: Closed, now: Watermark) -> None:
+        """A file that cannot be tended keeps nobody from the others."""
+        try:
+            await self._tend(closed, now)
+        except Exception as error:
+            if isinstance(error, RedisError) and is_away(error):
+                raise
+            away.warning("journal not tended", file=closed.path.name, **facts(error))
 
     async def _tend(self, closed: Closed, now: Watermark) -> None:
         found = await asyncio.to_thread(lambda: contents(closed.read()))  # others need this loop

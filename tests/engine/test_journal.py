@@ -31,7 +31,7 @@ from engine.backends.scripted import ScriptedEngine
 from engine.ending import end_unclaimed
 from engine.journal import counting
 from engine.journal.files import FOLDER, Segments, taken
-from engine.journal.frames import Contents, End, contents
+from engine.journal.frames import Contents, End, contents, frame
 from engine.journal.journal import Journal
 from engine.journal.keeper import Keeper
 from engine.queue import PoolQueue
@@ -299,6 +299,29 @@ async def test_nobody_cuts_what_is_still_written(redis: Redis, settings: Setting
     await Keeper(queue, a_journal(settings, "k")).once()
     assert files(settings) == sorted([garbage.with_suffix(".unreadable"), path, other_pool])
     segments.close()
+
+
+async def test_a_file_that_a_worker_made_up_keeps_nobody_from_the_others(
+    redis: Redis, settings: Settings
+) -> None:
+    """Neither a place that no stream has, nor one that cannot be set aside, nor another pool's."""
+    folder = settings.home / FOLDER
+    places = ("x", "9" * 20 + "-0", "\u0663-\u0663", "1-0-0")
+    made_up = Segments(folder, POOL, "a", 1 << 20)
+    made_up.write([frame(End("t", f"r{at}", "gone", at, b"made up")) for at in places])
+    made_up.close()
+    (folder / f"{POOL}~b~1.ends").write_bytes(b"no journal" * 9)
+    (folder / f"{POOL}~b~1.unreadable").mkdir()
+    good = Segments(folder, POOL, "c", 1 << 20)
+    good.write([frame(End("t", "r1", "gone", "1-0", b"good"))])
+    good.close()
+    other = Segments(folder, f"{POOL}~c", "d", 1 << 20)
+    other.write([frame(End("t", "r1", "gone", "1-0", b"another pool's"))])
+    other.close()
+    for number, name in enumerate("abc"):
+        os.utime(folder / f"{POOL}~{name}~1.ends", (number, number))
+    await Keeper(PoolQueue(redis, POOL, settings), a_journal(settings, "k")).once()
+    assert [event for _, event in await streamed(redis)] == [b"good"]
 
 
 async def test_what_a_worker_made_up_is_held(database: Database, redis: Redis, settings: Settings) -> None:

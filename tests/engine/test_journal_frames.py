@@ -7,7 +7,8 @@ from core.unreadable import Unreadable
 from engine.journal.frames import HEAD, MAGIC, MARK, PAYLOAD_BYTES_MAX, Contents, End, contents, frame
 
 names = st.text(max_size=20)
-ends = st.builds(End, names, names, names, names, st.binary(max_size=200))
+places = st.just("") | st.from_regex(r"[0-9]{1,19}-[0-9]{1,19}", fullmatch=True)
+ends = st.builds(End, names, names, names, places, st.binary(max_size=200))
 files = st.lists(ends, max_size=8)
 
 
