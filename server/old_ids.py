@@ -16,7 +16,7 @@ CLOCKS_DIFFER_MS = 60_000
 async def opened_again(edge: Edge, readers: Readers, principal: Principal, id: str) -> Opening | None:
     """The stored answer of a send that the directory does not know; None where it never ran.
 
-    Raises Refused where it ran and its answer is gone: a second event of one request is never billed."""
+    Raises Refused where it ran and its answer is gone: another event of a billed request is held back."""
     made_ms = uuid7_ms(id)
     assert made_ms is not None, "a checked turn has a UUIDv7"
     if now_ms() < _known_until(made_ms, edge.settings.id_ahead_seconds_max):

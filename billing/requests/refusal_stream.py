@@ -30,6 +30,7 @@ from core.unreadable import Unreadable, read
 
 ENTRIES_MAX = 128
 ROWS_MAX = 1_000  # of an entry
+WORD_CHARACTERS_MAX = 200  # an id that is a name, of old, may have more: no reader takes an entry with one
 ENTRIES_AT_ONCE = 16  # so that one statement can name all tenants of a step
 ENTRY_BYTES_MAX = 1 << 20
 FIELD = b"c"
@@ -38,7 +39,7 @@ EARLY_MS_MAX = 2 * MINUTE_MS
 WHY = re.compile(r"[a-z_ ]{0,100}", re.ASCII)
 OPAQUE = re.compile(r"u_[0-9a-f]{32}", re.ASCII)
 
-Word = Annotated[str, Meta(max_length=200, pattern=r"^[^\x00]*$")]
+Word = Annotated[str, Meta(max_length=WORD_CHARACTERS_MAX, pattern=r"^[^\x00]*$")]
 Code = Annotated[str, Meta(pattern=r"^[a-z_]{1,40}$")]
 
 
@@ -87,6 +88,7 @@ class RefusalTally:
     def add(self, whose: tuple[str, str, str], code: str, why: str, id: str, now_ms: int) -> None:
         """One more. `whose`: tenant, key, user."""
         tenant, key, user = whose
+        user = user if len(user) <= WORD_CHARACTERS_MAX else ""
         of = Refused(tenant, now_ms - now_ms % MINUTE_MS, key, user, code)
         add(self._counts, of, Count(1, why if WHY.fullmatch(why) else "", (id,) if id else ()))
         if len(self._counts) >= 2 * ROWS_MAX:

@@ -37,6 +37,7 @@ from billing.requests.refusal_stream import (
     RefusalTally,
     Row,
     believed,
+    entries_after,
     rows_of,
     stream_key,
 )
@@ -51,6 +52,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.ids import uuid7
 from core.settings import Settings
+from core.unreadable import Unreadable
 from tests.billing.test_commands import rows as json_lines
 
 NOW = 1_790_812_800_000
@@ -239,6 +241,18 @@ async def test_counting_goes_on_where_it_ended(database: Database, redis: Redis,
     await redis.xadd(stream_key(settings.installation), {"c": old}, id="5-1")
     assert await counter.step(now) == 1
     assert sum(row.number for row in await rows(database)) == 3
+
+
+async def test_a_users_long_name_hides_nobodys_refusals(redis: Redis, settings: Settings):
+    """An id of old may be a name of any length: an entry with one is read, and so is what else is in it."""
+    tally = RefusalTally(redis, settings.installation)
+    tally.add(("acme", "k1", "n" * 201), "overloaded", "", "", NOW)
+    tally.add(("other", "k2", "u1"), "overloaded", "", "", NOW)
+    await tally.tell()
+    [(_, data)] = await entries_after(redis, settings.installation, (0, 0))
+    told = rows_of(data)
+    assert not isinstance(told, Unreadable), told
+    assert [(row.tenant, row.user) for row in told] == [("acme", ""), ("other", "u1")]
 
 
 async def test_a_full_stream_takes_no_more_and_nothing_is_lost(redis: Redis, settings: Settings):
