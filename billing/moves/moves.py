@@ -132,8 +132,8 @@ async def book(db: Database, redis: Client, tenant_id: str, move: Move, bounds: 
             await tell_gateways(db, redis, tenant_id)
             return Moved(move.amount_nano, not new, granted=row)
         case UndoMove():
-            if bounds is not None:
-                bounds.check((await planned(db, tenant_id, move)).nano)
+            if bounds is not None and not (found := await planned(db, tenant_id, move)).done:
+                bounds.check(found.nano)
             taken = await take_out(db, redis, tenant_id, move.undo())
             return Moved(taken.amount_nano, taken.done, taken=taken)
         case CorrectMove():

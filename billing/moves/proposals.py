@@ -7,7 +7,6 @@ approved: only what was proposed is booked, to the nano, once.
 from collections.abc import Sequence
 
 import msgspec
-from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -27,12 +26,14 @@ from core.ids import uuid7
 from core.names import checked_name
 from core.redis import Client
 from core.settings import Settings
+from core.survived import AWAY
 
 KEPT_MS = 30 * 60_000
 TRIES_MAX = 5
 WAITING_MAX = 100
 LISTED_MAX = 1_000
 WAITING, APPROVED, BOOKED, REJECTED, FAILED = "waiting", "approved", "booked", "rejected", "failed"
+UNKNOWN = "a store went away, maybe after it was booked: propose it again, nothing is booked twice"
 NO_CODE = "the code is not the one that was sent for this proposal"
 
 
@@ -108,8 +109,8 @@ async def approve(db: Database, redis: Client, id: str, code: str) -> tuple[Prop
     except Refused as refused:
         await _end(db, row, FAILED, refused.refusal.message)
         raise
-    except (SQLAlchemyError, OSError):
-        await _end(db, row, FAILED, "it could not be booked: propose it again")
+    except AWAY:
+        await _end(db, row, FAILED, UNKNOWN)
         raise
     await _end(db, row, BOOKED, "")
     return row, moved

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import Result
+from redis.exceptions import ConnectionError as RedisConnectionError
 from sqlalchemy import text
 
 from billing.alerts.webhooks import NotDelivered
@@ -17,6 +18,7 @@ from billing.commands.audit import audit_command
 from billing.moves import proposals, second_person
 from billing.moves.codes import CODE_BYTES, code_hash, is_code_of, new_code
 from billing.moves.tables import Proposal
+from billing.wallets import taking
 from core.author import Author
 from core.errors import StartupError
 from tests.billing.acme import COMMANDS, Acme
@@ -232,6 +234,25 @@ def test_what_is_no_longer_as_it_was_proposed_is_not_booked(office: Office) -> N
     between = ("usage", "correct", "a", *OF, "--output", "3", "--cause", "c2", "--yes")
     assert office.acme.types(*between).exit_code == 0
     office.refused("propose it again", *office.approve(id, code))
+
+
+def test_what_may_be_booked_is_not_said_to_be_not(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Redis goes away behind the books: the proposal is over, says so, and proposing again moves nothing."""
+    id, code = office.proposed(*MUCH)
+
+    async def away(*_: object) -> None:
+        raise RedisConnectionError("gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(taking, "tell_gateways", away)
+        result = office.types(*office.approve(id, code))
+    assert "may be changed already" in str(result.exception)
+    assert office.left() == 100 * 10**9
+    row = office.row(id)
+    assert (row.state, "maybe after it was booked" in row.why) == ("failed", True)
+    assert office.types("wallets", *MUCH).exit_code == 0
+    assert office.left() == 100 * 10**9
+    assert len(office.mails) == 1
 
 
 def test_a_proposal_that_is_rejected_is_over(office: Office) -> None:
