@@ -61,7 +61,7 @@ async def forged_events(db: Database, tenant_id: str, most: int) -> list[str]:
 async def rollup_faults(db: Database, tenant_id: str, most: int) -> list[str]:
     """Rollups that are not the sums of their lines, by hour, project, cost center, user, key, model and pool.
     Some hours at a time, each of one state of the books."""
-    faults: list[str] = []
+    faults = await _behind(db, tenant_id)
     hour = -1
     while len(faults) < most:
         async with db.snapshot() as session:
@@ -73,6 +73,16 @@ async def rollup_faults(db: Database, tenant_id: str, most: int) -> list[str]:
             kept = await _kept(session, tenant_id, first, hour)
         faults += rollup_differences(kept, lines)
     return faults[:most]
+
+
+async def _behind(db: Database, tenant_id: str) -> list[str]:
+    """Lines that no rollup has, as the head says: reports lack them, and whoever lowered that hides them."""
+    async with db.session() as session:
+        head = await session.get(LedgerHead, tenant_id)
+    if head is None or head.rolled_seq == head.line_seq:
+        return []
+    told = f"rollups go up to line {head.rolled_seq}, the books up to {head.line_seq}"
+    return [f"{told}: make them again (`parley usage rebuild`)"]
 
 
 def rollup_differences(kept: Rollups, lines: Rollups) -> list[str]:

@@ -115,6 +115,7 @@ BOOKS = (
         ),
     ),
     _set("the end of the books", "ledger_head", "txn_seq = txn_seq - 1"),
+    _set("how far rollups go", "ledger_head", "rolled_seq = rolled_seq - 1"),
     _set("a rollup's user", "rollup_hour", "user_id = 'another'"),
     _set("a rollup's hour", "rollup_hour", "hour_ms = hour_ms + 36000000"),
     _set("a rollup's key", "rollup_hour", "key_id = 'another'"),

@@ -346,6 +346,17 @@ async def test_rollups_are_made_again_only_from_books_that_are_whole(sqlite: Dat
         await mend_rollups(sqlite, "t1")
 
 
+@pytest.mark.parametrize("seq", ["0", "1", "line_seq + 9"])
+async def test_rollups_that_are_said_to_be_behind_are_named(seq: str, sqlite: Database) -> None:
+    """Reports would lack what they lack; made again they are whole, and so are those after."""
+    await booked(sqlite, "r1", "r2")
+    await tamper(sqlite, "DELETE FROM rollup_hour", f"UPDATE ledger_head SET rolled_seq = {seq}")
+    assert "rollups go up to line" in await found(sqlite)
+    assert await mend_rollups(sqlite, "t1") > 0
+    await booked(sqlite, "r3")
+    assert await found(sqlite) == ""
+
+
 async def test_a_rollups_user_that_was_changed_is_named(database: Database) -> None:
     """Though no sum is another; and a user's share of it, between two of them."""
     await booked(database, "r1", "r2")
