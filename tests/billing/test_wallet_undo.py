@@ -174,7 +174,8 @@ async def test_whoever_comes_first_takes_and_the_books_hold(database: Database) 
     assert {type(each) for each in done if isinstance(each, BaseException)} == {Refused}
     await take(database, tenant, Undo(UndoKind.PAY_OUT, "", 2_300, "d", "r"))
     await sound(database, tenant)
-    kinds = [txn.kind for txn in await read(database, LedgerTxn, tenant)]
+    txns = sorted(await read(database, LedgerTxn, tenant), key=lambda txn: txn.seq)
+    kinds = [txn.kind for txn in txns]
     assert kinds == ["grant", "grant", "usage", "claw_back", "pay_out"]
     with pytest.raises(Refused, match="0 of paid money"):
         await take(database, tenant, Undo(UndoKind.PAY_OUT, "", 1, "e", "r"))
