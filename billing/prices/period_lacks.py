@@ -17,6 +17,7 @@ from core.unreadable import Unreadable
 
 IDS_AT_ONCE = 500
 HELD_MAX = 10_000  # that are looked at; of more it is said that there are
+HELD_AT_ONCE = 50  # a worker that was taken over may have made each of them a MiB
 
 
 class Lack(msgspec.Struct, frozen=True):
@@ -104,14 +105,22 @@ async def _not_in_books(session: AsyncSession, tenant_id: str, ended: Sequence[E
 
 async def _held(session: AsyncSession, tenant_id: str, period: Window) -> tuple[list[str], bool]:
     """The pools of events of a period that nobody has decided on, and whether there are more."""
-    statement = select(UsageQuarantine.pool, UsageQuarantine.event, UsageQuarantine.created_ms).where(
-        col(UsageQuarantine.tenant_id) == tenant_id,
-        col(UsageQuarantine.resolved_ms).is_(None),
-        col(UsageQuarantine.created_ms) >= period.start_ms,
+    held = UsageQuarantine
+    of_it = (
+        col(held.tenant_id) == tenant_id,
+        col(held.resolved_ms).is_(None),
+        col(held.created_ms) >= period.start_ms,
     )
-    rows = (await session.exec(statement.limit(HELD_MAX + 1))).all()
-    found = [pool for pool, event, created_ms in rows[:HELD_MAX] if _is_of(event, created_ms, period)]
-    return found, len(rows) > HELD_MAX
+    pools, seen, last = list[str](), 0, ""
+    while seen < HELD_MAX:
+        page = select(held.event_sha256, held.pool, held.event, held.created_ms)
+        page = page.where(*of_it, col(held.event_sha256) > last).order_by(col(held.event_sha256))
+        rows = (await session.exec(page.limit(HELD_AT_ONCE))).all()
+        pools += [pool for _, pool, event, created_ms in rows if _is_of(event, created_ms, period)]
+        if len(rows) < HELD_AT_ONCE:
+            return pools, False
+        seen, last = seen + len(rows), rows[-1][0]
+    return pools, True
 
 
 def _is_of(data: bytes, created_ms: int, period: Window) -> bool:

@@ -14,6 +14,7 @@ from billing.periods import HOUR_MS
 from billing.posting import under_way
 from billing.posting.biller import post
 from billing.posting.ended import EndedStream
+from billing.prices import period_lacks
 from billing.quotas.quota_keys import live_key
 from billing.quotas.quota_types import Admitted
 from billing.usage import ENDED_FIELD, UsageEvent, encode, ended_stream
@@ -85,6 +86,22 @@ def test_a_month_with_usage_under_way_is_not_closed(acme: Acme) -> None:
     assert periods(acme) == []
     tried = acme.parley("prices", *CLOSE, "2026-09", "--dry-run")
     assert "2026-09: not whole: pool A: 1 open, 1 held back; pool B: 3 undelivered" in tried.stderr
+
+
+@pytest.mark.parametrize(("most", "said"), [(10, "5 held back"), (4, "4 held back; more than was counted")])
+def test_what_is_held_back_is_counted_a_few_at_a_time(
+    acme: Acme, monkeypatch: pytest.MonkeyPatch, most: int, said: str
+) -> None:
+    """They may be large, and as many as a worker likes."""
+    monkeypatch.setattr(period_lacks, "HELD_AT_ONCE", 2)
+    monkeypatch.setattr(period_lacks, "HELD_MAX", most)
+
+    async def leave(books: Books) -> None:
+        wrong = [msgspec.structs.replace(an_end(books, f"w{number}"), cost_nano=1) for number in range(5)]
+        await post(books.db, "A", [encode(each) for each in wrong])
+
+    acme.does(leave)
+    assert f"pool A: {said}" in refused(acme.types("prices", *CLOSE, "2026-09"))
 
 
 def test_a_month_that_was_closed_by_force_says_so_for_good(acme: Acme, home: Path) -> None:
