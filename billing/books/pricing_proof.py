@@ -21,6 +21,7 @@ from billing.tenants.audit_tables import AuditLog, AuditState
 from core.database import Database
 
 REQUESTS_AT_ONCE = 5_000
+FAULTS_MAX = 100
 KEPT_MS = 5_000  # for so long a gateway may go by prices that have changed
 ADMITTED_MS_MAX = 60_000  # after it was accepted, wherever it was claimed later
 
@@ -100,7 +101,7 @@ class Pricing:
         return None
 
 
-async def pricing_faults(db: Database, tenant_id: str, most: int) -> list[str]:
+async def pricing_faults(db: Database, tenant_id: str, most: int = FAULTS_MAX) -> list[str]:
     """Requests of a tenant that another version priced than one that was in force."""
     faults: list[str] = []
     async with db.snapshot() as session:

@@ -2,7 +2,8 @@
 no line is missing, that requests and charges are what was booked, and what is made from them. Reads only."""
 
 from bisect import bisect_left
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import attrgetter
 
@@ -15,6 +16,8 @@ from billing.books.ledger_tables import LedgerEntry, LedgerHead, LedgerTxn, Usag
 from billing.books.seals import Seals
 from billing.books.sources import Sources, source_faults, sources_of
 from core.database import Database
+from core.faults import named
+from core.survived import is_away
 
 TXNS_AT_ONCE = 200
 FAULTS_MAX = 100
@@ -43,12 +46,27 @@ class Verified:
 async def verify_books(db: Database, tenant_id: str) -> Verified:
     """Read a tenant's books from their first row to the last, and what is made from them."""
     found = Verified(tenant_id)
-    async with db.session() as session:
-        head = await session.get(LedgerHead, tenant_id) or LedgerHead(tenant_id=tenant_id)
-        await follow_chain(session, head, found, 0, "")
-    for fault in await beside_faults(db, tenant_id):
-        found.fault(fault)
+    with proving(found.faults):
+        async with db.session() as session:
+            head = await session.get(LedgerHead, tenant_id) or LedgerHead(tenant_id=tenant_id)
+            await follow_chain(session, head, found, 0, "")
+    with proving(found.faults):
+        for fault in await beside_faults(db, tenant_id):
+            found.fault(fault)
     return found
+
+
+@contextmanager
+def proving(faults: list[str]) -> Generator[None]:
+    """What somebody put into the database that nobody can read is a fault, and ends nothing but this part."""
+    try:
+        yield
+    except Exception as error:
+        if is_away(error):
+            raise
+        faults.append(
+            f"what stands there cannot be read, and what is behind it is not proved: {named(error)}"
+        )
 
 
 async def beside_faults(db: Database, tenant_id: str) -> list[str]:

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from billing.books.pricing_proof import pricing_faults
-from billing.books.verify import FAULTS_MAX, Verified, verify_books
+from billing.books.verify import Verified, proving, verify_books
 from billing.commands.audit_heads import checked_heads, faults_of, head_command, tell_heads
 from billing.commands.running import (
     iso_time,
@@ -130,11 +130,15 @@ async def verify_all(db: Database, only: str | None, before: Mapping[str, Sequen
     for id in sorted({*names, *before}) if only is None else [only]:
         name = names.get(id, id)
         progress(f"{name}: reading")
-        books, log = await verify_books(db, id), await verify_log(db, id)
-        books.faults += [*await wallet_faults(db, id), *await budget_faults(db, id)]
-        books.faults += await pricing_faults(db, id, FAULTS_MAX)
+        books, log, rows = await verify_books(db, id), VerifiedLog(id), Compared()
+        for wrong_in in (wallet_faults, budget_faults, pricing_faults):
+            with proving(books.faults):
+                books.faults += await wrong_in(db, id)
+        with proving(log.faults):
+            log = await verify_log(db, id)
         log.faults += before.get(id, ())
-        rows = await compare_states(db, id, lambda words, name=name: progress(f"{name}: {words}"))
+        with proving(rows.faults):
+            rows = await compare_states(db, id, lambda words, name=name: progress(f"{name}: {words}"))
         found.append((names.get(id, DELETED), books, log, rows))
     progress("")
     return found

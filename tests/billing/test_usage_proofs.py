@@ -15,12 +15,14 @@ from billing.books.ledger_tables import LedgerTxn
 from billing.books.proofs import KEPT_OF_WORDS, WHOLE, event_proof, words_proof
 from billing.books.sealing import seal, seal_all
 from billing.books.verify import Verified, verify_books
+from billing.commands.audit import faults_in, verify_all
 from billing.posting import assessing
 from billing.posting.assessing import assess
 from billing.posting.biller import post
 from billing.reconciliation.mending import mend_rollups
 from billing.tables import UsageRow
 from billing.tenants.audit_log import list_rows, record
+from billing.tenants.tenancy import create_tenant
 from billing.usage import UsageOwner, encode
 from core.database import Database
 from core.errors import Refused
@@ -344,6 +346,29 @@ async def test_rollups_are_made_again_only_from_books_that_are_whole(sqlite: Dat
     await tamper(sqlite, edit, "UPDATE usage_event SET user_id = 'u9' WHERE request_id = 'r1'")
     with pytest.raises(Refused, match="the books themselves are wrong"):
         await mend_rollups(sqlite, "t1")
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        "UPDATE audit_state SET state = '{'",
+        "UPDATE audit_log SET at_ms = 'x'",
+        "UPDATE usage_event SET request_metadata = '{'",
+        "UPDATE usage_line SET amount_nano = 'x'",
+        "UPDATE usage_event SET claimed_ms = 'x'",
+    ],
+)
+async def test_what_nobody_can_read_hides_nothing_else(garbage: str, sqlite: Database) -> None:
+    """It is a fault itself, and what is wrong with others is named."""
+    ids = [(await create_tenant(sqlite, name)).tenant_id for name in ("a", "b")]
+    for id in ids:
+        await booked(sqlite, "r1", "r2", tenant=id)
+    bad, other = sorted(ids)
+    await tamper(sqlite, f"UPDATE usage_event SET model = 'x' WHERE tenant_id = '{other}'")
+    await tamper(sqlite, f"{garbage} WHERE tenant_id = '{bad}'")
+    wrong = faults_in(await verify_all(sqlite, None, {}))
+    assert any(id == bad for id, _ in wrong)
+    assert any(id == other and "model" in fault for id, fault in wrong)
 
 
 @pytest.mark.parametrize("seq", ["0", "1", "line_seq + 9"])
