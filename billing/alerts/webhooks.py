@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import ipaddress
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from urllib.parse import urlsplit
 
@@ -50,7 +50,7 @@ class Webhook:
     """Where a message goes, and what signs it. `private`: addresses that are not public are allowed."""
 
     url: str
-    secret: str
+    secret: str = field(repr=False)
     private: bool = False
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import secrets
 import socket
 import ssl
@@ -29,6 +30,7 @@ FORMS = "file:///path, s3://bucket/prefix, syslog://host:port, syslog+tls://host
 PORTS = {"syslog": 601, "syslog+tls": 6514, "syslog+udp": 514}
 PRIORITY = 13 * 8 + 5  # log audit, notice
 KEY_BYTES_MIN = 32
+STORE = re.compile(r"(?i:https?)://[A-Za-z0-9._:\[\]-]+/*", re.ASCII)
 
 
 class NotKept(Exception):  # noqa: N818  (the message is what people are shown)
@@ -205,13 +207,19 @@ def _s3_place(parts: SplitResult, settings: Settings) -> S3Place:
     if not settings.audit_s3_key_id or secret is None:
         raise StartupError(f"s3:// in {NAME} needs PARLEY_AUDIT_S3_KEY_ID and PARLEY_AUDIT_S3_SECRET")
     url = settings.audit_s3_url or f"https://s3.{settings.audit_s3_region}.amazonaws.com"
-    found = urlsplit(url)
-    if found.scheme not in ("https", "http") or not found.hostname or found.path.strip("/") or found.query:
+    if not STORE.fullmatch(url) or not _is_address(url):
         raise StartupError("PARLEY_AUDIT_S3_URL is an address as https://s3.example.com, without a bucket")
     store = Store(
         url.rstrip("/"), settings.audit_s3_region, settings.audit_s3_key_id, secret.get_secret_value()
     )
     return S3Place(store, parts.netloc, parts.path.strip("/"))
+
+
+def _is_address(url: str) -> bool:
+    try:
+        return bool(urlsplit(url).hostname) and urlsplit(url).port != 0
+    except ValueError:
+        return False
 
 
 def _refused() -> StartupError:

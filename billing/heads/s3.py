@@ -3,7 +3,7 @@
 import hashlib
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from urllib.parse import quote, urlsplit
 
@@ -20,7 +20,7 @@ class Store:
     url: str
     region: str
     key_id: str
-    secret: str
+    secret: str = field(repr=False)
 
 
 def headers_of(store: Store, path: str, body: bytes, at: datetime, more: Mapping[str, str]) -> dict[str, str]:

@@ -4,7 +4,7 @@ A code is sent at once and never stored, so it does not go by the outbox.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from billing.alerts.mail import checked_address, send_mail
@@ -25,7 +25,7 @@ class Told:
 
     tenant_name: str
     about: str
-    code: str
+    code: str = field(repr=False)
 
 
 def second_person(settings: Settings) -> str | None:

@@ -16,6 +16,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
+from billing.alerts.webhooks import Webhook
 from billing.commands.audit import audit_command
 from billing.heads.checking import check_heads, wrong
 from billing.heads.heads import Chain, Head, is_signed, line_of, read_line, signed
@@ -23,6 +24,7 @@ from billing.heads.keeping import Keeping, keep_heads
 from billing.heads.places import FilePlace, NotKept, S3Place, SyslogPlace, places_of
 from billing.heads.s3 import Store, headers_of
 from billing.instruments import heads_ages, show_heads_age
+from billing.moves.second_person import Told
 from billing.tenants.audit_log import record
 from core.database import Database
 from core.errors import StartupError
@@ -76,6 +78,24 @@ def test_a_line_is_read_as_it_was_written() -> None:
     assert not is_signed(head, b"x" * 32)
     for line in ("", "{", "[1]", '{"time": 1}', line_of(HEAD).replace("changes", "others"), "x" * 9_999):
         assert read_line(line) is None, line
+
+
+def test_a_stores_address_is_that_and_its_secret_is_shown_nowhere(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody's password, line or port of no use: told in one line, at the start."""
+    monkeypatch.setenv("PARLEY_AUDIT_HEADS", "s3://bucket/p")
+    monkeypatch.setenv("PARLEY_AUDIT_S3_KEY_ID", "me")
+    monkeypatch.setenv("PARLEY_AUDIT_S3_SECRET", SECRET)
+    wrong = ("u:p@h", "[::1", "h:99999", "h#f", "h\r\nX: y", "h/b", "h?x", "")
+    for url in (*(f"https://{each}" for each in wrong), "ftp://h"):
+        monkeypatch.setenv("PARLEY_AUDIT_S3_URL", url)
+        with pytest.raises(StartupError, match="PARLEY_AUDIT_S3_URL is an address as"):
+            places_of(settings_in(home))
+    for url in ("https://h", "http://minio_1:9000/", "https://[::1]:9000", "HTTPS://s3.example.com"):
+        monkeypatch.setenv("PARLEY_AUDIT_S3_URL", url)
+        assert SECRET not in repr(places_of(settings_in(home)))
+    assert SECRET not in repr(Webhook("https://h", SECRET)) + repr(Told("acme", "about", SECRET))
 
 
 async def test_a_line_that_somebody_made_up_ends_no_proof(database: Database) -> None:
