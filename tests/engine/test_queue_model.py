@@ -318,7 +318,7 @@ class QueueMachine(RuleBasedStateMachine):
         ours = m.status is not Status.RUNNING
         end, event = end_entry(m.o + 1, len(m.ids)), usage_event(m.tenant, m.id)
         for _ in range(2):
-            assert self.run(self.queue.finish(m.tenant, m.id, m.o, [end], event)) is ours
+            assert bool(self.run(self.queue.finish(m.tenant, m.id, m.o, [end], event))) is ours
         if ours:
             self.over(m)
 
