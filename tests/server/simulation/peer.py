@@ -186,8 +186,10 @@ class Peer:
                 reader.text += frame["x"]
             case "snap":
                 reader.text, reader.epoch, reader.marks = frame["x"], frame["epoch"], {}
+                reader.ended = False  # it is read once more, of an answer that was sent again
             case "retract":
                 reader.text, reader.marks = reader.text[: frame["p"]], {0: ""}
+                reader.ended = False
             case "end":
                 shown = hashlib.sha256(reader.text.encode()).hexdigest()
                 assert shown == frame["h"], f"{reader.id} ended as {reader.text!r}"
