@@ -88,7 +88,11 @@ async def heal(db: Database, redis: Client, repairs: Repairs, compared: Sequence
         memory = await _memory(redis, tenant_id)
         if memory is None:
             continue
-        if has_lost(found, agreed.get(tenant_id, ""), memory, await _first_booked_ms(db, tenant_id)):
+        mark = agreed.get(tenant_id, "")
+        # Only there does it decide: books of who agrees, or has a mark, are not read.
+        is_asked = not mark and any(each.state is State.DIFFERS for each in found)
+        booked_ms = await _first_booked_ms(db, tenant_id) if is_asked else None
+        if has_lost(found, mark, memory, booked_ms):
             try:
                 found = await _repaired(repairs, tenant_id, found, until)
             except Exception as error:
