@@ -31,7 +31,7 @@ from billing.quotas.limit_rows import (
 )
 from billing.quotas.limits import UNLIMITED, Dimension, Limits, Mode, Scope
 from billing.quotas.owned import Whose, open_of
-from billing.quotas.quota import Quota
+from billing.quotas.quota import SETTLED_KEEP_MS, Quota
 from billing.quotas.quota_types import (
     Admission,
     AdmissionState,
@@ -134,6 +134,7 @@ __all__ = [
     "READY_INTERVALS_MAX",
     "SCOPES",
     "SESSION_ENDED",
+    "SETTLED_KEEP_MS",
     "TENANT_USAGE_SCOPE",
     "TERMS_CHANGED",
     "UNLIMITED",

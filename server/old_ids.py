@@ -1,7 +1,7 @@
 """Sends under ids that the directory may have forgotten: each is answered and billed once, however late it
 comes again."""
 
-from billing.api import Principal, is_billed
+from billing.api import SETTLED_KEEP_MS, Principal, is_billed
 from core.clock import now_ms
 from core.errors import Refused
 from core.ids import uuid7_ms
@@ -9,7 +9,6 @@ from server.edge import Edge
 from server.follow import Opening, Readers
 from server.protocol.codes import ErrorCode, refusal
 
-DIRECTORY_KEPT_MS = 15 * 60_000  # after it is booked (billing/quotas/quota.py)
 CLOCKS_DIFFER_MS = 60_000
 
 
@@ -31,4 +30,4 @@ async def opened_again(edge: Edge, readers: Readers, principal: Principal, id: s
 
 def _known_until(made_ms: int, ahead_seconds: int) -> int:
     """Until when the directory knows whatever was sent under an id, which may have been so far ahead."""
-    return made_ms - ahead_seconds * 1000 + DIRECTORY_KEPT_MS - CLOCKS_DIFFER_MS
+    return made_ms - ahead_seconds * 1000 + SETTLED_KEEP_MS - CLOCKS_DIFFER_MS
