@@ -168,7 +168,7 @@ async def test_whoever_comes_first_takes_and_the_books_hold(database: Database) 
     first, _ = await grant(database, tenant, paid(9_000, "p"))
     await grant(database, tenant, promo(1_000, "q"))
     await use(database, tenant, "r1")
-    whole = [Undo(UndoKind.CLAW_BACK, first.id, 4_000, key, "r") for key in ("a", "a", "b", "c")]
+    whole = [Undo(UndoKind.CLAW_BACK, first.id, 4_000, key, "r") for key in ("a", "a", "b", "b")]
     done = await asyncio.gather(*(take(database, tenant, each) for each in whole), return_exceptions=True)
     assert sorted(each.done for each in done if not isinstance(each, BaseException)) == [False, True]
     assert {type(each) for each in done if isinstance(each, BaseException)} == {Refused}
