@@ -40,6 +40,16 @@ async def test_no_input_breaks_a_route_or_holds_the_loop(
         assert not log.told, f"{shown}: a secret in a line"
 
 
+async def test_one_run_opens_both_processes(settings: Settings, sqlite: Database, redis: Redis):
+    """As the command does: on one database."""
+    async with (
+        ground.opened("gateway", settings, sqlite, redis) as gateway,
+        ground.opened("console", settings, sqlite, redis) as console,
+    ):
+        assert await gateway.sign_in()
+        assert await console.sign_in()
+
+
 @pytest.mark.parametrize(
     ("path", "status"),
     [

@@ -130,9 +130,7 @@ async def _gateway(settings: Settings, db: Database, redis: Client) -> AsyncGene
     door, health = Door(edge, hub), Health(edge)
     entrance = GatewayEntrance(settings, edge.rates, door.hellos)
     served = Served(configured(front(edge, door, health), entrance, **serving_options(settings)))
-    tenant = await create_tenant(db, "acme")
-    project = await create_project(db, tenant.tenant_id, "web")
-    _, key = await create_key(db, tenant.tenant_id, project.id)
+    key = await _key(db, "gateway")
 
     async def sign_in() -> list[Header]:
         cookie = await _signed_in(served, b"/v1/login", [], b'{"key":"%s"}' % key.encode())
@@ -152,9 +150,7 @@ async def _console(settings: Settings, db: Database, redis: Client) -> Target:
     settings = settings.model_copy(update=dict.fromkeys([*CALLERS_LIMITS, *ADDRESS_LIMITS], 10**9))
     made = Console(settings, redis, db)
     served = Served(configured(SecurityHeaders(made.app(), settings.tls), Entrance(settings), ws="none"))
-    tenant = await create_tenant(db, "acme")
-    project = await create_project(db, tenant.tenant_id, "web")
-    _, key = await create_key(db, tenant.tenant_id, project.id, scopes=["usage:read:tenant"])
+    key = await _key(db, "console", scopes=["usage:read:tenant"])
 
     async def sign_in() -> list[Header]:
         code = operators.make_operator_code(settings.keyring)
@@ -162,6 +158,14 @@ async def _console(settings: Settings, db: Database, redis: Client) -> Target:
         return [(b"authorization", b"Bearer " + key.encode()), (b"cookie", cookie)]
 
     return Target(served, _swept(made.routes()), sign_in)
+
+
+async def _key(db: Database, process: str, scopes: Sequence[str] = ("chat",)) -> str:
+    """Of a tenant of the process's own: one run opens both on one database."""
+    tenant = await create_tenant(db, process)
+    project = await create_project(db, tenant.tenant_id, "web")
+    _, key = await create_key(db, tenant.tenant_id, project.id, scopes=scopes)
+    return key
 
 
 def _swept(served: Sequence[BaseRoute]) -> list[Route]:
