@@ -1,1 +1,1 @@
-"""Tests mirror the packages; helpers hold the real servers they run against."""
+"""Tests mirror the packages; support holds the real servers they run against."""

@@ -18,10 +18,10 @@ from core.database import Database, migrate
 from core.redis import MultiplexedRedis
 from core.settings import Settings
 from engine.models.provision import provision
-from tests.helpers.emptied import EmptiedPostgres, emptied_postgres
-from tests.helpers.home import lend_model, settings_in, short_folder
-from tests.helpers.platform import Platform, running_platform
-from tests.helpers.valkey import running_valkey
+from tests.support.emptied import EmptiedPostgres, emptied_postgres
+from tests.support.home import lend_model, settings_in, short_folder
+from tests.support.platform import Platform, running_platform
+from tests.support.valkey import running_valkey
 
 CACHE = Path(__file__).parent.parent / ".cache"
 # A starting engine may take minutes on a busy machine; requests wait for it.

@@ -37,7 +37,7 @@ from core.ids import uuid7
 from core.settings import Settings
 from engine.api import Enqueue, Offer, PoolQueue, RequestInput, Sampling, input_encoder
 from tests.billing.events import an_event
-from tests.helpers.home import TEST_SECRET
+from tests.support.home import TEST_SECRET
 
 ORIGIN = "http://console.test"
 

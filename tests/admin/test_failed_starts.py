@@ -21,9 +21,9 @@ from core.stores import stores
 from engine.queue import PoolQueue
 from engine.supervisor import Supervisor
 from server import main as gateway
-from tests.helpers.home import settings_in
-from tests.helpers.scripted_redis import scripted_redis
-from tests.helpers.wait import wait_until
+from tests.support.home import settings_in
+from tests.support.scripted_redis import scripted_redis
+from tests.support.wait import wait_until
 
 Serve = Callable[[Settings, asyncio.Event], Awaitable[None]]
 CANARY = "canary-Zq7x"

@@ -11,8 +11,8 @@ import pytest
 
 from core import exclusive
 from core.embedded import ensure_home
-from tests.helpers.home import settings_in
-from tests.helpers.platform import free_ports, processes_of
+from tests.support.home import settings_in
+from tests.support.platform import free_ports, processes_of
 
 SECONDS_MAX = 60
 

@@ -17,7 +17,7 @@ from billing.usage import UsageOwner, encode
 from core.clock import now_ms
 from tests.billing.events import an_event
 from tests.billing.test_books import read
-from tests.helpers.usage_office import (
+from tests.support.usage_office import (
     BEGIN,
     NAMES,
     OCTOBER,

@@ -27,7 +27,7 @@ from core.errors import Refusal
 from core.redis import MultiplexedRedis
 from tests.billing.test_books import read
 from tests.billing.test_quota_books import Books
-from tests.helpers.home import settings_in
+from tests.support.home import settings_in
 
 COMMANDS = {
     "budgets": budgets_command,

@@ -7,7 +7,7 @@ from pathlib import Path
 from billing.posting.biller import Biller
 from core.database import Database
 from core.redis import connect
-from tests.helpers.home import settings_in
+from tests.support.home import settings_in
 
 
 async def main() -> None:

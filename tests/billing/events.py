@@ -6,7 +6,7 @@ from billing.posting.admissions import asked_of, seal
 from billing.prices.rating import counts_of, rate
 from billing.usage import PinnedPrices, UsageEvent, UsageOwner
 from core.signed import Keyring
-from tests.helpers.home import TEST_SECRET
+from tests.support.home import TEST_SECRET
 
 PRICES = PinnedPrices(
     book="default", version=1, input_nano=100_000_000, cached_input_nano=25_000_000, output_nano=400_000_000

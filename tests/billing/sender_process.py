@@ -6,7 +6,7 @@ from pathlib import Path
 
 from billing.alerts.outbox import Sender
 from core.database import Database
-from tests.helpers.home import settings_in
+from tests.support.home import settings_in
 
 
 async def main() -> None:

@@ -26,7 +26,7 @@ from tests.billing.receivers import MailServer, mail_server
 from tests.billing.test_books import read
 from tests.billing.test_commands import rows
 from tests.billing.test_quota_books import COST, Books
-from tests.helpers.home import settings_in
+from tests.support.home import settings_in
 
 OF = ("--tenant", "acme")
 SECOND = "second@example.com"

@@ -30,9 +30,9 @@ from core.database import Database
 from core.errors import StartupError
 from core.settings import Settings
 from tests.billing.receivers import Received, Receiver, http_receiver
-from tests.helpers.home import settings_in
-from tests.helpers.tls import Authority
-from tests.helpers.wait import wait_until
+from tests.support.home import settings_in
+from tests.support.tls import Authority
+from tests.support.wait import wait_until
 
 KEY = "k" * 32
 SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"  # AWS' own example

@@ -18,8 +18,8 @@ from core.redis import Client, connect_url
 from core.scripts import Script
 from core.settings import Settings
 from tests.billing.limited import Tenant, a_budget, a_rate, places
-from tests.helpers.cluster import SLOTS, running_cluster
-from tests.helpers.home import settings_in, short_folder
+from tests.support.cluster import SLOTS, running_cluster
+from tests.support.home import settings_in, short_folder
 
 
 def tenant_on(node: int) -> str:

@@ -13,7 +13,7 @@ from billing.quotas.limits import Dimension, Scope, UnitLimit
 from core.redis import MultiplexedRedis
 from tests.billing.limited import a_rate, places
 from tests.billing.slot_machine import HOUR_MS, Slot
-from tests.helpers.home import settings_in
+from tests.support.home import settings_in
 
 EXAMPLES, STEPS = 60, 40
 HISTORIES, LONG = 15, 120

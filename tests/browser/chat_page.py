@@ -5,7 +5,7 @@ from typing import Any
 from playwright.async_api import Locator, Page, expect
 
 from tests.browser.conftest import OpenPage, WatchedPage
-from tests.helpers.scripted_peer import Peer, Socket
+from tests.support.scripted_peer import Peer, Socket
 
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 

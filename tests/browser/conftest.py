@@ -9,8 +9,8 @@ import axe_core_python
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
-from tests.helpers.scripted_peer import Peer, scripted_peer
-from tests.helpers.wait import HANG_SECONDS_MAX
+from tests.support.scripted_peer import Peer, scripted_peer
+from tests.support.wait import HANG_SECONDS_MAX
 
 AXE = Path(axe_core_python.__file__).parent / "axe.min.js"
 FLAGS = [

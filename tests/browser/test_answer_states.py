@@ -7,7 +7,7 @@ from playwright.async_api import Page, expect
 
 from tests.browser.chat_page import PHONE, opened, write
 from tests.browser.conftest import OpenPage
-from tests.helpers.scripted_peer import Peer, Socket
+from tests.support.scripted_peer import Peer, Socket
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 

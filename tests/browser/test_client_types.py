@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.helpers.scripted_peer import scripted_peer
+from tests.support.scripted_peer import scripted_peer
 
 ROOT = Path(__file__).parent.parent.parent
 WEB = ROOT / "server" / "web"

@@ -20,10 +20,10 @@ from core.settings import Settings
 from tests.browser.conftest import FLAGS
 from tests.conformance.clients.steps import Options
 from tests.conformance.clients.subjects import BrowserSubject, Facts, PythonSubject, Subject
-from tests.helpers.balancer import running_balancer
-from tests.helpers.gateways import Gateway, WatchedEngine, running_gateways
-from tests.helpers.wait import wait_until
 from tests.server.site import running_site
+from tests.support.balancer import running_balancer
+from tests.support.gateways import Gateway, WatchedEngine, running_gateways
+from tests.support.wait import wait_until
 
 TEXT = "Nile, Rhine and Zambezi: 川 🌊. " * 12
 SECONDS_MAX = 30.0

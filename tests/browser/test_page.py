@@ -8,7 +8,7 @@ from playwright.async_api import expect
 from core.clock import now_ms
 from tests.browser.chat_page import PHONE, opened, write
 from tests.browser.conftest import OpenPage
-from tests.helpers.scripted_peer import Frame, Peer
+from tests.support.scripted_peer import Frame, Peer
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 

@@ -5,7 +5,7 @@ from playwright.async_api import expect
 
 from tests.browser.chat_page import note, opened, write
 from tests.browser.conftest import OpenPage
-from tests.helpers.scripted_peer import Peer
+from tests.support.scripted_peer import Peer
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 

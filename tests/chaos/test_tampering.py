@@ -17,7 +17,7 @@ from chaos.tampering.edits import EDITS, Edit
 from chaos.tampering.filling import fill, typing
 from chaos.tampering.trying import NotWholeError, tried
 from core.database import Database
-from tests.helpers.home import TEST_SECRET
+from tests.support.home import TEST_SECRET
 
 SHORT = (
     "a request's user_id",

@@ -18,7 +18,7 @@ from core.cli import in_one_line, parley
 from core.database import Database, migrate, require_schema
 from core.errors import StartupError
 from core.settings import Settings
-from tests.helpers.home import settings_in
+from tests.support.home import settings_in
 
 CANARY = "hunter2canary"
 

@@ -15,8 +15,8 @@ from redis.exceptions import RedisError
 from core.embedded import EmbeddedValkey, ensure_home
 from core.errors import StartupError
 from core.settings import Settings
-from tests.helpers.home import settings_in, short_folder
-from tests.helpers.wait import wait_until
+from tests.support.home import settings_in, short_folder
+from tests.support.wait import wait_until
 
 NOBODY = 65534
 

@@ -6,8 +6,8 @@ import pytest
 from redis.exceptions import ConnectionError as ConnectionLost
 
 from core.multiplexed import MultiplexedConnection
-from tests.helpers.scripted_redis import scripted_redis
-from tests.helpers.wait import HANG_SECONDS_MAX, wait_until
+from tests.support.scripted_redis import scripted_redis
+from tests.support.wait import HANG_SECONDS_MAX, wait_until
 
 
 async def _outcome(call: asyncio.Task[object]) -> object:

@@ -8,7 +8,7 @@ import pytest
 
 from core import exclusive
 from core.reached import console_url, gateway_url, url_at
-from tests.helpers.home import settings_in
+from tests.support.home import settings_in
 
 
 def test_links_lead_to_the_up_that_runs(home: Path):

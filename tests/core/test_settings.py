@@ -11,7 +11,7 @@ from core.cli import parley
 from core.errors import StartupError
 from core.secret_files import secret_names
 from core.settings import Settings
-from tests.helpers.home import settings_in
+from tests.support.home import settings_in
 
 LONG, OTHER = "a" * 31 + "b", "c" * 32
 CANARY = "canary-Zq7x"

@@ -18,10 +18,10 @@ from core.embedded import valkey_binary
 from core.errors import StartupError
 from core.redis import Client, connect
 from core.scripts import Script
-from tests.helpers.cluster import running_cluster
-from tests.helpers.home import settings_in, short_folder
-from tests.helpers.platform import free_ports
-from tests.helpers.tls import Authority, Pair, tls_before
+from tests.support.cluster import running_cluster
+from tests.support.home import settings_in, short_folder
+from tests.support.platform import free_ports
+from tests.support.tls import Authority, Pair, tls_before
 
 ECHO = "#!lua\nredis.call('SET', KEYS[1], ARGV[1])\nreturn redis.call('GET', KEYS[1])"
 

@@ -29,9 +29,9 @@ from engine.models.vocabulary import load_tokenizer
 from engine.response_format import Shape
 from tests.engine.builders import TENANT
 from tests.engine.workers import Crew
-from tests.helpers.home import settings_in, short_folder
-from tests.helpers.valkey import running_valkey
-from tests.helpers.wait import wait_until
+from tests.support.home import settings_in, short_folder
+from tests.support.valkey import running_valkey
+from tests.support.wait import wait_until
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(240)]
 

@@ -32,8 +32,8 @@ from engine.api import (
     WorkerWakes,
 )
 from tests.engine.builders import FINGERPRINT, Pool, append_to, end_entry, request, text, usage_event
-from tests.helpers.cluster import SLOTS, running_cluster
-from tests.helpers.home import short_folder
+from tests.support.cluster import SLOTS, running_cluster
+from tests.support.home import short_folder
 
 
 def pool_on(node: int) -> str:

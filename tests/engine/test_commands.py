@@ -25,7 +25,7 @@ from engine.fleet import Fleet, NodeReport, SlotReport, SlotState
 from engine.main import model_of
 from engine.models.registry import ModelRecord, list_models, save
 from tests.engine.builders import FINGERPRINT, TENANT, Pool, append_to, request
-from tests.helpers.home import settings_in
+from tests.support.home import settings_in
 
 FAR_MS = 4_000_000_000_000
 SECRET = "what nobody but its reader may see"

@@ -19,7 +19,7 @@ from tests.billing.acme import Acme
 from tests.billing.events import an_event
 from tests.billing.test_quota_books import COST, Books
 from tests.engine.builders import Pool, append_to
-from tests.helpers.home import settings_in
+from tests.support.home import settings_in
 
 SECRET = "what nobody but its reader may see"
 BOOK = 'book = "b"\n[models."*"]\ninput = "1"\noutput = "2"\n'

@@ -13,8 +13,8 @@ from engine.fleet import Fleet, NodeReport, OrderKind, SlotReport, SlotState
 from engine.inspect import Inspection
 from engine.queue_types import TenantTerms
 from tests.engine.builders import START_MS, TENANT, Pool, append_to, end_entry, request, usage_event
-from tests.helpers.cluster import running_cluster
-from tests.helpers.home import short_folder
+from tests.support.cluster import running_cluster
+from tests.support.home import short_folder
 
 SECRET = "what nobody but its reader may see"
 

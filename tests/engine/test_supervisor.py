@@ -42,9 +42,9 @@ from engine.slot import BACKOFF_SECONDS_MAX, STABLE_SECONDS, Backoff
 from engine.supervisor import Supervisor
 from tests.engine.builders import FINGERPRINT, TENANT
 from tests.engine.workers import TOKENIZER, Crew
-from tests.helpers.home import settings_in
-from tests.helpers.platform import free_ports, processes_of
-from tests.helpers.wait import wait_until
+from tests.support.home import settings_in
+from tests.support.platform import free_ports, processes_of
+from tests.support.wait import wait_until
 
 START_SECONDS_MAX = 60.0
 

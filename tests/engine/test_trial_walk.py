@@ -11,7 +11,7 @@ import pytest_asyncio
 from engine.api import checked_format
 from engine.trials.trier import Trier
 from tests.engine.real_patterns import REAL_PATTERNS
-from tests.helpers.home import short_folder
+from tests.support.home import short_folder
 
 pytestmark = [pytest.mark.vllm, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
 

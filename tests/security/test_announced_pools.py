@@ -22,10 +22,10 @@ from engine.supervisor import Supervisor
 from server.edge import make_edge
 from server.hub import Hub, Name
 from server.pools import Pools
-from tests.helpers.users import client_of, make_user, url_of
-from tests.helpers.wait import wait_until
 from tests.server.conftest import gateway as gateway
 from tests.server.site import Site
+from tests.support.users import client_of, make_user, url_of
+from tests.support.wait import wait_until
 
 POOL = "default"
 

@@ -38,10 +38,10 @@ from server.pools import Pools
 from server.purge import Purge
 from server.session.machine import Session
 from tests.engine.workers import Crew, saying
-from tests.helpers.wait import wait_until
 from tests.security.sinks import CANARY, Sinks, spans
 from tests.server.conftest import gateway as gateway
 from tests.server.site import Site
+from tests.support.wait import wait_until
 
 LOOP_SECONDS = 0.05
 

@@ -35,10 +35,10 @@ from core.tables import EVERYTHING, TABLES
 from engine.models.known import KnownModel
 from server.tables import Message
 from tests.billing.events import an_event
-from tests.helpers.emptied import EmptiedPostgres
-from tests.helpers.wait import wait_until
 from tests.security.test_redis_users import billed, limited
 from tests.server.site import running_site
+from tests.support.emptied import EmptiedPostgres
+from tests.support.wait import wait_until
 
 FORBIDDEN = (
     (SUPERVISOR, "SELECT 1 FROM tenant"),

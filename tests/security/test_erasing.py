@@ -37,7 +37,7 @@ from server.access import Owner
 from server.conversations import Answer, Conversations, Turn
 from server.erasing import erase_texts
 from tests.billing.events import an_event
-from tests.helpers.tables import tables_with
+from tests.support.tables import tables_with
 
 NAME, WORDS, LABEL = "Ada-Lovelace-1815", "the-words-of-ada", "the-label-of-ada"
 OTHERS = "what-bob-said"

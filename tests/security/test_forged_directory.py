@@ -18,8 +18,8 @@ from core.processes import WORKER
 from core.settings import Settings
 from core.signed import Keyring
 from tests.billing.test_quota import an_admission
-from tests.helpers.users import client_of
 from tests.server.site import Peer, Site, running_site
+from tests.support.users import client_of
 
 RQ = "{t:t1}rq:r1"
 OLD, NEW = b"a secret of thirty-two bytes or more", b"another secret of thirty-two bytes or more"

@@ -18,7 +18,7 @@ from engine.inspect import Inspection
 from engine.orders import GOOD_MS, Order, Orders
 from tests.billing.test_quota import an_admission
 from tests.engine.builders import TENANT, Pool
-from tests.helpers.users import client_of
+from tests.support.users import client_of
 
 KEYRING = Keyring(b"a secret of thirty-two bytes or more")
 ORDERS = Orders(KEYRING, "parley")

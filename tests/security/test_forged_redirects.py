@@ -19,8 +19,8 @@ from server.edge import Edge, make_edge
 from server.follow import Readers
 from server.hub import Hub, Name
 from tests.engine.builders import TENANT, Pool, request
-from tests.helpers.users import client_of
 from tests.security.test_poisoned_pools import all_live
+from tests.support.users import client_of
 
 EVIL, HOME = "evil", "default"
 

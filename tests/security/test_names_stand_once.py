@@ -21,9 +21,9 @@ from core.database import Database
 from core.ids import uuid7
 from core.settings import Settings
 from server.erasing import erase_texts
-from tests.helpers.tables import tables_with
 from tests.server.http_site import HttpSite, bearer
 from tests.server.site import Site, running_site
+from tests.support.tables import tables_with
 
 NAME, LABEL = "Grace-Hopper-1906", "cobol"
 

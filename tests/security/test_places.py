@@ -16,8 +16,8 @@ from core.settings import Settings
 from core.telemetry import Seldom
 from server import connection
 from server.places import Places
-from tests.helpers.wait import wait_until
 from tests.server.site import Peer, Site, running_site
+from tests.support.wait import wait_until
 
 SILENT = {"silent_sockets_per_address_max": 3}
 

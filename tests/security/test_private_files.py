@@ -12,7 +12,7 @@ import pytest
 from core.database import migrate
 from core.embedded import EmbeddedValkey, ensure_home
 from core.private_files import keep_private
-from tests.helpers.home import settings_in
+from tests.support.home import settings_in
 
 
 @pytest.fixture(autouse=True)

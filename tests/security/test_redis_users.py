@@ -38,9 +38,9 @@ from core.settings import Settings
 from core.tasks import end_tasks
 from engine.api import PoolQueue, Reaper, explain_request
 from engine.fleet import Fleet, Heartbeat, SlotState
-from tests.helpers.users import assert_nothing_refused, client_of, make_user, url_of
-from tests.helpers.wait import wait_until
 from tests.server.site import Site, running_site
+from tests.support.users import assert_nothing_refused, client_of, make_user, url_of
+from tests.support.wait import wait_until
 
 ROOT = Path(__file__).parents[2]
 TENANT = "{t:acme}"

@@ -24,7 +24,7 @@ from billing.tenants.cost_centers import create_cost_center, move_project
 from core.clock import now_ms
 from core.errors import Refused
 from core.settings import Settings
-from tests.helpers.usage_office import HOST, OCTOBER, TENANT, USAGE, Office, amounts, booked, office
+from tests.support.usage_office import HOST, OCTOBER, TENANT, USAGE, Office, amounts, booked, office
 
 __all__ = ["office"]
 

@@ -33,8 +33,8 @@ from server.access import Owner
 from server.conversations import Conversations, Turn
 from server.erasing import erase_texts
 from tests.billing.events import an_event
-from tests.helpers.tables import tables_with
 from tests.security.test_erasing import NAME, WORDS, Scene, scene
+from tests.support.tables import tables_with
 
 __all__ = ["scene"]
 

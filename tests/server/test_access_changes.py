@@ -20,8 +20,8 @@ from billing.tenants import session_ends, sessions, tenancy, users
 from core.clock import now_ms
 from server.auth import Authenticator
 from server.door import SUPERSEDED
-from tests.helpers.wait import wait_until
 from tests.server.site import Site
+from tests.support.wait import wait_until
 
 CUT_SECONDS_MAX = 10.0  # ten times what is promised
 

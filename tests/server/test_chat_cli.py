@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.scripted_peer import Peer, Socket, scripted_peer
+from tests.support.scripted_peer import Peer, Socket, scripted_peer
 
 COMMAND = [sys.executable, "-m", "core.cli", "chat"]
 EXIT_SECONDS_MAX = 10.0

@@ -14,8 +14,8 @@ from core.settings import Settings
 from server import door
 from server.client import Client
 from server.hub import Hub
-from tests.helpers.wait import wait_until
 from tests.server.site import Peer, Site, running_site
+from tests.support.wait import wait_until
 
 ROOT = Path(__file__).parents[2]
 

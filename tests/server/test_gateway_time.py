@@ -14,8 +14,8 @@ from core.database import Database
 from core.settings import Settings
 from engine.api import EntryKind
 from server import door
-from tests.helpers.wait import wait_until
 from tests.server.site import Peer, Site, running_site
+from tests.support.wait import wait_until
 
 QUICK = {
     "paused_seconds": 0.1,

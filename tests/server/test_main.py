@@ -12,7 +12,7 @@ import pytest
 
 from core.database import Database
 from core.settings import Settings
-from tests.helpers.wait import wait_until
+from tests.support.wait import wait_until
 
 SECONDS_MAX = 30
 

@@ -8,8 +8,8 @@ from redis.asyncio import Redis
 from billing.api import set_policy
 from core.database import Database
 from core.settings import Settings
-from tests.helpers.gateways import running_gateways
-from tests.helpers.wait import wait_until
+from tests.support.gateways import running_gateways
+from tests.support.wait import wait_until
 
 NAMES = (
     "parley_connections",

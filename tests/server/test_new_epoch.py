@@ -6,8 +6,8 @@ import msgspec
 
 from engine import keys
 from engine.backends.scripted import ScriptedEngine
-from tests.helpers.wait import wait_until
 from tests.server.site import Site, saying
+from tests.support.wait import wait_until
 from tests.system.wire import wired
 
 SHOWN = 40

@@ -8,8 +8,8 @@ from billing.quotas.quota import Quota
 from billing.tenants.tenancy import PRICES_CHANGED, tell
 from core.clock import now_ms
 from server import catalogue
-from tests.helpers.wait import wait_until
 from tests.server.site import Peer, Site
+from tests.support.wait import wait_until
 
 PRICES = {"*": FlatPrices(5, 5, 5, 0)}
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from tests.helpers.wait import wait_until
 from tests.server.site import Site
+from tests.support.wait import wait_until
 from tests.system.wire import wired
 
 ROUND_TRIP_SECONDS_MAX, HANG_SECONDS_MAX = 1.0, 15.0  # of most pings, of each

@@ -7,7 +7,7 @@ from redis.asyncio import Redis
 
 from core.database import Database
 from core.settings import Settings
-from tests.helpers.gateways import Fleet, running_gateways
+from tests.support.gateways import Fleet, running_gateways
 
 SLOTS = 160
 

@@ -10,10 +10,10 @@ import httpx
 from core.clock import now_ms
 from core.ids import uuid7
 from server.protocol.codes import CloseCode
-from tests.helpers.gateways import WatchedEngine
-from tests.helpers.wait import wait_until
 from tests.server.conftest import gateway as gateway
 from tests.server.site import Site
+from tests.support.gateways import WatchedEngine
+from tests.support.wait import wait_until
 from tests.system.beside import leaving_nothing, neighbour, no_work
 from tests.system.raw import (
     CLOSE,

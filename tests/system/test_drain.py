@@ -14,9 +14,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from core.database import Database
 from core.settings import Settings
 from server.protocol.codes import CloseCode
-from tests.helpers.balancer import Balancer, running_balancer
-from tests.helpers.gateways import Fleet, Gateway, WatchedEngine, running_gateways
-from tests.helpers.wait import HANG_SECONDS_MAX, wait_until
+from tests.support.balancer import Balancer, running_balancer
+from tests.support.gateways import Fleet, Gateway, WatchedEngine, running_gateways
+from tests.support.wait import HANG_SECONDS_MAX, wait_until
 from tests.system.conftest import SLOTS
 from tests.system.test_gateway_death import balanced, check_exactly_once, clients_of, finish, start
 from tests.system.wire import Frame, Wire, wired

@@ -20,8 +20,8 @@ from core.embedded import EmbeddedValkey, ensure_home
 from core.redis import connect, is_unwell
 from engine.backends.scripted import ScriptedEngine
 from tests.engine.workers import Crew, saying
-from tests.helpers.home import settings_in
-from tests.helpers.wait import wait_until
+from tests.support.home import settings_in
+from tests.support.wait import wait_until
 
 TEXT = "Nobody notices. " * 12
 AWAY_SECONDS = 2.0

@@ -18,10 +18,10 @@ from core.database import Database
 from core.ids import uuid7
 from core.settings import Settings
 from server.protocol.codes import CloseCode
-from tests.helpers.gateways import Fleet, Gateway, WatchedEngine, running_gateways
-from tests.helpers.wait import wait_until
 from tests.server.conftest import gateway as gateway
 from tests.server.site import Site, running_site
+from tests.support.gateways import Fleet, Gateway, WatchedEngine, running_gateways
+from tests.support.wait import wait_until
 from tests.system.beside import leaving_nothing, neighbour, no_work
 from tests.system.raw import (
     PING,

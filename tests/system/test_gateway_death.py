@@ -14,9 +14,9 @@ from billing.usage import ENDED_FIELD, decode, ended_stream
 from engine.api import EntryKind, visible_text
 from server.client import Answer, Client
 from server.client_answer import Ended
-from tests.helpers.balancer import Balancer, running_balancer
-from tests.helpers.gateways import Fleet, WatchedEngine
-from tests.helpers.wait import wait_until
+from tests.support.balancer import Balancer, running_balancer
+from tests.support.gateways import Fleet, WatchedEngine
+from tests.support.wait import wait_until
 
 CLIENTS = 10
 STREAMS_EACH = 10

@@ -13,9 +13,9 @@ from core.database import Database
 from core.ids import uuid7
 from core.settings import Settings
 from engine.sweep import sweep
-from tests.helpers.gateways import Fleet, running_gateways
-from tests.helpers.wait import wait_until
 from tests.server.site import Peer, Site
+from tests.support.gateways import Fleet, running_gateways
+from tests.support.wait import wait_until
 
 BURST = 10
 EFFECTIVE_SECONDS_MAX = 10.0  # ten times what is promised

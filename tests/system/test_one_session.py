@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack
 from websockets.exceptions import ConnectionClosed
 
 from server.protocol.codes import CloseCode
-from tests.helpers.gateways import Fleet, WatchedEngine
 from tests.server.site import Peer, Site
+from tests.support.gateways import Fleet, WatchedEngine
 
 ROUNDS = 15
 TABS = 5

@@ -21,9 +21,9 @@ from engine.api import EntryKind, visible_text
 from engine.keys import log as log_key
 from server.client import Answer, Client, Reset
 from server.client_answer import Ended, ProtocolError
-from tests.helpers.gateways import Fleet, WatchedEngine, running_gateways
-from tests.helpers.home import settings_in
-from tests.helpers.wait import wait_until
+from tests.support.gateways import Fleet, WatchedEngine, running_gateways
+from tests.support.home import settings_in
+from tests.support.wait import wait_until
 
 TOKENS = 150
 LONG = {"max_tokens": TOKENS, "min_tokens": TOKENS}

@@ -19,10 +19,10 @@ from core.clock import now_ms
 from core.ids import uuid7
 from core.tasks import end_tasks
 from server.protocol.codes import CloseCode
-from tests.helpers.gateways import WatchedEngine
-from tests.helpers.wait import wait_until
 from tests.server.conftest import gateway as gateway
 from tests.server.site import Peer, Site
+from tests.support.gateways import WatchedEngine
+from tests.support.wait import wait_until
 from tests.system.strangers import PROBES, Owned, Victim
 
 LONG = {"max_tokens": 1500, "min_tokens": 1500}

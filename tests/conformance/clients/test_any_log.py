@@ -14,7 +14,7 @@ from tests.browser.conftest import FLAGS
 from tests.conformance.clients.runner import Line
 from tests.conformance.clients.steps import Options
 from tests.conformance.clients.subjects import BrowserSubject, PythonSubject, Subject
-from tests.helpers.scripted_peer import (
+from tests.support.scripted_peer import (
     Frame,
     Peer,
     accepted_fields,
@@ -22,7 +22,7 @@ from tests.helpers.scripted_peer import (
     scripted_peer,
     welcome_fields,
 )
-from tests.helpers.wait import wait_until
+from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 PIECES = ["a", "é", "😀 ", "word ", "\n", "日本", "e\u0301", ""]

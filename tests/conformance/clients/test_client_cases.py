@@ -12,7 +12,7 @@ from tests.browser.conftest import FLAGS
 from tests.conformance.clients.runner import Failed, play
 from tests.conformance.clients.steps import Case, cases_in
 from tests.conformance.clients.subjects import BrowserSubject, PythonSubject, Subject
-from tests.helpers.scripted_peer import Peer, scripted_peer
+from tests.support.scripted_peer import Peer, scripted_peer
 
 CASES = cases_in(Path(__file__).parent)
 pytestmark = pytest.mark.asyncio(loop_scope="module")

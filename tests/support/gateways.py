@@ -30,9 +30,9 @@ from engine.models.registry import save
 from engine.reaper import Reaper
 from tests.engine.builders import FINGERPRINT
 from tests.engine.workers import Crew
-from tests.helpers.platform import free_ports
-from tests.helpers.wait import wait_until
 from tests.server.site import CONTEXT, Site, tiny_model
+from tests.support.platform import free_ports
+from tests.support.wait import wait_until
 
 START_SECONDS_MAX = 30.0
 LETTERS = [*range(ord("a"), ord("z") + 1), ord(" ")]

@@ -13,7 +13,7 @@ from typing import Any
 import redis
 
 from core.embedded import valkey_binary
-from tests.helpers.tls import tls_before
+from tests.support.tls import tls_before
 
 START_SECONDS_MAX = 15.0
 SLOTS = 16_384
