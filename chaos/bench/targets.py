@@ -5,8 +5,10 @@ request, so that all are compared in one run on one machine with the same engine
 """
 
 import asyncio
+import contextlib
 import json
 import os
+import random
 import socket
 import sys
 import tempfile
@@ -23,6 +25,7 @@ from chaos.bench.samples import Sample
 from chaos.bench.wire import Wire
 
 START_SECONDS_MAX = 240.0
+PORTS = 10_000, 20_000  # tests take theirs from above these
 LINE_BYTES_MAX = 64 * 1024 * 1024
 
 
@@ -89,10 +92,12 @@ async def _child(*arguments: str, environment: dict[str, str] | None = None, pip
 
 
 def free_port() -> int:
-    """A loopback port that nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A loopback port that nobody listens on at this moment, and no outgoing connection takes meanwhile."""
+    while True:
+        port = random.SystemRandom().randrange(*PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 async def _ready(client: httpx.AsyncClient, url: str, process: Any) -> None:

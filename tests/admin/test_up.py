@@ -12,7 +12,8 @@ import pytest
 from core import exclusive
 from core.embedded import ensure_home
 from tests.support.home import settings_in
-from tests.support.platform import free_ports, processes_of
+from tests.support.platform import processes_of
+from tests.support.ports import free_ports
 
 SECONDS_MAX = 60
 

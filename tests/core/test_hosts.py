@@ -15,7 +15,7 @@ from core.hosts import Hosts, require_hosts
 from core.metrics import serving_metrics
 from core.settings import Settings
 from core.telemetry import Seldom, logger
-from tests.support.platform import free_ports
+from tests.support.ports import free_ports
 
 LOOPBACK = Hosts("", "127.0.0.1", "https://chat.example.org, http://other.example:8080")
 OPEN = Hosts("", "0.0.0.0", "")

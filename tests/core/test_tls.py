@@ -20,7 +20,7 @@ from core.redis import Client, connect
 from core.scripts import Script
 from tests.support.cluster import running_cluster
 from tests.support.home import settings_in, short_folder
-from tests.support.platform import free_ports
+from tests.support.ports import free_ports
 from tests.support.tls import Authority, Pair, tls_before
 
 ECHO = "#!lua\nredis.call('SET', KEYS[1], ARGV[1])\nreturn redis.call('GET', KEYS[1])"

@@ -2,7 +2,6 @@
 behind."""
 
 import asyncio
-import contextlib
 import json
 import os
 import re
@@ -43,7 +42,8 @@ from engine.supervisor import Supervisor
 from tests.engine.builders import FINGERPRINT, TENANT
 from tests.engine.workers import TOKENIZER, Crew
 from tests.support.home import settings_in
-from tests.support.platform import free_ports, processes_of
+from tests.support.platform import processes_of
+from tests.support.ports import two_free_ports_in_a_row
 from tests.support.wait import wait_until
 
 START_SECONDS_MAX = 60.0
@@ -307,7 +307,7 @@ MEASURED = {
 
 async def test_workers_and_supervisors_say_what_they_measure(crew: Crew):
     """On ports of their own where that is wanted; no page has the id of a tenant or a request."""
-    port = _two_free_ports()
+    port = two_free_ports_in_a_row()
     settings = crew.settings.model_copy(update={"metrics_port": port})
     async with supervised(crew, settings, workers=1), httpx.AsyncClient() as client:
         at, worker_at = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{port + 1}"
@@ -329,14 +329,6 @@ async def test_workers_and_supervisors_say_what_they_measure(crew: Crew):
         ]
         assert statuses == [200, 200, 404]
         assert (await client.get(f"{at}/metrics")).status_code == 200
-
-
-def _two_free_ports() -> int:
-    """The first of two ports in a row."""
-    while True:
-        [port] = free_ports(1)
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port + 1)):
-            return port
 
 
 async def test_a_taken_port_costs_the_metrics_only(crew: Crew):

@@ -6,7 +6,6 @@ part.
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -35,6 +34,7 @@ from server.main import serve
 from tests.engine.builders import FINGERPRINT
 from tests.engine.tokens import EOS, byte_tokenizer, ids_of
 from tests.engine.workers import Crew
+from tests.support.ports import free_ports
 from tests.support.users import assert_nothing_refused, make_user, url_of
 from tests.support.wait import wait_until
 
@@ -195,9 +195,7 @@ async def running_site(
     settings: Settings, database: Database, redis: Redis, **changed: Any
 ) -> AsyncGenerator[Site]:
     """A gateway that serves until the block ends; `changed` settings differ from the tests' usual ones."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    [port] = free_ports(1)
     # Without a URL the database is the file `parley.db` in the home, which the fixture made.
     settings = settings.model_copy(
         update={"port": port, "model": "tiny", "drain_seconds_max": 1.0, **changed}

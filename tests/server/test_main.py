@@ -12,6 +12,7 @@ import pytest
 
 from core.database import Database
 from core.settings import Settings
+from tests.support.ports import free_ports
 from tests.support.wait import wait_until
 
 SECONDS_MAX = 30
@@ -62,8 +63,7 @@ def test_no_schema_is_one_line(home: Path, redis_url: str):
 
 async def test_sigterm_ends_it_well(sqlite: Database, home: Path, settings: Settings):
     """Exit code 0."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    [port] = free_ports(1)
     process = start(home, PARLEY_PORT=str(port), PARLEY_REDIS_URL=settings.redis_endpoint)
     try:
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:

@@ -1,6 +1,5 @@
 """A real Valkey cluster for tests: two nodes on loopback ports, half of the slots each."""
 
-import socket
 import ssl
 import subprocess
 import time
@@ -13,6 +12,7 @@ from typing import Any
 import redis
 
 from core.embedded import valkey_binary
+from tests.support.ports import free_ports
 from tests.support.tls import tls_before
 
 START_SECONDS_MAX = 15.0
@@ -22,7 +22,7 @@ SLOTS = 16_384
 @contextmanager
 def running_cluster(folder: Path, tls: ssl.SSLContext | None = None) -> Generator[str]:
     """Its redis+cluster:// URL, for as long as the block runs. `tls`: its nodes are reached by that only."""
-    ports = _free_ports(6)
+    ports = free_ports(6)
     nodes = list(zip(ports[:2], ports[2:4], strict=True))
     doors = list(zip(ports[4:], ports[:2], strict=True)) if tls else []
     processes = [
@@ -100,12 +100,3 @@ def _until(check: Callable[[], bool], process: "subprocess.Popen[bytes]") -> Non
         assert process.poll() is None, "a Valkey node ended at its start"
         assert time.monotonic() < deadline, "the Valkey cluster does not form"
         time.sleep(0.02)
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago, all at once so that they differ."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,8 @@ from pathlib import Path
 
 import httpx
 import psutil
+
+from tests.support.ports import free_ports
 
 READY_SECONDS_MAX = 300.0
 STOP_SECONDS_MAX = 30.0
@@ -58,18 +59,6 @@ def processes_of(home: Path) -> list[psutil.Process]:
         except psutil.Error:
             continue
     return found
-
-
-def free_ports(count: int) -> list[int]:
-    """Different loopback ports that nobody listens on at this moment."""
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
 
 
 @contextmanager

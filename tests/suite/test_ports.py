@@ -1,0 +1,52 @@
+"""Ports: two processes are never given the same, and none that somebody listens on."""
+
+import json
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from tests.support import ports
+
+ASKS = """
+import json, sys
+from tests.support.ports import free_ports
+print(json.dumps(free_ports(50)), flush=True)
+sys.stdin.read()
+"""
+
+
+def _asking() -> "subprocess.Popen[str]":
+    argv = [sys.executable, "-c", ASKS]
+    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def test_two_processes_share_no_port() -> None:
+    """Each has a block of its own for as long as it lives."""
+    others = [_asking(), _asking()]
+    given = [json.loads(each.stdout.readline()) for each in others if each.stdout is not None]
+    given.append(ports.free_ports(50))
+    for each in others:
+        each.communicate()
+    assert len({port for each in given for port in each}) == 150
+
+
+def test_a_port_that_somebody_listens_on_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is passed over, and where all are taken that is said."""
+    [port] = ports.free_ports(1)
+    with socket.create_server(("127.0.0.1", port)):
+        monkeypatch.setattr(
+            ports, "_ports_of_this_process", lambda: iter([port, port + 1] * ports.BLOCK_PORTS)
+        )
+        assert ports.free_ports(1) == [port + 1]
+        monkeypatch.setattr(ports, "_ports_of_this_process", lambda: iter([port] * ports.BLOCK_PORTS))
+        with pytest.raises(AssertionError, match="less than 1 are free"):
+            ports.free_ports(1)
+
+
+def test_neighbours_are_free_both() -> None:
+    """The second is the first's next."""
+    first = ports.two_free_ports_in_a_row()
+    with socket.create_server(("127.0.0.1", first)), socket.create_server(("127.0.0.1", first + 1)):
+        pass
