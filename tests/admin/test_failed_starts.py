@@ -22,8 +22,8 @@ from engine.queue import PoolQueue
 from engine.supervisor import Supervisor
 from server import main as gateway
 from tests.support.home import settings_in
+from tests.support.patience import wait_until
 from tests.support.scripted_redis import scripted_redis
-from tests.support.wait import wait_until
 
 Serve = Callable[[Settings, asyncio.Event], Awaitable[None]]
 CANARY = "canary-Zq7x"

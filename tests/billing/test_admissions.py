@@ -22,7 +22,7 @@ from core.signed import Keyring
 from tests.billing.events import an_event, priced, sealed
 from tests.billing.test_biller import a_biller, held, rows, until_posted
 from tests.support.home import TEST_SECRET, settings_in
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 KEYRING = Keyring(TEST_SECRET.encode())
 ADMISSIONS = Admissions(KEYRING.keys(ADMISSION_PURPOSE))

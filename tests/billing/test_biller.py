@@ -24,7 +24,7 @@ from billing.usage import ENDED_FIELD, ENDED_GROUP_RECORDER, UsageEvent, encode,
 from core.database import Database
 from core.settings import Settings
 from tests.billing.events import PRICES, an_event
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 STREAM = ended_stream("default")
 

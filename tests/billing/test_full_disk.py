@@ -12,7 +12,7 @@ from core.database import Database
 from core.settings import Settings
 from tests.billing.events import an_event
 from tests.billing.test_biller import STREAM, a_biller, end, held, rows, until_posted
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 PAGES_MAX = 1 << 30
 EVENTS = 400

@@ -31,8 +31,8 @@ from core.errors import StartupError
 from core.settings import Settings
 from tests.billing.receivers import Received, Receiver, http_receiver
 from tests.support.home import settings_in
+from tests.support.patience import wait_until
 from tests.support.tls import Authority
-from tests.support.wait import wait_until
 
 KEY = "k" * 32
 SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"  # AWS' own example

@@ -21,7 +21,7 @@ from core.database import Database
 from core.settings import Settings
 from tests.billing.events import an_event
 from tests.billing.test_reconciliation import billed, differing
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 EQUAL = Compared(Check.R4, "t1", "cost", "nano", 5, 5)
 LESS = replace(EQUAL, actual=3)

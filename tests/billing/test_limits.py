@@ -38,7 +38,7 @@ from billing.tables import PLATFORM, Plan, Tenant
 from billing.tenants.tenancy import CONTROL_CHANNEL, ControlNews, create_tenant
 from core.database import Database
 from core.errors import Refused
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 BERLIN = ZoneInfo("Europe/Berlin")
 AT = 1_790_000_000_000

@@ -21,7 +21,7 @@ from tests.billing.events import an_event
 from tests.billing.test_biller import a_biller, end, row_count, until_acknowledged
 from tests.billing.test_books import read
 from tests.billing.test_wallets import balances, sound
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 
 async def test_kill_9_of_a_biller_leaves_no_wallet_budget_or_alert_in_between(

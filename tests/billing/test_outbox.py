@@ -39,7 +39,7 @@ from core.settings import Settings
 from tests.billing.receivers import MailServer, Receiver, http_receiver, mail_server
 from tests.billing.test_books import read
 from tests.support.home import settings_in
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from billing.usage import encode
 from core.database import Database
 from core.metrics import BILLER_PLACE
 from tests.billing.events import an_event
+from tests.support.patience import wait_until
 from tests.support.ports import free_ports
-from tests.support.wait import wait_until
 
 
 @pytest.fixture

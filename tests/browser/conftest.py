@@ -9,8 +9,8 @@ import axe_core_python
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
+from tests.support.patience import HANG_SECONDS
 from tests.support.scripted_peer import Peer, scripted_peer
-from tests.support.wait import HANG_SECONDS_MAX
 
 AXE = Path(axe_core_python.__file__).parent / "axe.min.js"
 FLAGS = [
@@ -23,7 +23,7 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
-expect.set_options(timeout=HANG_SECONDS_MAX * 1000)
+expect.set_options(timeout=HANG_SECONDS * 1000)
 
 
 class WatchedPage:

@@ -13,8 +13,8 @@ from core.database import Database
 from core.settings import Settings
 from server.client import Client
 from tests.browser.conftest import OpenPage
+from tests.support.patience import wait_until
 from tests.support.platform import Platform
-from tests.support.wait import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.vllm, pytest.mark.asyncio(loop_scope="session")]
 

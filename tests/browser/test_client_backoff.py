@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from tests.browser.conftest import WatchedPage
+from tests.support.patience import wait_until
 from tests.support.scripted_peer import Peer
-from tests.support.wait import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 

@@ -11,8 +11,8 @@ import pytest_asyncio
 from core.clock import now_ms
 from core.ids import uuid7_ms
 from tests.browser.conftest import WatchedPage
+from tests.support.patience import wait_until
 from tests.support.scripted_peer import Frame, Peer, Socket, welcome_fields
-from tests.support.wait import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 

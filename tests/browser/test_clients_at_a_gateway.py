@@ -23,7 +23,7 @@ from tests.conformance.clients.subjects import BrowserSubject, Facts, PythonSubj
 from tests.server.site import running_site
 from tests.support.balancer import running_balancer
 from tests.support.gateways import Gateway, WatchedEngine, running_gateways
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 TEXT = "Nile, Rhine and Zambezi: 川 🌊. " * 12
 SECONDS_MAX = 30.0

@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 
 from tests.browser.conftest import WatchedPage
 from tests.browser.markdown_samples import COMMON, HOSTILE, PIECES, SLOW
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 

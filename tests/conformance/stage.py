@@ -37,7 +37,7 @@ from tests.conformance.values import BadCase
 from tests.engine.workers import Crew
 from tests.server.site import Site, running_site, saying
 from tests.support.home import settings_in, short_folder
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 OWN = "own"
 # All cases come from one address, and many of them show a token that is wrong.

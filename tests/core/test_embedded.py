@@ -16,7 +16,7 @@ from core.embedded import EmbeddedValkey, ensure_home
 from core.errors import StartupError
 from core.settings import Settings
 from tests.support.home import settings_in, short_folder
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 NOBODY = 65534
 

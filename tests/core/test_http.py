@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from core import http
 from core.settings import Settings
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 
 @asynccontextmanager

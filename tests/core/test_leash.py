@@ -11,7 +11,7 @@ import pytest
 
 from core.errors import StartupError
 from core.leash import LeashedProcess, spawn
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 # A command that starts a child of its own and then waits for ever, deaf to SIGTERM where told so.
 FAMILY = """

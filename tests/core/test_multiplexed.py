@@ -12,7 +12,7 @@ from redis.exceptions import TimeoutError as ReplyTimeout
 
 from core.multiplexed import MultiplexedConnection
 from core.redis import MultiplexedRedis, connect_url
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 SLOW = "local n = 0 for i = 1, tonumber(ARGV[1]) do n = n + i end return ARGV[2]"
 

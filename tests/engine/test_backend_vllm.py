@@ -30,8 +30,8 @@ from engine.response_format import Shape
 from tests.engine.builders import TENANT
 from tests.engine.workers import Crew
 from tests.support.home import settings_in, short_folder
+from tests.support.patience import wait_until
 from tests.support.valkey import running_valkey
-from tests.support.wait import wait_until
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(240)]
 

@@ -17,7 +17,7 @@ from engine.backends.scripted import ScriptedEngine
 from engine.reaper import Reaper
 from tests.engine.builders import FINGERPRINT, PRICES, TENANT, request_input, tokens
 from tests.engine.workers import PROMPT, Crew, paused_at, saying
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 TEXT = "What the others are told."
 GOOD = request_input()

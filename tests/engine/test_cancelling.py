@@ -21,7 +21,7 @@ from core.settings import Settings
 from engine import keys
 from engine.api import Control, PoolQueue
 from tests.engine.builders import FINGERPRINT, PRICES, Pool, request
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 FAR_MS = 4_000_000_000_000
 

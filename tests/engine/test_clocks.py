@@ -13,7 +13,7 @@ from engine.api import AppendCode
 from engine.backends.scripted import ScriptedEngine
 from tests.engine.builders import START_MS, append_to, pool, request
 from tests.engine.workers import Crew, saying
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 HOUR_MS = 3_600_000
 JUMPS = [HOUR_MS, -HOUR_MS, 24 * HOUR_MS, -24 * HOUR_MS]

@@ -17,7 +17,7 @@ from engine.backends.scripted import ScriptedEngine
 from engine.reaper import Reaper
 from tests.engine.builders import Pool, append_to, pool, request, usage_event
 from tests.engine.workers import Crew, saying
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 HUNG_MS = 9_000
 SLOTS = 32

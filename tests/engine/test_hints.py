@@ -9,7 +9,7 @@ import redis.asyncio
 from engine import hints as module
 from engine.api import Hints
 from tests.engine.builders import pool, request
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 
 async def test_hints_come_again_after_a_lost_connection(redis: redis.asyncio.Redis):

@@ -40,8 +40,8 @@ from tests.billing.events import an_event as sealed_event
 from tests.billing.test_biller import a_biller, held, rows, until_acknowledged, until_posted
 from tests.engine.builders import FINGERPRINT, TENANT
 from tests.engine.workers import Crew, saying
+from tests.support.patience import wait_until
 from tests.support.users import client_of
-from tests.support.wait import wait_until
 
 POOL = "default"
 

@@ -8,7 +8,7 @@ import pytest
 
 from core.leash import spawn
 from engine import modesty
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 STARTS = """
 import time

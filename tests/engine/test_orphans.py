@@ -10,7 +10,7 @@ from engine.backends.base import Generation
 from engine.backends.scripted import ScriptedEngine
 from tests.engine.builders import FINGERPRINT, TENANT
 from tests.engine.workers import Crew, saying
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 TEXT = "x" * 200
 

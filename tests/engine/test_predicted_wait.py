@@ -14,7 +14,7 @@ from engine.api import Enqueued
 from engine.backends.scripted import ScriptedEngine
 from tests.engine.builders import TENANT, pool, request
 from tests.engine.workers import Crew, saying
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 BURST, BURSTS = 12, 5
 DEADLINE_MS = 4_000

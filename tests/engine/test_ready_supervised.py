@@ -11,7 +11,7 @@ from billing.pools.tables import PoolInterval
 from core.database import Database
 from tests.engine.test_supervisor import START_SECONDS_MAX, Crew, supervised
 from tests.engine.test_supervisor import crew as crew  # the fixture
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 
 async def stored(database: Database) -> list[Interval]:

@@ -42,9 +42,9 @@ from engine.supervisor import Supervisor
 from tests.engine.builders import FINGERPRINT, TENANT
 from tests.engine.workers import TOKENIZER, Crew
 from tests.support.home import settings_in
+from tests.support.patience import wait_until
 from tests.support.platform import processes_of
 from tests.support.ports import two_free_ports_in_a_row
-from tests.support.wait import wait_until
 
 START_SECONDS_MAX = 60.0
 

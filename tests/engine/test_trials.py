@@ -23,7 +23,7 @@ from engine.trials.asking import ASKING_PER_TENANT_MAX, Trials
 from engine.trials.desk import TrialDesk
 from engine.trials.lanes import WAITING_MAX, WAITING_PER_TENANT_MAX, Lanes
 from tests.engine.builders import FINGERPRINT, TENANT
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 POOL = "default"
 

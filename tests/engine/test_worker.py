@@ -16,7 +16,7 @@ from engine.backends.scripted import ScriptedEngine
 from tests.engine.builders import FINGERPRINT, TENANT, append_to
 from tests.engine.tokens import EOS, ids_of
 from tests.engine.workers import PROMPT, Crew, paused_at, pausing, saying
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 TEXT = "Zażółć 日本語 👩‍👩‍👧 naïve.\n\nThe end of it."
 

@@ -13,7 +13,7 @@ from engine import workload
 from engine.api import Enqueued
 from engine.backends.scripted import ScriptedEngine
 from tests.engine.workers import Crew, saying
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 TEXT = "Zażółć 日本語 naïve. " * 12
 GRANTED = 9

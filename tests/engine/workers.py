@@ -40,8 +40,8 @@ from engine.worker import Worker
 from engine.workload import Workload
 from tests.engine.builders import FINGERPRINT, TENANT, request, request_input, tokens
 from tests.engine.tokens import EOS, byte_tokenizer, ids_of
+from tests.support.patience import wait_until
 from tests.support.users import client_of
-from tests.support.wait import wait_until
 
 TOKENIZER = byte_tokenizer()
 LIMITS = ModelLimits(stop_ids=(EOS,), max_model_len=8192)

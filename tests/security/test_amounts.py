@@ -32,7 +32,7 @@ from server.protocol.codes import ErrorCode, limit_facts, refusal
 from server.protocol.messages import Accepted, Cost, End, Error, Left, QueuePlace, QuotaLeft, Timing, Usage
 from tests.server.http_site import ORIGIN, http_site
 from tests.server.site import Peer, Site, running_site
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 SERVICE = Principal("t1", "p1", "k1", "", frozenset({"chat"}), "interactive", None, False, "k1")
 ANN = replace(SERVICE, user="ann", fixed_user=True)

@@ -24,8 +24,8 @@ from server.hub import Hub, Name
 from server.pools import Pools
 from tests.server.conftest import gateway as gateway
 from tests.server.site import Site
+from tests.support.patience import wait_until
 from tests.support.users import client_of, make_user, url_of
-from tests.support.wait import wait_until
 
 POOL = "default"
 

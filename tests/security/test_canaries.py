@@ -41,7 +41,7 @@ from tests.engine.workers import Crew, saying
 from tests.security.sinks import CANARY, Sinks, spans
 from tests.server.conftest import gateway as gateway
 from tests.server.site import Site
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 LOOP_SECONDS = 0.05
 

@@ -38,7 +38,7 @@ from tests.billing.events import an_event
 from tests.security.test_redis_users import billed, limited
 from tests.server.site import running_site
 from tests.support.emptied import EmptiedPostgres
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 FORBIDDEN = (
     (SUPERVISOR, "SELECT 1 FROM tenant"),

@@ -22,8 +22,8 @@ from server.purge import forgotten
 from server.tables import Message
 from tests.billing.events import an_event
 from tests.security.test_poisoned_pools import END, recorded
+from tests.support.patience import wait_until
 from tests.support.users import client_of
-from tests.support.wait import wait_until
 
 TENANT, PROJECT = "t1", "p1"
 OWN, OTHER = "default", "big"  # the pool of the worker, and the one that answers

@@ -17,7 +17,7 @@ from core.telemetry import Seldom
 from server import connection
 from server.places import Places
 from tests.server.site import Peer, Site, running_site
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 SILENT = {"silent_sockets_per_address_max": 3}
 

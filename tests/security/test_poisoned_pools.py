@@ -25,7 +25,7 @@ from server.edge import Edge, make_edge
 from server.hub import Hub, Name
 from server.pools import Pools
 from tests.billing.events import an_event
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 TENANT, PROJECT = "t1", "p1"
 

@@ -39,8 +39,8 @@ from core.tasks import end_tasks
 from engine.api import PoolQueue, Reaper, explain_request
 from engine.fleet import Fleet, Heartbeat, SlotState
 from tests.server.site import Site, running_site
+from tests.support.patience import wait_until
 from tests.support.users import assert_nothing_refused, client_of, make_user, url_of
-from tests.support.wait import wait_until
 
 ROOT = Path(__file__).parents[2]
 TENANT = "{t:acme}"

@@ -17,7 +17,7 @@ from core.settings import Settings
 from engine.backends.scripted import ScriptedEngine
 from tests.engine.tokens import EOS, ids_of
 from tests.server.site import Site, running_site
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 MORE = ids_of("a")[0]
 

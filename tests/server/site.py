@@ -34,9 +34,9 @@ from server.main import serve
 from tests.engine.builders import FINGERPRINT
 from tests.engine.tokens import EOS, byte_tokenizer, ids_of
 from tests.engine.workers import Crew
+from tests.support.patience import wait_until
 from tests.support.ports import free_ports
 from tests.support.users import assert_nothing_refused, make_user, url_of
-from tests.support.wait import wait_until
 
 CONTEXT = 2048
 TEMPLATE = (

@@ -21,7 +21,7 @@ from core.clock import now_ms
 from server.auth import Authenticator
 from server.door import SUPERSEDED
 from tests.server.site import Site
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 CUT_SECONDS_MAX = 10.0  # ten times what is promised
 

@@ -14,8 +14,8 @@ from server import client_link
 from server.client import Answer, Client, Ended, Event, ProtocolError, Reset, Status, Text, TextTakenBack
 from server.client_answer import Counters
 from server.client_link import Link, Settings
+from tests.support.patience import wait_until
 from tests.support.scripted_peer import Frame, Peer, Socket, scripted_peer, welcome_fields
-from tests.support.wait import wait_until
 
 BACKOFF_SECONDS = 0.02
 

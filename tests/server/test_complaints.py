@@ -15,7 +15,7 @@ from server import door
 from server.client import Client
 from server.hub import Hub
 from tests.server.site import Peer, Site, running_site
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 ROOT = Path(__file__).parents[2]
 

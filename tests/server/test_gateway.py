@@ -12,7 +12,7 @@ from billing.api import revoke_key
 from core.clock import now_ms
 from core.ids import uuid7
 from tests.server.site import Peer, Site
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 from tests.system.wire import wired
 
 TEXT = "Nile, Rhine and Zambezi: 川 🌊. " * 20

@@ -15,7 +15,7 @@ from core.settings import Settings
 from engine.api import EntryKind
 from server import door
 from tests.server.site import Peer, Site, running_site
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 QUICK = {
     "paused_seconds": 0.1,

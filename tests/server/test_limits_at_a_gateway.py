@@ -19,7 +19,7 @@ from core.database import Database
 from core.settings import Settings
 from server.client import Client, ProtocolError
 from tests.server.site import Peer, Site, running_site
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 EFFECTIVE_SECONDS_MAX = 10.0  # ten times what is promised
 PROMPT_TOKENS = 24  # "hello" in the template

@@ -12,8 +12,8 @@ import pytest
 
 from core.database import Database
 from core.settings import Settings
+from tests.support.patience import wait_until
 from tests.support.ports import free_ports
-from tests.support.wait import wait_until
 
 SECONDS_MAX = 30
 

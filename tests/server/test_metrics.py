@@ -9,7 +9,7 @@ from billing.api import set_policy
 from core.database import Database
 from core.settings import Settings
 from tests.support.gateways import running_gateways
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 NAMES = (
     "parley_connections",

@@ -7,7 +7,7 @@ import msgspec
 from engine import keys
 from engine.backends.scripted import ScriptedEngine
 from tests.server.site import Site, saying
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 from tests.system.wire import wired
 
 SHOWN = 40

@@ -16,7 +16,7 @@ from engine.backends.scripted import ScriptedEngine
 from server.client import Client
 from tests.engine.workers import Crew
 from tests.server.site import Site, saying
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 from tests.system.wire import wired
 
 TEXT = "Elbe, Oder and Neiße: 川 🌊. " * 6

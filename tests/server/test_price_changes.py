@@ -9,7 +9,7 @@ from billing.tenants.tenancy import PRICES_CHANGED, tell
 from core.clock import now_ms
 from server import catalogue
 from tests.server.site import Peer, Site
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 PRICES = {"*": FlatPrices(5, 5, 5, 0)}
 

@@ -21,7 +21,7 @@ from core.settings import Settings
 from server.refusals import Refusals
 from tests.server.site import Site, running_site
 from tests.server.test_limits_at_a_gateway import refusal
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 WHO = Principal("acme", "p1", "k1", "", frozenset({"chat"}), "bulk", None, False, "k1")
 ID = uuid7(now_ms())

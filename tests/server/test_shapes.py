@@ -12,7 +12,7 @@ from core.tasks import end_tasks
 from engine.trials.desk import TrialDesk
 from tests.engine.builders import FINGERPRINT
 from tests.server.site import Peer, Site
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 LIST = {"type": "regex", "pattern": r"(\d+, )*\d+"}
 IN_A_SCHEMA = {

@@ -12,7 +12,7 @@ from core.redis import Client
 from core.settings import Settings
 from engine.api import PoolQueue
 from server.terms import Terms
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 POOL = "terms"
 

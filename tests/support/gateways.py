@@ -31,8 +31,8 @@ from engine.reaper import Reaper
 from tests.engine.builders import FINGERPRINT
 from tests.engine.workers import Crew
 from tests.server.site import CONTEXT, Site, tiny_model
+from tests.support.patience import wait_until
 from tests.support.ports import free_ports
-from tests.support.wait import wait_until
 
 START_SECONDS_MAX = 30.0
 LETTERS = [*range(ord("a"), ord("z") + 1), ord(" ")]

@@ -24,7 +24,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from core.clock import now_ms
 from server.http.app import WEB, SecurityHeaders, page
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 Frame = dict[str, Any]
 HEAR_SECONDS_MAX = 20.0

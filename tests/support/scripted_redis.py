@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import hiredis
 from redis.asyncio import ConnectionPool
 
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 Answer = Callable[[list[bytes]], bytes | None]
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from tests.server.site import Site
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 from tests.system.wire import wired
 
 ROUND_TRIP_SECONDS_MAX, HANG_SECONDS_MAX = 1.0, 15.0  # of most pings, of each

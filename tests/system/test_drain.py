@@ -16,7 +16,7 @@ from core.settings import Settings
 from server.protocol.codes import CloseCode
 from tests.support.balancer import Balancer, running_balancer
 from tests.support.gateways import Fleet, Gateway, WatchedEngine, running_gateways
-from tests.support.wait import HANG_SECONDS_MAX, wait_until
+from tests.support.patience import HANG_SECONDS, wait_until
 from tests.system.conftest import SLOTS
 from tests.system.test_gateway_death import balanced, check_exactly_once, clients_of, finish, start
 from tests.system.wire import Frame, Wire, wired
@@ -118,7 +118,7 @@ async def test_a_second_sigterm_ends_it_at_once(sqlite: Database, redis: Redis, 
     """No patience any more; the streams go on elsewhere all the same."""
     engine = WatchedEngine(step_seconds=0.02)
     async with (
-        fleet_that_drains(sqlite, redis, settings, HANG_SECONDS_MAX * 3) as draining,
+        fleet_that_drains(sqlite, redis, settings, HANG_SECONDS * 3) as draining,
         balanced(draining, engine) as balancer,
         AsyncExitStack() as stack,
     ):
@@ -130,7 +130,7 @@ async def test_a_second_sigterm_ends_it_at_once(sqlite: Database, redis: Redis, 
         leaving.signal(signal.SIGTERM)
         await wait_until(lambda: readiness_is(leaving, 503), interval=0.02)
         leaving.signal(signal.SIGTERM)
-        await asyncio.wait_for(leaving.process.wait(), HANG_SECONDS_MAX)  # not until the drain's end
+        await asyncio.wait_for(leaving.process.wait(), HANG_SECONDS)  # not until the drain's end
         await reading
         assert stubborn.welcome["t"] == "welcome"
         await check_exactly_once(draining, engine, clients, {answer.id: answer.text for answer in answers})

@@ -21,7 +21,7 @@ from core.redis import connect, is_unwell
 from engine.backends.scripted import ScriptedEngine
 from tests.engine.workers import Crew, saying
 from tests.support.home import settings_in
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 TEXT = "Nobody notices. " * 12
 AWAY_SECONDS = 2.0

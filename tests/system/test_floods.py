@@ -21,7 +21,7 @@ from server.protocol.codes import CloseCode
 from tests.server.conftest import gateway as gateway
 from tests.server.site import Site, running_site
 from tests.support.gateways import Fleet, Gateway, WatchedEngine, running_gateways
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 from tests.system.beside import leaving_nothing, neighbour, no_work
 from tests.system.raw import (
     PING,

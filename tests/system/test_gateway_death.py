@@ -16,7 +16,7 @@ from server.client import Answer, Client
 from server.client_answer import Ended
 from tests.support.balancer import Balancer, running_balancer
 from tests.support.gateways import Fleet, WatchedEngine
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 CLIENTS = 10
 STREAMS_EACH = 10

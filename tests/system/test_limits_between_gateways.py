@@ -15,7 +15,7 @@ from core.settings import Settings
 from engine.sweep import sweep
 from tests.server.site import Peer, Site
 from tests.support.gateways import Fleet, running_gateways
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 BURST = 10
 EFFECTIVE_SECONDS_MAX = 10.0  # ten times what is promised

@@ -7,8 +7,8 @@ import signal
 import psutil
 import pytest
 
+from tests.support.patience import wait_until
 from tests.support.platform import Platform, command_line
-from tests.support.wait import wait_until
 from tests.system.wire import wired
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600), pytest.mark.last]

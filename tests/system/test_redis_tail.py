@@ -23,7 +23,7 @@ from server.client import Answer, Client, Reset
 from server.client_answer import Ended, ProtocolError
 from tests.support.gateways import Fleet, WatchedEngine, running_gateways
 from tests.support.home import settings_in
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 
 TOKENS = 150
 LONG = {"max_tokens": TOKENS, "min_tokens": TOKENS}

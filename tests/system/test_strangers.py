@@ -22,7 +22,7 @@ from server.protocol.codes import CloseCode
 from tests.server.conftest import gateway as gateway
 from tests.server.site import Peer, Site
 from tests.support.gateways import WatchedEngine
-from tests.support.wait import wait_until
+from tests.support.patience import wait_until
 from tests.system.strangers import PROBES, Owned, Victim
 
 LONG = {"max_tokens": 1500, "min_tokens": 1500}

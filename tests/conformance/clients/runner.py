@@ -8,6 +8,7 @@ from typing import Any, cast
 from tests.conformance.clients import steps as s
 from tests.conformance.clients.subjects import Facts, Subject
 from tests.conformance.values import BadCase, Names
+from tests.support.patience import wait_until
 from tests.support.scripted_peer import (
     Frame,
     Peer,
@@ -17,7 +18,6 @@ from tests.support.scripted_peer import (
     end_fields,
     welcome_fields,
 )
-from tests.support.wait import wait_until
 
 ANYTIME = frozenset({"ack", "pong"})  # said when the client sees fit; a case names them where it cares
 LOGGED = frozenset({"delta", "event", "snap", "retract", "end"})

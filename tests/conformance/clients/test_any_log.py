@@ -14,6 +14,7 @@ from tests.browser.conftest import FLAGS
 from tests.conformance.clients.runner import Line
 from tests.conformance.clients.steps import Options
 from tests.conformance.clients.subjects import BrowserSubject, PythonSubject, Subject
+from tests.support.patience import wait_until
 from tests.support.scripted_peer import (
     Frame,
     Peer,
@@ -22,7 +23,6 @@ from tests.support.scripted_peer import (
     scripted_peer,
     welcome_fields,
 )
-from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 PIECES = ["a", "é", "😀 ", "word ", "\n", "日本", "e\u0301", ""]

@@ -1,0 +1,123 @@
+"""Waiting of tests: a pause of the machine does not use it up, a hang does, and so does a pause for ever."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.support import patience as module
+from tests.support.patience import (
+    BEAT_SECONDS_MAX,
+    HANG_SECONDS,
+    Lived,
+    finished,
+    forever,
+    patience,
+    pause,
+    said,
+    soon,
+    wait_until,
+    wall_seconds_max,
+    watch_until,
+)
+
+Jump = Callable[[float], None]
+
+
+@pytest.fixture
+async def jump(monkeypatch: pytest.MonkeyPatch) -> Jump:
+    """Lets the machine stand still for so many seconds, without waiting for them."""
+    loop, stood, clock = asyncio.get_running_loop(), [0.0], time.monotonic
+    monkeypatch.setattr(loop, "time", lambda: clock() + stood[0])
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock() + stood[0])
+
+    def stand(seconds: float) -> None:
+        stood[0] += seconds
+
+    return stand
+
+
+async def test_a_pause_is_not_lived(jump: Jump) -> None:
+    """However long it is, it counts as one late beat."""
+    with Lived() as lived:
+        jump(50.0)
+        await asyncio.sleep(0)
+        assert lived.seconds <= 2 * BEAT_SECONDS_MAX
+        assert "50" in str(lived)
+    kept = lived.seconds
+    jump(1.0)
+    assert lived.seconds == kept
+
+
+async def test_what_comes_after_a_pause_came_in_time(jump: Jump) -> None:
+    """Ten pauses of most of the deadline, and the deadline has not passed."""
+    looks: list[int] = []
+
+    def tenth() -> bool:
+        looks.append(1)
+        jump(4.0)
+        return len(looks) == 10
+
+    await wait_until(tenth)
+    async with patience():
+        for _ in range(10):
+            jump(4.0)
+            await asyncio.sleep(0)
+
+
+async def test_what_hangs_runs_out_of_patience() -> None:
+    """Each way of waiting ends what never comes, and says how long it waited."""
+    with pytest.raises(TimeoutError, match=r"not within 0\.\d+ s lived"):
+        await soon(forever(), 0.1)
+    with pytest.raises(AssertionError, match=r"still 0 after 0\.\d+ s lived"):
+        await wait_until(lambda: 0, 0.1)
+    with pytest.raises(AssertionError, match="still False after"):
+        watch_until(lambda: False, 0.1)
+
+
+async def test_a_pause_for_ever_is_a_hang(jump: Jump) -> None:
+    """By the wall patience ends too, late."""
+
+    def stands() -> bool:
+        jump(wall_seconds_max(HANG_SECONDS) / 4)
+        return False
+
+    with pytest.raises(AssertionError, match="by the wall"):
+        await wait_until(stands)
+    with pytest.raises(AssertionError, match="by the wall"):
+        watch_until(stands)
+
+
+async def test_another_timeout_stays_what_it_is() -> None:
+    """A TimeoutError of what is waited for is not patience's; a cancelled wait is cancelled."""
+    with pytest.raises(TimeoutError, match="its own"):
+        async with patience():
+            raise TimeoutError("its own")
+    waiting = asyncio.create_task(soon(forever()))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+async def test_pauses_and_deadlines_end_inside_each_other() -> None:
+    """One heart beats for all that wait on a loop."""
+    async with patience():
+        await asyncio.gather(pause(0.03), pause(0.05))
+        with pytest.raises(TimeoutError):
+            async with patience(0.03):
+                await forever()
+
+
+def test_a_process_is_waited_for() -> None:
+    """What it was given reaches it, and one that stays is killed."""
+    echo = [sys.executable, "-c", "import sys; print(sys.stdin.read()); sys.exit(3)"]
+    done = finished(echo, given="word")
+    assert (done.stdout, done.returncode) == ("word\n", 3)
+    with subprocess.Popen(["sleep", "100"], text=True, stdout=subprocess.PIPE) as stays:
+        with pytest.raises(AssertionError, match="runs on"):
+            said(stays, 0.1)
+        assert stays.returncode != 0
