@@ -16,9 +16,11 @@ from core.redis import MultiplexedRedis
 from tests.conformance.cases import Case, cases_in
 from tests.conformance.ledger import BrokenPromise
 from tests.conformance.runner import play
+from tests.conformance.sample import over_a_socket
 from tests.conformance.stage import Houses
 
 CASES = cases_in(Path(__file__).parent / "gateway")
+SHORT = over_a_socket(CASES)
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
@@ -77,7 +79,11 @@ async def players(
 
 
 def _parameter(case: Case) -> object:
-    marks = [pytest.mark.xfail(reason=case.xfail, strict=True)] if case.xfail else []
+    marks: list[pytest.MarkDecorator] = []
+    if case.xfail:
+        marks.append(pytest.mark.xfail(reason=case.xfail, strict=True))
+    if case not in SHORT:
+        marks.append(pytest.mark.long)
     return pytest.param(case, id=case.id, marks=marks)
 
 
