@@ -23,12 +23,14 @@ test: ## run all tests: real vLLM, Valkey, SQLite, Postgres, Chromium
 	@$(PYTHON) scripts/setup.py $(STACK) test
 	@$(BIN)/python -m pytest $(ARGS)
 
-check: ## formatting, lint, types, import contracts, file sizes, named tests, the browser code's types
+check: ## formatting, lint, types, import contracts, file sizes, real time in tests, named tests, the browser code's types
 	@$(PYTHON) scripts/setup.py $(STACK) test
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/lint-imports
 	@$(BIN)/python scripts/check_sizes.py
+	@$(BIN)/python scripts/check_tests.py
+	@$(BIN)/python scripts/check_tests.py
 	@$(BIN)/python scripts/check_complaints.py
 	@$(BIN)/python scripts/check_security.py
 	@$(BIN)/python scripts/javascript.py tsc -p server/web/jsconfig.json
