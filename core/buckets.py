@@ -5,10 +5,11 @@ longest unused is forgotten, so a caller of many names costs no memory.
 """
 
 import math
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from core.clock import monotonic
 
 NAMES_MAX = 20_000
 
@@ -35,7 +36,7 @@ class Buckets:
     """A bucket a name."""
 
     def __init__(
-        self, rate: Rate, names_max: int = NAMES_MAX, clock: Callable[[], float] = time.monotonic
+        self, rate: Rate, names_max: int = NAMES_MAX, clock: Callable[[], float] = monotonic
     ) -> None:
         self._rate = rate
         self._names_max = names_max

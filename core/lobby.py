@@ -4,10 +4,11 @@ Where all places are taken the one that has been silent longest makes room, so t
 keeps nobody out who speaks; one that came a moment ago may stay, and then the next is refused.
 """
 
-import time
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+
+from core.clock import monotonic
 
 GRACE_SECONDS = 1.0
 
@@ -22,7 +23,7 @@ class _Place:
 class Lobby:
     """`per_address_max` and `most`: 0 is no limit."""
 
-    def __init__(self, per_address_max: int, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, per_address_max: int, most: int, clock: Callable[[], float] = monotonic) -> None:
         self._per_address_max = per_address_max
         self._most = most
         self._clock = clock

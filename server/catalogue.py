@@ -1,9 +1,7 @@
 """The models that can be asked for, and what a tenant pays for them. Read from SQL and kept a moment."""
 
-import time
-
 from billing.api import PinnedPrices, PriceOffer, offered_prices
-from core.clock import now_ms
+from core.clock import monotonic, now_ms
 from core.database import Database
 from core.errors import Refused
 from core.settings import Settings
@@ -27,9 +25,9 @@ class Catalogue:
 
     async def models(self) -> list[ModelRecord]:
         """All models, by name."""
-        if time.monotonic() - self._read_at > KEEP_SECONDS:
+        if monotonic() - self._read_at > KEEP_SECONDS:
             self._models = {record.name: record for record in await list_models(self._db)}
-            self._read_at = time.monotonic()
+            self._read_at = monotonic()
         return list(self._models.values())
 
     async def default(self) -> ModelRecord | None:
@@ -54,11 +52,11 @@ class Catalogue:
     async def offer(self, tenant: str, model: str) -> PriceOffer:
         """The same with those that follow, for whoever decides when they do."""
         kept = self._offers.get((tenant, model))
-        if kept is not None and time.monotonic() - kept[0] < KEEP_SECONDS and not kept[1].begun(now_ms()):
+        if kept is not None and monotonic() - kept[0] < KEEP_SECONDS and not kept[1].begun(now_ms()):
             return kept[1]
         if len(self._offers) >= PRICES_KEPT_MAX:
             self._offers.clear()
-        read_at, changes = time.monotonic(), self._price_changes
+        read_at, changes = monotonic(), self._price_changes
         offer = await offered_prices(self._db, tenant, model)
         if changes == self._price_changes:
             self._offers[tenant, model] = (read_at, offer)

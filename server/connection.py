@@ -6,7 +6,6 @@ answers pile up unread or its session opens, and logged messages are bounded by 
 
 import asyncio
 import random
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, assert_never
@@ -15,6 +14,7 @@ from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
 from billing.api import Principal
+from core.clock import monotonic, now_ms
 from core.errors import Refusal, Refused
 from core.tasks import end_tasks
 from core.telemetry import Seldom, logger
@@ -39,13 +39,13 @@ LAST_WORDS_SECONDS = 1.0
 log = logger(__name__)
 strangers = damaged = Seldom(log)
 
-_EPOCH = time.time() - time.monotonic()
+_EPOCH = now_ms() / 1000 - monotonic()
 _jitter = random.Random()
 
 
 def clock() -> float:
     """Monotonic seconds that start at Unix time, so that timestamps on the wire mean something."""
-    return _EPOCH + time.monotonic()
+    return _EPOCH + monotonic()
 
 
 class Connection:

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +22,7 @@ from billing.api import (
 )
 from core import http, unreadable
 from core.addresses import counted
-from core.clock import now_ms
+from core.clock import monotonic, now_ms
 from core.errors import Refused
 from core.survived import AWAY, survived
 from core.tasks import Group
@@ -175,21 +174,21 @@ class Door:
 
     def drain_left_ms(self) -> int:
         """How long connections may still stay."""
-        return 0 if self._drained_by is None else max(0, int((self._drained_by - time.monotonic()) * 1000))
+        return 0 if self._drained_by is None else max(0, int((self._drained_by - monotonic()) * 1000))
 
     async def drain(self, seconds: float) -> None:
         """Ask every client to go on elsewhere, spread over the first half of `seconds`.
 
         It begins a moment later, when balancers know. Returns when all have gone, or been closed because the
         time is up."""
-        began = time.monotonic()
+        began = monotonic()
         self._drained_by = began + seconds
         leaving = list(self._sockets.values())
         random.shuffle(leaving)
         first = began + seconds * DRAIN_LEAD
         gap = seconds * (0.5 - DRAIN_LEAD) / max(1, len(leaving))
         for at, connection in enumerate(leaving):
-            await asyncio.sleep(max(0.0, first + at * gap - time.monotonic()))
+            await asyncio.sleep(max(0.0, first + at * gap - monotonic()))
             if connection.id in self._sockets:
                 connection.feed(DrainStarted(self.drain_left_ms()))
             if not self._sockets:

@@ -5,12 +5,12 @@ gateway as its reader again, should the pool have dropped it.
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NamedTuple, Protocol
 
 from redis.exceptions import RedisError
 
+from core.clock import monotonic
 from core.faults import named
 from core.pools import HOPS_MAX, announce_pool, known_pools
 from core.survived import survived
@@ -55,7 +55,7 @@ class Followed:
         self.head = 0
         self.epoch: int | None = None
         self.ended = False
-        self.heard_at = time.monotonic()
+        self.heard_at = monotonic()
         self.successor: Followed | None = None  # where two were one request, before and after it moved
         self.listeners: dict[object, Listener] = {}
         self.holders: set[object] = set()
@@ -68,7 +68,7 @@ class Followed:
 
     def news(self, entries: list[Entry], head: int) -> None:
         """Tell the listeners."""
-        self.heard_at = time.monotonic()
+        self.heard_at = monotonic()
         self.head = max(self.head, head)
         self.ended = self.ended or any(entry.k is EntryKind.END for entry in entries)
         for listener in list(self.listeners.values()):
@@ -246,7 +246,7 @@ class Hub:
             await asyncio.sleep(seconds)
 
     async def _poll(self) -> None:
-        quiet_since = time.monotonic() - self._edge.settings.poll_interval_seconds
+        quiet_since = monotonic() - self._edge.settings.poll_interval_seconds
         due = [f for f in self._followed.values() if not f.ended and f.heard_at <= quiet_since]
         for at in range(0, len(due), POLLS_AT_ONCE_MAX):
             await asyncio.gather(*(self._look_at(followed) for followed in due[at : at + POLLS_AT_ONCE_MAX]))

@@ -5,7 +5,6 @@ again, completes.
 """
 
 import asyncio
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,7 +27,7 @@ from billing.api import (
     count_shadowed,
     find_project,
 )
-from core.clock import now_ms
+from core.clock import monotonic, now_ms
 from core.errors import Refusal, Refused
 from core.failpoints import Point, reached
 from core.ids import uuid7_ms
@@ -88,7 +87,7 @@ class Intake:
 
     async def take(self, principal: Principal, send: Send) -> tuple[TurnAccepted, Source]:
         """Take a send; the source reads its log from the start. Raises Refused, and then nothing remains."""
-        began = time.monotonic()
+        began = monotonic()
         outcome, facts = "failed", dict[str, object]()
         with spans.span("gateway.send"):
             try:
@@ -102,7 +101,7 @@ class Intake:
                 raise
             finally:
                 facts.pop("user", None)
-                seconds = time.monotonic() - began
+                seconds = monotonic() - began
                 instruments.TURNS.add(1, {"outcome": outcome})
                 instruments.ACCEPT_SECONDS.record(seconds)
                 log.info(

@@ -1,7 +1,7 @@
 """How fast one peer is read. What comes faster than it may waits in the socket: nothing is refused, nothing
 is lost, and nobody else waits."""
 
-import time
+from core.clock import monotonic
 
 SAVED_SECONDS = 5.0
 FRAME_BYTES = 4096
@@ -19,7 +19,7 @@ class Pace:
     def took(self, frames: int, size: int, now: float | None = None) -> None:
         """So many frames came in, with so many bytes."""
         if self._per_second > 0:
-            now = time.monotonic() if now is None else now
+            now = monotonic() if now is None else now
             cost = max(frames, size / FRAME_BYTES)
             self._whole_at = max(now, self._whole_at) + cost / self._per_second
 
@@ -27,5 +27,5 @@ class Pace:
         """How long to read nothing, 0 where reading goes on."""
         if self._per_second <= 0:
             return 0.0
-        now = time.monotonic() if now is None else now
+        now = monotonic() if now is None else now
         return max(0.0, self._whole_at - now - SAVED_SECONDS)

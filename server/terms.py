@@ -2,11 +2,11 @@
 truth, so several writers agree, and a Redis that lost its data has it back within seconds."""
 
 import asyncio
-import time
 from collections.abc import Mapping
 from typing import Any
 
 from billing.api import PoolTerms, list_terms
+from core.clock import monotonic
 from core.database import Database
 from core.faults import facts
 from core.redis import Client
@@ -60,10 +60,10 @@ class Terms:
         """Write what is new; everything to a Redis that was started anew, and once a minute."""
         redis: Any = self._redis
         run_id = (await redis.info("server"))["run_id"]
-        if run_id != self._run_id or time.monotonic() >= self._all_due:
+        if run_id != self._run_id or monotonic() >= self._all_due:
             self._written.clear()
             await self._write_reserves()
-            self._run_id, self._all_due = run_id, time.monotonic() + ALL_SECONDS
+            self._run_id, self._all_due = run_id, monotonic() + ALL_SECONDS
         for row in await list_terms(self._db):
             terms = terms_of(row)
             if self._written.get(row.tenant_id) != terms and await self._write(row.tenant_id, terms):

@@ -2,7 +2,6 @@
 (core/metrics.py)."""
 
 import asyncio
-import time
 
 from redis.exceptions import RedisError
 from sqlalchemy import text
@@ -10,6 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from core.clock import monotonic
 from core.telemetry import logger
 from server.edge import Edge
 from server.http.replies import json_reply
@@ -45,12 +45,12 @@ class Health:
         if self.draining:
             return ["the gateway is draining"]
         async with self._looking:
-            if self._found is None or time.monotonic() - self._looked_at > KEPT_SECONDS:
+            if self._found is None or monotonic() - self._looked_at > KEPT_SECONDS:
                 self._note(await self._look())
         return self._found or []
 
     def _note(self, found: list[str]) -> None:
-        self._looked_at = time.monotonic()
+        self._looked_at = monotonic()
         if found != self._found:
             log.info("readiness", ready=not found, missing=found)
         self._found = found
