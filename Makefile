@@ -1,7 +1,7 @@
 # Parley. Every target sets up what it needs, the first time and after a change of a lock.
 #
 #   make up ARGS="--workers 2"     options of `parley up`
-#   make test ARGS="-k resume"     options of pytest
+#   make test ARGS="-k resume"     options of pytest; -n 0: without parallel workers
 #   make up STACK=gpu              vLLM for NVIDIA GPUs in place of its CPU build
 
 PYTHON ?= python3
@@ -10,18 +10,22 @@ ARGS ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check format bench audit bill lock clean
+.PHONY: help up test test-long check format bench audit bill lock clean
 
 help: ## what can be made
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 up: ## start the whole platform on this machine; Ctrl-C stops it
 	@$(PYTHON) scripts/setup.py $(STACK)
 	@exec $(BIN)/parley up $(ARGS)
 
-test: ## run all tests: real vLLM, Valkey, SQLite, Postgres, Chromium
+test: ## run the tests of every change: real vLLM, Valkey, SQLite, Postgres, Chromium
 	@$(PYTHON) scripts/setup.py $(STACK) test
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n auto -m "not long" $(ARGS)
+
+test-long: ## run all tests, with more examples; scripts/needs_long.py says when a change needs it
+	@$(PYTHON) scripts/setup.py $(STACK) test
+	@PARLEY_TEST_LONG=1 $(BIN)/python -m pytest -n auto $(ARGS)
 
 check: ## formatting, lint, types, import contracts, file sizes, real time in tests, named tests, the browser code's types
 	@$(PYTHON) scripts/setup.py $(STACK) test

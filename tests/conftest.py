@@ -1,6 +1,5 @@
 """Fixtures that all tests share: real Valkey, SQLite, Postgres, a provisioned model, a whole platform."""
 
-import asyncio
 import gc
 import os
 import shutil
@@ -8,19 +7,21 @@ from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis.strategies import text
 from redis.asyncio import Redis
 
-from chaos import postgres
-from core.database import Database, migrate
+from core.database import Database
 from core.redis import MultiplexedRedis
 from core.settings import Settings
 from engine.models.provision import provision
+from tests.support import groups, shared
 from tests.support.emptied import EmptiedPostgres, emptied_postgres
 from tests.support.home import lend_model, settings_in, short_folder
 from tests.support.platform import Platform, running_platform
+from tests.support.shared import shared_postgres, shared_sqlite, worker_name
 from tests.support.valkey import running_valkey
 
 CACHE = Path(__file__).parent.parent / ".cache"
@@ -38,9 +39,10 @@ hypothesis_settings.register_profile(
 hypothesis_settings.load_profile("parley")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests marked `last` come after all others, which keep their order."""
-    items.sort(key=lambda item: item.get_closest_marker("last") is not None)
+def pytest_configure(config: pytest.Config) -> None:
+    """What the suite does with itself."""
+    for part in (groups, shared):
+        config.pluginmanager.register(part, part.__name__)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -110,11 +112,9 @@ def settings(home: Path, redis_url: str) -> Settings:
 
 
 @pytest.fixture(scope="session")
-def sqlite_template() -> Generator[Path]:
+def sqlite_template(pytestconfig: pytest.Config) -> Path:
     """A migrated SQLite file, copied for each test: migrating takes longer than most tests."""
-    with short_folder("sqlite", in_memory=True) as folder:
-        asyncio.run(migrate(f"sqlite+aiosqlite:///{folder / 'template.db'}"))
-        yield folder / "template.db"
+    return shared_sqlite(pytestconfig)
 
 
 @pytest.fixture
@@ -127,18 +127,15 @@ async def sqlite(sqlite_template: Path, home: Path) -> AsyncGenerator[Database]:
 
 
 @pytest.fixture(scope="session")
-def postgres_folder() -> Generator[Path]:
-    """The socket folder of a running Postgres that holds a migrated database `template_parley`."""
-    with short_folder("postgres") as folder, postgres.running_postgres(folder):
-        asyncio.run(postgres.execute(folder, "CREATE DATABASE template_parley"))
-        asyncio.run(migrate(postgres.url(folder, "template_parley")))
-        yield folder
+def postgres_folder(pytestconfig: pytest.Config) -> Path:
+    """The socket folder of the run's Postgres, which holds a migrated database `template_parley`."""
+    return shared_postgres(pytestconfig)
 
 
 @pytest.fixture(scope="session")
-def emptied(postgres_folder: Path) -> Generator[EmptiedPostgres]:
-    """A migrated Postgres database that tests use in turn."""
-    with emptied_postgres(postgres_folder) as database:
+def emptied(postgres_folder: Path, pytestconfig: pytest.Config) -> Generator[EmptiedPostgres]:
+    """A migrated Postgres database that the tests of one worker use in turn."""
+    with emptied_postgres(postgres_folder, f"tests_{worker_name(pytestconfig)}") as database:
         yield database
 
 
@@ -165,7 +162,8 @@ async def database(database_url: str) -> AsyncGenerator[Database]:
 @pytest.fixture(scope="session")
 def model_folder() -> Path:
     """SmolLM2 as `parley up` provisions it; converted once per checkout, under .cache/."""
-    return provision("smollm2", CACHE, print)
+    with FileLock(CACHE / "smollm2.lock"):
+        return provision("smollm2", CACHE, print)
 
 
 @pytest.fixture(scope="session")

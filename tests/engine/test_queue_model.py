@@ -26,6 +26,7 @@ from tests.engine.builders import FINGERPRINT, append_to, end_entry, pool, reque
 from tests.engine.fair_model import FairModel, Item, Room, Weights
 from tests.engine.pool_state import pool_state
 from tests.engine.tracked import Tracked, crowd_at, held_at, some
+from tests.support.tiers import by_form
 
 T = TypeVar("T")
 WORKERS = ("w1", "w2", "w3")
@@ -391,10 +392,9 @@ def test_any_history_agrees_with_the_model(redis_url: str):
     run_state_machine_as_test(
         cast(type[RuleBasedStateMachine], partial(QueueMachine, redis_url)),
         settings=settings(
-            max_examples=80,
-            stateful_step_count=80,
+            max_examples=by_form(25, 400),
+            stateful_step_count=by_form(60, 80),
             deadline=None,
-            print_blob=True,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
         ),
     )

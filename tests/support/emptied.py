@@ -12,7 +12,6 @@ import asyncpg
 from chaos import postgres
 
 T = TypeVar("T")
-NAME = "tests"
 TRUNCATED_FROM_BYTES = 1_000_000
 GONE_MS_MAX = 10_000
 # A reset empties what grew in place where that is little, deleting being far cheaper than new files.
@@ -49,8 +48,9 @@ WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type 
 class EmptiedPostgres:
     """A database made from `template_parley`, and one connection to it that stays open."""
 
-    def __init__(self, folder: Path) -> None:
-        self.url = postgres.url(folder, NAME)
+    def __init__(self, folder: Path, name: str) -> None:
+        self.url = postgres.url(folder, name)
+        self._name = name
         self._folder = folder
         self._loop = asyncio.new_event_loop()
         self._connection = self._run(self._opened())
@@ -69,8 +69,8 @@ class EmptiedPostgres:
         return self._loop.run_until_complete(what)
 
     async def _opened(self) -> asyncpg.Connection:
-        await postgres.execute(self._folder, f"CREATE DATABASE {NAME} TEMPLATE template_parley")
-        connection = await asyncpg.connect(host=str(self._folder), user="postgres", database=NAME)
+        await postgres.execute(self._folder, f"CREATE DATABASE {self._name} TEMPLATE template_parley")
+        connection = await asyncpg.connect(host=str(self._folder), user="postgres", database=self._name)
         await connection.execute(PREPARED)
         return connection
 
@@ -81,9 +81,9 @@ class EmptiedPostgres:
 
 
 @contextmanager
-def emptied_postgres(folder: Path) -> Generator[EmptiedPostgres]:
-    """For as long as the block runs."""
-    database = EmptiedPostgres(folder)
+def emptied_postgres(folder: Path, name: str) -> Generator[EmptiedPostgres]:
+    """For as long as the block runs, in a database of this name."""
+    database = EmptiedPostgres(folder, name)
     try:
         yield database
     finally:

@@ -14,6 +14,12 @@ MEMORY = Path("/dev/shm")
 MEMORY_BYTES_MIN = 1 << 30
 
 
+def made_folder(name: str, *, in_memory: bool = False) -> Path:
+    """See short_folder; nobody removes this one."""
+    roomy = in_memory and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MEMORY_BYTES_MIN
+    return Path(tempfile.mkdtemp(prefix=f"parley-{name}-", dir=MEMORY if roomy else None))
+
+
 @contextmanager
 def short_folder(name: str, *, in_memory: bool = False) -> Generator[Path]:
     """A temporary folder with a path short enough for Unix sockets, which pytest's own is not.
@@ -21,8 +27,7 @@ def short_folder(name: str, *, in_memory: bool = False) -> Generator[Path]:
     `in_memory`: where the system has room for that, so that no commit waits for a disk; nothing that a test
     does cuts the power. Not for programs, which may be forbidden there, nor for hard links.
     """
-    roomy = in_memory and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MEMORY_BYTES_MIN
-    folder = Path(tempfile.mkdtemp(prefix=f"parley-{name}-", dir=MEMORY if roomy else None))
+    folder = made_folder(name, in_memory=in_memory)
     try:
         yield folder
     finally:

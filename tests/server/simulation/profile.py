@@ -4,8 +4,10 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+from tests.support.tiers import by_form
+
 PROFILE = settings(
-    max_examples=int(os.environ.get("PARLEY_MODEL_EXAMPLES", "250")),
+    max_examples=int(os.environ.get("PARLEY_MODEL_EXAMPLES", by_form("100", "1000"))),
     stateful_step_count=int(os.environ.get("PARLEY_MODEL_STEPS", "50")),
     deadline=None,
     print_blob=True,

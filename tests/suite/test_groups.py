@@ -1,0 +1,71 @@
+"""How the suite is cut into groups that run side by side."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.groups import BROWSER, ENGINE, group_of, started_first
+
+FILES = {
+    "test_one.py": "def test_a(): pass\ndef test_b(): pass\n",
+    "test_two.py": "import pytest\n@pytest.mark.last\ndef test_a(): pass\ndef test_b(): pass\n",
+    "test_three.py": "def test_a(): pass\n",
+}
+CONFTEST = """
+pytest_plugins = ['tests.support.groups']
+def pytest_configure(config):
+    config.addinivalue_line('markers', 'last: x')
+"""
+
+
+def test_what_starts_an_engine_is_one_group() -> None:
+    """Whole files, and the one test of a file that starts none else."""
+    assert group_of("tests/system/test_answers.py::test_x[a]") == ENGINE
+    assert group_of("tests/browser/test_chat_page.py::test_x") == ENGINE
+    assert group_of("tests/chaos/test_run.py::test_a_kill_of_a_real_vllm_worker_loses_nothing") == ENGINE
+    assert group_of("tests/chaos/test_run.py::test_poison_is_singled_out") == "tests/chaos/test_run.py"
+
+
+def test_files_are_groups_and_the_browsers_are_one() -> None:
+    """One Chromium for all of them."""
+    assert group_of("tests/browser/test_page.py::test_x") == group_of("tests/browser/test_markdown.py::y")
+    assert group_of("tests/browser/test_page.py::test_x") == BROWSER
+    assert (
+        group_of("tests/core/test_tls.py::test_x[tests/system/test_answers.py]") == "tests/core/test_tls.py"
+    )
+
+
+def test_the_longest_group_starts_first() -> None:
+    """The engines' before all; what has no budget yet is last, in the order of its collection."""
+    seconds = {"a": 1.0, "b": 3.0, "tests/browser/test_x.py": 2.0, "tests/browser/test_y.py": 2.0}
+    groups = ["new", "a", "b", "newer", BROWSER, ENGINE]
+    assert started_first(groups, seconds) == [ENGINE, BROWSER, "b", "a", "new", "newer"]
+
+
+def test_every_engine_is_in_its_group(request: pytest.FixtureRequest) -> None:
+    """Whoever uses the shared platform or starts vLLM: two at once do not fit into memory."""
+    users = [item for item in request.session.items if "platform" in getattr(item, "fixturenames", ())]
+    assert {group_of(item.nodeid) for item in users} <= {ENGINE}
+
+
+def test_a_group_runs_in_turn_on_one_worker(tmp_path: Path) -> None:
+    """By real xdist: each file on one worker; `last` last in its group."""
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    argv = [sys.executable, "-m", "pytest", "-n2", "-v", "-p", "no:valkey", "--rootdir", str(tmp_path)]
+    root = str(Path(__file__).parent.parent.parent)
+    done = subprocess.run(
+        [*argv, "-c", "/dev/null", "-o", f"pythonpath={root}", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    ran = [line.split() for line in done.stdout.splitlines() if "PASSED" in line]
+    by_file = {file: {line[0] for line in ran if line[-1].startswith(file)} for file in FILES}
+    assert [len(workers) for workers in by_file.values()] == [1, 1, 1], done.stdout
+    two = [line[-1].split("::")[1] for line in ran if line[-1].startswith("test_two.py")]
+    assert two == ["test_b", "test_a"]

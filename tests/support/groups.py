@@ -1,0 +1,78 @@
+"""Which tests stay together on one worker, and which start first.
+
+A file's tests stay together, for they share what their module's fixtures made. Files that share something
+dear are one group. xdist's own `--dist loadgroup` would write a group behind each test's name.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+BUDGETS = ROOT / "tests" / "minutes.json"
+ENGINE = "engine"
+BROWSER = "browser"
+# All that start vLLM: at most one of its platforms lives at a time.
+ENGINE_FILES = {
+    "tests/browser/test_chat_page.py",
+    "tests/engine/test_backend_vllm.py",
+    "tests/system/test_answers.py",
+    "tests/system/test_no_orphans.py",
+}
+ENGINE_TESTS = {"tests/chaos/test_run.py::test_a_kill_of_a_real_vllm_worker_loses_nothing"}
+WORKERS_MAX = 6  # each has a Valkey, perhaps a Chromium, and an event loop that wants its turn
+
+
+def group_of(nodeid: str) -> str:
+    """The group of a test. Groups run side by side, the tests of one in turn on one worker."""
+    file = nodeid.split("::", 1)[0]
+    if file in ENGINE_FILES or nodeid in ENGINE_TESTS:
+        return ENGINE
+    return BROWSER if file.startswith("tests/browser/") else file
+
+
+def started_first(groups: list[str], seconds: dict[str, float]) -> list[str]:
+    """Groups in the order of their start: the longest first, so that none is waited for at the end. `seconds`
+    of files, as the last renewed budget has them; a file without them is new and short."""
+    length: dict[str, float] = {}
+    for file, lasts in seconds.items():
+        group = group_of(file)
+        length[group] = length.get(group, 0.0) + lasts
+    return sorted(groups, key=lambda group: (group != ENGINE, -length.get(group, 0.0)))
+
+
+def seconds_of_files() -> dict[str, float]:
+    """What each file lasts."""
+    try:
+        return {file: each["wall"] for file, each in json.loads(BUDGETS.read_text())["files"].items()}
+    except FileNotFoundError:
+        return {}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked `last` come after all others, those of the shared platform right before: whatever starts
+    an engine of its own is through by then. Else the order stays."""
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    if item.get_closest_marker("last") is not None:
+        return 2
+    return int("platform" in getattr(item, "fixturenames", ()))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """`-n auto`: one more than cores, for tests wait as much as they work."""
+    return min(len(os.sched_getaffinity(0)) + 1, WORKERS_MAX)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Groups as units of work."""
+    from tests.support.scheduler import GroupScheduling
+
+    return GroupScheduling(config, log)

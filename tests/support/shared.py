@@ -1,0 +1,86 @@
+"""What all workers of one run share, made by whoever comes first and ended by the run's own process."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from filelock import FileLock
+
+from chaos import postgres
+from core.database import migrate
+from tests.support.home import made_folder
+
+FOLDERS = pytest.StashKey[list[Path]]()
+TEMPLATE = "template_parley"
+MADE = "made"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The run's folders: one on the disk, for programs; one in memory where there is room."""
+    given: Any = getattr(config, "workerinput", {}).get("parley_folders")
+    folders = given or [made_folder("run"), made_folder("run", in_memory=True)]
+    config.stash[FOLDERS] = [Path(each) for each in folders]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """A worker gets the folders of the process that started it."""
+    node.workerinput["parley_folders"] = [str(each) for each in node.config.stash[FOLDERS]]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """All workers have ended: so does what they shared."""
+    if is_worker(config) or FOLDERS not in config.stash:
+        return
+    disk = config.stash[FOLDERS][0] / "postgres"
+    if (disk / "data" / "postmaster.pid").exists():
+        postgres.stop(disk)
+    for folder in config.stash[FOLDERS]:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Whether this process runs a part of the tests for another one."""
+    return hasattr(config, "workerinput")
+
+
+def worker_name(config: pytest.Config) -> str:
+    """gw0, gw1 …; `alone` without workers."""
+    return os.environ.get("PYTEST_XDIST_WORKER", "alone") if is_worker(config) else "alone"
+
+
+def shared_postgres(config: pytest.Config) -> Path:
+    """The socket folder of the run's Postgres, which holds a migrated database `template_parley`."""
+    return _once(config.stash[FOLDERS][0] / "postgres", _start_postgres)
+
+
+def shared_sqlite(config: pytest.Config) -> Path:
+    """The run's migrated SQLite file, to be copied."""
+    return _once(config.stash[FOLDERS][1] / "sqlite", _migrate_sqlite) / "template.db"
+
+
+def _once(folder: Path, make: Callable[[Path], None]) -> Path:
+    """The folder, once it was made: by this worker or by another. A failed one is made again."""
+    with FileLock(f"{folder}.lock"):
+        if not (folder / MADE).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            make(folder)
+            (folder / MADE).touch()
+    return folder
+
+
+def _migrate_sqlite(folder: Path) -> None:
+    asyncio.run(migrate(f"sqlite+aiosqlite:///{folder / 'template.db'}"))
+
+
+def _start_postgres(folder: Path) -> None:
+    folder.parent.chmod(0o711)  # root's Postgres is another user
+    postgres.start(folder)
+    asyncio.run(postgres.execute(folder, f"CREATE DATABASE {TEMPLATE}"))
+    asyncio.run(migrate(postgres.url(folder, TEMPLATE)))
