@@ -1,0 +1,36 @@
+"""Fresh faults, drawn by a seed over all lines of the product's Python and Lua that can be executed."""
+
+import random
+from pathlib import Path
+
+from scripts.mutations.entries import Mutation
+from scripts.mutations.operators import Change, lua_changes, python_changes, unique
+from scripts.mutations.reached import PACKAGES, Reached
+from scripts.mutations.trials import tracked
+
+GENERATED = ("core/migrations/",)  # a released migration never changes
+
+
+def drawn(root: Path, known: Reached, count: int, seed: str) -> list[Mutation]:
+    """`count` faults, each line as likely as another, with the tests that reach it; the same for the same
+    seed and tree. One that no test reaches names none, and so survives."""
+    lines: list[tuple[str, list[Change]]] = []
+    for file in sorted(tracked(root)):
+        if file.split("/")[0] in PACKAGES and not file.startswith(GENERATED):
+            lines += [(file, changes) for changes in by_line(root / file)]
+    chosen = random.Random(seed)
+    return [_mutation(root, known, file, chosen.choice(of)) for file, of in chosen.sample(lines, count)]
+
+
+def by_line(path: Path) -> list[list[Change]]:
+    """What the operators make of a file, line by line."""
+    changes = {".py": python_changes, ".lua": lua_changes}.get(path.suffix)
+    lines: dict[int, list[Change]] = {}
+    for change in changes(path.read_text()) if changes else []:
+        lines.setdefault(change.line, []).append(change)
+    return list(lines.values())
+
+
+def _mutation(root: Path, known: Reached, file: str, change: Change) -> Mutation:
+    was, now = unique((root / file).read_text(), change)
+    return Mutation(file, was, now, known.tests_of(file, change.line))

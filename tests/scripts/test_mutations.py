@@ -1,0 +1,150 @@
+"""The list of small faults: its entries, the operators of fresh ones, and what a trial tells apart."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.mutations import reached
+from scripts.mutations.__main__ import ROOT
+from scripts.mutations.entries import BadEntryError, Mutation, load, mutated, parsed, sampled, unappliable
+from scripts.mutations.operators import applied, lua_changes, python_changes, unique
+from scripts.mutations.trials import tried
+
+PYTHON = '''
+def served(count: int = 3, *, names: list[str]) -> bool:
+    """A docstring is left alone: 3 < 4."""
+    assert count >= 0, "INV: left alone"
+    log.info("left alone", count=count + 1)
+    tell(names)
+    if not names or count <= 9 and any(names):
+        return "é" in names
+    return ready(count - 1) if open_now else True
+'''
+LUA = """-- left alone: a < b and c
+local text = 'left < alone' .. "and"
+if count <= limit and not held then return true end
+"""
+
+
+def test_the_list_applies_and_names_tests_that_exist():
+    """An entry that no longer stands in its file once, or whose test went, is found without running it."""
+    entries = load(ROOT)
+    assert len(entries) >= 150
+    assert {each.file.split("/")[0] for each in entries} >= {"core", "billing", "engine", "server", "admin"}
+    assert unappliable(ROOT, entries) == []
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"was": "a", "now": "b"},
+        {"was": "a", "now": "b", "fails": "tests/x.py::test_x", "why": "x"},
+        {"was": "a", "now": "a", "fails": "tests/x.py::test_x"},
+        {"was": "", "now": "a", "fails": "tests/x.py::test_x"},
+        {"was": "a", "now": "b", "fails": "tests/x.py"},
+        {"was": "a", "now": "b", "fails": []},
+        "a -> b",
+    ],
+)
+def test_a_malformed_entry_is_named(entry: object):
+    """It cannot pass for one that was noticed."""
+    with pytest.raises(BadEntryError, match=r"core/x\.py"):
+        parsed({"core/x.py": [entry]})
+
+
+def test_a_fault_is_planted_in_one_place_only():
+    """Where the text stands twice or never, nothing is tried."""
+    mutation = Mutation("core/x.py", "a < b", "a <= b", ("tests/x.py::test_x",))
+    assert mutated("if a < b:", mutation) == "if a <= b:"
+    for text in ("", "a < b or a < b"):
+        with pytest.raises(BadEntryError, match="times in the file"):
+            mutated(text, mutation)
+
+
+def test_an_entry_whose_file_or_test_went_is_stale(tmp_path: Path):
+    """Both are said, and a test's parameters do not matter."""
+    (tmp_path / "x.py").write_text("a < b")
+    (tmp_path / "test_x.py").write_text("def test_x(n): ...")
+    good = Mutation("x.py", "<", ">", ("test_x.py::test_x[1]",))
+    assert unappliable(tmp_path, [good]) == []
+    (line,) = unappliable(tmp_path, [good._replace(fails=("test_x.py::test_y",))])
+    assert "there is no test_x.py::test_y" in line
+    assert len(unappliable(tmp_path, [good._replace(file="y.py")])) == 1
+
+
+def test_a_sample_is_the_same_for_the_same_commit():
+    """And another for another one."""
+    entries = [Mutation(f"{n}.py", "a", "b", ("t.py::t",)) for n in range(100)]
+    assert sampled(entries, 9, "c1") == sampled(entries, 9, "c1") != sampled(entries, 9, "c2")
+    assert len(set(sampled(entries, 500, "c1"))) == 100
+
+
+def test_operators_change_what_is_done_and_not_what_is_said():
+    """Asserts, log lines, docstrings and annotations stay; characters of several bytes move nothing."""
+    made = {applied(PYTHON, change) for change in python_changes(PYTHON)}
+    for was, now in [
+        ("int = 3", "int = 4"),
+        ("    tell(names)", "    pass"),
+        ("if not names", "if names"),
+        ("not names or count", "not names and count"),
+        ("<= 9 and", "<= 9 or"),
+        ("count <= 9", "count < 9"),
+        ("<= 9", "<= 10"),
+        ("any(names)", "all(names)"),
+        ('"é" in names', '"é" not in names'),
+        ("count - 1", "count + 1"),
+        ("count - 1", "count - 2"),
+        ("if open_now", "if not open_now"),
+        ("else True", "else False"),
+    ]:
+        assert PYTHON.replace(was, now) in made, f"{was} -> {now}"
+    assert len(made) == 13
+    assert all(compile(text, "x", "exec") for text in made)
+
+
+def test_lua_is_changed_outside_comments_and_texts():
+    """Its own words for the same operators."""
+    made = [(change.line, applied(LUA, change).splitlines()[2]) for change in lua_changes(LUA)]
+    assert made == [
+        (3, "if count < limit and not held then return true end"),
+        (3, "if count <= limit or not held then return true end"),
+        (3, "if count <= limit and  held then return true end"),
+        (3, "if count <= limit and not held then return false end"),
+    ]
+
+
+def test_a_drawn_fault_is_an_entry_of_the_list():
+    """Its text is grown upwards until it stands once."""
+    text = "def f():\n    return a < b\ndef g():\n    return a < b\n"
+    last = python_changes(text)[-1]
+    was, now = unique(text, last)
+    assert text.count(was) == 1
+    assert text.replace(was, now) == applied(text, last)
+
+
+def test_tests_that_reach_little_else_come_first():
+    """They are about that line; a Lua script's stand for all of its lines."""
+    lines = {"a.py": {1: ["wide", "narrow"], 2: ["wide"]}, "b.lua": {reached.ANY_LINE: ["wide"]}}
+    known = reached.from_lines(lines)
+    assert known.tests_of("a.py", 1) == ("narrow", "wide")
+    assert known.tests_of("b.lua", 70) == ("wide",)
+    assert known.tests_of("a.py", 3) == known.tests_of("c.py", 1) == ()
+    rows = list(reached.by_package({"core/a.py": {1, 2, 3, 4}}, {"core/a.py": {1: ["t"], 9: ["t"]}}))
+    assert rows[1].split() == ["core", "4", "25.0%"]
+
+
+def test_a_trial_tells_a_noticed_fault_from_one_that_survives(tmp_path: Path):
+    """And leaves the copy as it was."""
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    (tmp_path / ".venv/bin/python").symlink_to(sys.executable)
+    (tmp_path / "x.py").write_text("def least(a, b):\n    return a if a < b else b\n")
+    test = "from x import least\n\ndef test_least():\n    assert least(1, 2) == 1\n"
+    (tmp_path / "test_x.py").write_text(test)
+    (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = .\n")
+    swapped = Mutation("x.py", "a < b", "a > b", ("test_x.py::test_least",))
+    verdicts = [tried(tmp_path, each) for each in (swapped, swapped._replace(now="a <= b"))]
+    assert [(each.noticed, each.error) for each in verdicts] == [(True, ""), (False, "")]
+    nowhere = tried(tmp_path, swapped._replace(fails=("test_x.py::test_most",)))
+    assert "no tests ran" in nowhere.error or "not found" in nowhere.error
+    assert (tmp_path / "x.py").read_text().count("a < b") == 1
