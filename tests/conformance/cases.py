@@ -96,12 +96,8 @@ class Setup(Strict, frozen=True):
     @property
     def script(self) -> WorkerScript:
         """What the ready worker says."""
-        return WorkerScript(
-            answer=self.answer,
-            repeat_answer=self.repeat_answer,
-            step_ms=self.step_ms,
-            holds_after=self.holds_after,
-        )
+        facts = {name: getattr(self, name) for name in WorkerScript.__struct_fields__}
+        return WorkerScript(**facts)
 
 
 class Step(Strict, frozen=True):
@@ -299,6 +295,7 @@ class WrittenCase(Strict, frozen=True):
     steps: list[dict[str, Any]]
     setup: Setup = Setup()
     encodings: tuple[Encoding, ...] = ("json", "msgpack")
+    socket: Literal["only", "too", ""] = ""
     for_each: dict[str, Any] | None = None
     xfail: str | None = None
 
@@ -315,7 +312,7 @@ class WrittenFile(Strict, frozen=True):
 @dataclass(frozen=True)
 class Case:
     """One case to play, in one encoding, for one value of its `for_each`. `lane` is not empty where it mostly
-    waits: such cases are played beside the others, those of one lane one after the other."""
+    waits: such cases are played beside the others, a lane's in order. `socket`: see sample.py."""
 
     id: str
     why: str
@@ -325,6 +322,7 @@ class Case:
     each: Any
     xfail: str | None
     lane: str
+    socket: str
 
     @property
     def is_plain(self) -> bool:
@@ -345,7 +343,7 @@ def cases_in(folder: Path) -> list[Case]:
 
 
 def read_yaml(path: Path, type: type[T]) -> T:
-    """A checked YAML file. Raises BadCase, also for a key that is given twice."""
+    """A checked YAML file. Raises BadCase."""
     try:
         _check_keys(yaml.compose(path.read_text(), Loader=Loader))
         return msgspec.convert(yaml.load(path.read_text(), Loader=Loader), type)
@@ -379,7 +377,7 @@ def _cases_of(path: Path) -> Iterator[Case]:
                 parts = [path.stem, case.name, label, encoding]
                 id = "-".join(part.replace(" ", "_") for part in parts if part)
                 lane = path.stem if written.waits else ""
-                yield Case(id, case.why, encoding, case.setup, steps, each, case.xfail, lane)
+                yield Case(id, case.why, encoding, case.setup, steps, each, case.xfail, lane, case.socket)
 
 
 def _check_keys(node: Any) -> None:

@@ -157,6 +157,12 @@ class Ledger:
         """The whole text of a request as far as any connection knows it."""
         return self._answer(self.readings[g].id).text
 
+    def end(self, g: int) -> Frame | None:
+        """The end of a request, once it was heard here."""
+        reading = self.readings[g]
+        known = self._answer(reading.id).end if reading.ended else None
+        return None if known is None else {**known, "g": g}
+
     def ack_is_due(self, g: int, now: float) -> bool:
         """Whether a client acknowledges now: at half a window, or a while after the first unacknowledged."""
         reading = self.readings[g]

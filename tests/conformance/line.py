@@ -3,16 +3,16 @@
 import asyncio
 import base64
 import json
-import time
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Protocol
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
+from core.clock import monotonic
 from tests.conformance.cases import Encoding, Raw
 from tests.conformance.ledger import Answers, BrokenPromise, Frame, Ledger
 from tests.conformance.values import BadCase, Names
@@ -20,12 +20,44 @@ from tests.conformance.values import BadCase, Names
 SHOWN = 12
 
 
+class UpgradeRefused(Exception):  # noqa: N818  (what a case may want)
+    """The HTTP status of an upgrade that was refused."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+
+
+class Socket(Protocol):
+    """A client's end: of a WebSocket, or of a gateway that has none."""
+
+    async def send(self, frame: str | bytes) -> None:
+        """One frame; nothing where the socket is gone."""
+        ...
+
+    async def send_text(self, octets: bytes) -> None:
+        """A text frame of these bytes, which may be no UTF-8."""
+        ...
+
+    async def recv(self) -> str | bytes | int:
+        """The next frame, or the code with which the server closed. A lost socket is code 1006."""
+        ...
+
+    async def close(self) -> None:
+        """End it as a client does that goes away."""
+        ...
+
+    def cut(self) -> None:
+        """Lose the wire without a word."""
+        ...
+
+
 class Line:
     """A client that does nothing by itself: no acks, no pongs."""
 
-    def __init__(self, socket: ClientConnection, encoding: Encoding, answers: Answers) -> None:
+    def __init__(self, socket: Socket, encoding: Encoding, answers: Answers) -> None:
         self.ledger = Ledger(answers)
         self.talk: list[str] = []
+        self.close, self.cut = socket.close, socket.cut
         self._socket = socket
         self._encoding = encoding
 
@@ -38,31 +70,28 @@ class Line:
             if self._encoding == "json"
             else msgspec.msgpack.encode(message)
         )
-        await self._send(packed)
+        await self._socket.send(packed)
 
     async def say_raw(self, raw: Raw, names: Names) -> None:
         """Send one frame as it is written."""
         match raw:
             case Raw(text=written) if written is not None:
-                await self._send(names.text(written))
+                await self._socket.send(names.text(written))
             case Raw(base64=written) if written is not None:
-                await self._send(base64.b64decode(names.text(written)))
+                await self._socket.send(base64.b64decode(names.text(written)))
             case Raw(not_utf8=written) if written is not None:
-                async with self._socket.send_context():
-                    self._socket.protocol.send_text(base64.b64decode(names.text(written)))
+                await self._socket.send_text(base64.b64decode(names.text(written)))
             case _:
                 raise BadCase("a raw frame is text, base64 or not_utf8")
         self._note("→", raw)
 
     async def hear(self, seconds: float) -> Frame | int:
         """The next message, or the code with which the server closed. A lost socket is code 1006."""
-        try:
-            async with asyncio.timeout(max(seconds, 0)):
-                packed = await self._socket.recv()
-        except ConnectionClosed as closed:
-            code = closed.rcvd.code if closed.rcvd else 1006
-            self._note("← closed", code)
-            return code
+        async with asyncio.timeout(max(seconds, 0)):
+            packed = await self._socket.recv()
+        if isinstance(packed, int):
+            self._note("← closed", packed)
+            return packed
         if isinstance(packed, str) is not (self._encoding == "json"):
             raise BrokenPromise(f"a {type(packed).__name__} frame in {self._encoding}")
         frame: Frame = json.loads(packed) if isinstance(packed, str) else msgspec.msgpack.decode(packed)
@@ -70,23 +99,9 @@ class Line:
         self.ledger.heard(frame)
         return frame
 
-    async def close(self) -> None:
-        """End it as a client does that goes away."""
-        await self._socket.close(1001)
-
-    def cut(self) -> None:
-        """Lose the wire without a word."""
-        self._socket.transport.abort()
-
-    async def _send(self, packed: str | bytes) -> None:
-        try:
-            await self._socket.send(packed)
-        except ConnectionClosed:
-            self._note("→ (the socket is closed)", "")
-
     def _note(self, arrow: str, what: Any) -> None:
         shown = str(what)
-        at = f"{time.monotonic() % 1000:.3f}"
+        at = f"{monotonic() % 1000:.3f}"
         self.talk.append(f"{at} {arrow} {shown[:240]}")
 
     @property
@@ -95,12 +110,44 @@ class Line:
         return "\n".join(f"    {line}" for line in self.talk[-SHOWN:])
 
 
+class WebSocket:
+    """See Socket."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self._socket = socket
+
+    async def send(self, frame: str | bytes) -> None:
+        """See Socket."""
+        with suppress(ConnectionClosed):
+            await self._socket.send(frame)
+
+    async def send_text(self, octets: bytes) -> None:
+        """See Socket."""
+        async with self._socket.send_context():
+            self._socket.protocol.send_text(octets)
+
+    async def recv(self) -> str | bytes | int:
+        """See Socket."""
+        try:
+            return await self._socket.recv()
+        except ConnectionClosed as closed:
+            return closed.rcvd.code if closed.rcvd else 1006
+
+    async def close(self) -> None:
+        """See Socket."""
+        await self._socket.close(1001)
+
+    def cut(self) -> None:
+        """See Socket."""
+        self._socket.transport.abort()
+
+
 @asynccontextmanager
 async def connected(
     url: str, headers: dict[str, str], offered: list[str], answers: Answers
 ) -> AsyncGenerator[Line]:
-    """A socket that has said nothing yet. Raises InvalidStatus where the upgrade is refused."""
-    async with connect(
+    """A socket that has said nothing yet. Raises UpgradeRefused."""
+    connecting = connect(
         url.replace("http", "ws", 1) + "/v1/ws",
         subprotocols=[Subprotocol(each) for each in offered],
         additional_headers=headers,
@@ -108,6 +155,15 @@ async def connected(
         ping_interval=None,
         close_timeout=1,
         proxy=None,
-    ) as socket:
-        chosen = socket.subprotocol or ""
-        yield Line(socket, "msgpack" if chosen.endswith("msgpack") else "json", answers)
+    )
+    try:
+        socket = await connecting
+    except InvalidStatus as refused:
+        raise UpgradeRefused(refused.response.status_code) from refused
+    async with socket:
+        yield Line(WebSocket(socket), encoding_of(socket.subprotocol or ""), answers)
+
+
+def encoding_of(subprotocol: str) -> Encoding:
+    """What is spoken by it."""
+    return "msgpack" if subprotocol.endswith("msgpack") else "json"

@@ -1,20 +1,83 @@
 """Plays one gateway case, step by step (README.md says what each step does)."""
 
-import time
-from contextlib import AsyncExitStack
-from typing import Any
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import Any, Protocol
 
 import httpx
-from websockets.exceptions import InvalidStatus
 
+from core.clock import monotonic, now_ms
 from tests.conformance import cases as c
 from tests.conformance.ledger import Answers, BrokenPromise, Frame
-from tests.conformance.line import Line, connected
-from tests.conformance.stage import Houses, Stage
+from tests.conformance.line import Line, UpgradeRefused
 from tests.conformance.values import BadCase, Names
 
-HTTP_SECONDS_MAX = 20.0
 LOOK_SECONDS = 0.1
+
+
+class Stage(Protocol):
+    """Where one case is played: a gateway, its worker, and the case's own keys by name."""
+
+    secrets: dict[str, str]
+    sent: set[str]
+    is_exact: bool  # its time is its own: a pause of the machine makes nothing seem early
+
+    def connected(
+        self, headers: dict[str, str], offered: list[str], answers: Answers
+    ) -> AbstractAsyncContextManager[Line]:
+        """A socket that has said nothing yet. Raises UpgradeRefused."""
+        ...
+
+    async def http(self, method: str, path: str, *, headers: dict[str, str], json: Any) -> httpx.Response:
+        """One HTTP request."""
+        ...
+
+    def drain(self) -> None:
+        """The gateway is told to stop."""
+        ...
+
+    def tenant_of(self, token: str) -> str:
+        """Which of the case's tenants a token is of; the own one for what is no key."""
+        ...
+
+    async def revoke(self, name: str) -> None:
+        """Revoke one of the case's keys."""
+        ...
+
+    async def start_worker(self, script: c.WorkerScript) -> None:
+        """A worker of the case's own comes."""
+        ...
+
+    async def lose_worker(self) -> None:
+        """The case's worker dies: nothing is given back."""
+        ...
+
+    def go_on(self) -> None:
+        """A held worker goes on."""
+        ...
+
+    async def wait_end(self, id: str, seconds: float) -> None:
+        """Until the request's end is in its log."""
+        ...
+
+    async def wait_parked(self, id: str, seconds: float) -> None:
+        """Until the pool has parked the request."""
+        ...
+
+    async def wait_stored(self, id: str, seconds: float) -> None:
+        """Until a conversation's answer is in its row."""
+        ...
+
+    async def retire(self, id: str) -> None:
+        """Every key of the request is gone, as after its retention."""
+        ...
+
+
+class Houses(Protocol):
+    """Who builds stages."""
+
+    def stage(self, case: c.Case) -> AbstractAsyncContextManager[Stage]:
+        """A place to play one case."""
+        ...
 
 
 async def play(case: c.Case, houses: Houses) -> None:
@@ -99,7 +162,7 @@ class Playing:
             case c.Revoke():
                 await stage.revoke(step.revoke)
             case c.Drain():
-                stage.house.site.stop.set()
+                stage.drain()
             case _:
                 raise BadCase(f"a step that nobody plays: {step}")
 
@@ -118,12 +181,11 @@ class Playing:
         listed = [offered] if isinstance(offered, str) else offered
         try:
             line = await self._sockets.enter_async_context(
-                connected(self._stage.url, headers, listed, self._answers)
+                self._stage.connected(headers, listed, self._answers)
             )
-        except InvalidStatus as refused:
-            status = refused.response.status_code
-            if status != step.refused:
-                raise BrokenPromise(f"the upgrade was answered HTTP {status}") from refused
+        except UpgradeRefused as refused:
+            if refused.status != step.refused:
+                raise BrokenPromise(f"the upgrade was answered HTTP {refused.status}") from refused
             return
         if step.refused is not None:
             raise BrokenPromise(f"the upgrade went through instead of HTTP {step.refused}")
@@ -156,9 +218,9 @@ class Playing:
 
     async def _message(self, line: Line, seconds: float, pings: bool = False) -> Frame:
         """The next message; the server's pings are passed over unless they are wanted."""
-        deadline = time.monotonic() + seconds
+        deadline = monotonic() + seconds
         while True:
-            heard = await line.hear(deadline - time.monotonic())
+            heard = await line.hear(deadline - monotonic())
             if isinstance(heard, int):
                 raise BrokenPromise(f"closed {heard} instead of saying something")
             if pings or heard["t"] != "ping":
@@ -170,17 +232,17 @@ class Playing:
             raise BrokenPromise(f"{problem}: {frame}")
 
     async def _expect(self, step: c.Expect | c.SkipUntil) -> None:
-        line, began = self._line(step), time.monotonic()
+        line, began = self._line(step), monotonic()
         wanted = step.expect if isinstance(step, c.Expect) else step.skip_until
         pings = isinstance(wanted, dict) and wanted.get("t") == "ping"
         while True:
-            frame = await self._message(line, began + step.within_ms / 1000 - time.monotonic(), pings)
+            frame = await self._message(line, began + step.within_ms / 1000 - monotonic(), pings)
             if isinstance(step, c.Expect):
                 self._match(wanted, frame)
                 break
             if self._names.mismatch(wanted, frame) is None:
                 break
-        _not_before(began, step.not_before_ms)
+        self._not_before(began, step.not_before_ms)
 
     async def _expect_all(self, step: c.ExpectAll) -> None:
         line, wanted = self._line(step), list(step.expect_all)
@@ -199,15 +261,15 @@ class Playing:
             frame = None
         if frame is not None:
             raise BrokenPromise(f"not quiet: {frame}")
-        stamp = time.monotonic_ns() % 1_000_000_007
+        stamp = now_ms() % 1_000_000_007
         await line.say({"t": "ping", "ts": stamp})
         self._match({"t": "pong", "ts": stamp}, await self._message(line, step.within_ms / 1000))
 
     async def _expect_close(self, step: c.ExpectClose | c.SkipUntilClose) -> None:
-        line, began = self._line(step), time.monotonic()
+        line, began = self._line(step), monotonic()
         code = step.expect_close if isinstance(step, c.ExpectClose) else step.skip_until_close
         while True:
-            heard = await line.hear(began + step.within_ms / 1000 - time.monotonic())
+            heard = await line.hear(began + step.within_ms / 1000 - monotonic())
             if isinstance(heard, int):
                 break
             if isinstance(step, c.ExpectClose) and heard["t"] != "ping":
@@ -215,23 +277,28 @@ class Playing:
         if heard != code:
             raise BrokenPromise(f"closed {heard} instead of {code}")
         if isinstance(step, c.ExpectClose):
-            _not_before(began, step.not_before_ms)
+            self._not_before(began, step.not_before_ms)
+
+    def _not_before(self, began: float, milliseconds: int) -> None:
+        waited = (monotonic() - began) * 1000
+        if self._stage.is_exact and waited < milliseconds:
+            raise BrokenPromise(f"it came after {waited:.0f} ms, before {milliseconds} ms")
 
     async def _read(self, step: c.Read) -> None:
         """Read to the end, acknowledging as a client does."""
         line, g = self._line(step), self._names.value(step.read)
-        deadline = time.monotonic() + step.within_ms / 1000
+        deadline = monotonic() + step.within_ms / 1000
         reading = line.ledger.readings.get(g)
         if reading is None:
             raise BadCase(f"nothing is read as g {g}")
-        end: Frame | None = None
+        end = line.ledger.end(g)  # an earlier step may have passed over it
         while end is None:
-            if line.ledger.ack_is_due(g, time.monotonic()):
+            if line.ledger.ack_is_due(g, monotonic()):
                 await line.say({"t": "ack", "a": [[g, reading.applied]]})
             try:
-                frame = await self._message(line, min(deadline - time.monotonic(), LOOK_SECONDS))
+                frame = await self._message(line, min(deadline - monotonic(), LOOK_SECONDS))
             except TimeoutError:
-                if time.monotonic() >= deadline:
+                if monotonic() >= deadline:
                     raise
                 continue
             end = frame if frame["t"] == "end" and frame["g"] == g else None
@@ -248,23 +315,12 @@ class Playing:
         headers = {name: names.text(value) for name, value in asked.headers.items()}
         if asked.key is not None:
             headers["authorization"] = f"Bearer {names.text(f'$key {asked.key}')}"
-        async with httpx.AsyncClient(timeout=HTTP_SECONDS_MAX, trust_env=False, verify=False) as client:
-            reply = await client.request(
-                asked.method,
-                self._stage.url + names.text(asked.path),
-                headers=headers,
-                json=names.value(asked.json),
-            )
+        path, body = names.text(asked.path), names.value(asked.json)
+        reply = await self._stage.http(asked.method, path, headers=headers, json=body)
         if reply.status_code != step.status:
             raise BrokenPromise(f"HTTP {reply.status_code}: {reply.text[:300]}")
         if step.body is not None:
             self._match(step.body, reply.json())
-
-
-def _not_before(began: float, milliseconds: int) -> None:
-    waited = (time.monotonic() - began) * 1000
-    if waited < milliseconds:
-        raise BrokenPromise(f"it came after {waited:.0f} ms, before {milliseconds} ms")
 
 
 def _written(step: c.Step) -> str:

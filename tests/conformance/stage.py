@@ -6,12 +6,13 @@ A gateway's worker, where it has one, is scripted anew for each case.
 import json
 import shutil
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import httpx
 import msgspec
 from redis.asyncio import Redis
 
@@ -33,6 +34,8 @@ from engine.backends.scripted import NextToken, ScriptedEngine
 from server.conversations import Conversations
 from server.tables import MessageStatus
 from tests.conformance.cases import Case, KeyFacts, WorkerScript
+from tests.conformance.ledger import Answers
+from tests.conformance.line import Line, connected
 from tests.conformance.values import BadCase
 from tests.engine.workers import Crew
 from tests.server.site import Site, running_site, saying
@@ -40,6 +43,7 @@ from tests.support.home import settings_in, short_folder
 from tests.support.patience import wait_until
 
 OWN = "own"
+HTTP_SECONDS_MAX = 20.0
 # All cases come from one address, and many of them show a token that is wrong.
 WRONG_OFTEN: dict[str, Any] = {"failed_signins_per_address_per_minute": 0}
 
@@ -86,15 +90,26 @@ class Stage:
     tenants: dict[str, str] = field(default_factory=dict[str, str])
     secrets: dict[str, str] = field(default_factory=dict[str, str])
     sent: set[str] = field(default_factory=set[str])
+    is_exact: bool = False
     _keys: dict[str, ApiKey] = field(default_factory=dict[str, ApiKey])
     _projects: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     _worker: str = ""
     _workers: AsyncExitStack = field(default_factory=AsyncExitStack)
 
-    @property
-    def url(self) -> str:
-        """The gateway's, without a path."""
-        return self.house.site.url
+    def connected(
+        self, headers: dict[str, str], offered: list[str], answers: Answers
+    ) -> AbstractAsyncContextManager[Line]:
+        """See runner.Stage."""
+        return connected(self.house.site.url, headers, offered, answers)
+
+    async def http(self, method: str, path: str, *, headers: dict[str, str], json: Any) -> httpx.Response:
+        """See runner.Stage."""
+        async with httpx.AsyncClient(timeout=HTTP_SECONDS_MAX, trust_env=False, verify=False) as client:
+            return await client.request(method, self.house.site.url + path, headers=headers, json=json)
+
+    def drain(self) -> None:
+        """See runner.Stage."""
+        self.house.site.stop.set()
 
     async def make_key(self, name: str, facts: KeyFacts) -> None:
         """A key as a case describes it; its tenant and project where they are not there yet."""

@@ -4,11 +4,11 @@ Knows nothing of gateways or clients: both suites speak this language.
 """
 
 import re
-import time
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from core.clock import now_ms
 from core.ids import uuid7
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -77,7 +77,7 @@ class Names:
             case "$uuid4", []:
                 return self.ids.setdefault(word, str(uuid.uuid4()))
             case "$now", []:
-                return int(time.time() * 1000)
+                return now_ms()
             case "$key", [] | [_]:
                 return self._named(self._keys, rest[0] if rest else "own")
             case "$ref", [name]:
@@ -106,7 +106,7 @@ class Names:
 
     def _id(self, name: str, ahead_ms: int) -> str:
         if name not in self.ids:
-            self.ids[name] = uuid7(int(time.time() * 1000) + ahead_ms)
+            self.ids[name] = uuid7(now_ms() + ahead_ms)
         return self.ids[name]
 
     def _of_each(self, word: str) -> Any:

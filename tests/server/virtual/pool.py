@@ -1,0 +1,386 @@
+"""A pool in memory, in virtual time: its requests, what readers and time do to them, and a worker that says
+what a test wrote. What engine/lua and a worker promise, as far as a client can see it."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from core.clock import now_ms
+from core.errors import Refusal
+from core.tasks import end_tasks
+from engine.api import (
+    Control,
+    EndFacts,
+    EndReason,
+    Enqueue,
+    Enqueued,
+    Entry,
+    EntryKind,
+    Hint,
+    Order,
+    PriorityClass,
+    ReaderState,
+    Status,
+    View,
+    end_payload,
+    input_decoder,
+)
+from server.protocol.codes import ErrorCode, refusal
+
+FLUSH_SECONDS = 0.01
+TURN_SECONDS = 0.001
+TOKENS_A_FLUSH = 64
+NO_CONTROL = Control(0)
+NOWHERE = Order("", 0, 0, b"")
+OVER = (Status.ENDED,)
+
+
+@dataclass
+class Script:
+    """What the worker says to every prompt, how fast, and after how many tokens it stops until told."""
+
+    text: str
+    step_seconds: float = 0.0
+    holds_after: int | None = None
+
+
+@dataclass
+class Held:
+    """One request."""
+
+    asked: Enqueue
+    entries: list[Entry] = field(default_factory=list[Entry])
+    status: Status = Status.QUEUED
+    control: Control = NO_CONTROL
+    priority: PriorityClass = PriorityClass.INTERACTIVE
+    readers: dict[str, ReaderState] = field(default_factory=dict[str, ReaderState])
+    given_up: bool = False
+    waits: set[asyncio.TimerHandle] = field(default_factory=set[asyncio.TimerHandle])
+    unread: asyncio.TimerHandle | None = None
+    said: str = ""
+    tokens: int = 0
+    claims: int = 0
+    claimed_ms: int = 0
+    first_token_ms: int = 0
+    gone: bool = False
+
+    @property
+    def head(self) -> int:
+        """The last offset."""
+        return len(self.entries)
+
+
+class MemoryPool:
+    """The requests of one pool. `settled` is told of each that ends; `news` of what was appended."""
+
+    def __init__(
+        self,
+        name: str,
+        park_seconds_max: float,
+        settled: Callable[[Held], None],
+        news: Callable[[Hint], None],
+    ) -> None:
+        self.name = name
+        self.held: dict[tuple[str, str], Held] = {}
+        self.script: Script | None = None
+        self._park_seconds = park_seconds_max
+        self._settled = settled
+        self._news = news
+        self._goes = asyncio.Event()
+        self._goes.set()
+        self._left: int | None = None
+        self._working: dict[tuple[str, str], asyncio.Task[None]] = {}
+
+    # The worker
+
+    def work(self, script: Script) -> None:
+        """A worker comes, or the one there is gets other words."""
+        self.script, self._left = script, script.holds_after
+        self._goes.set()
+        for found in list(self.held.values()):
+            self._claim(found)
+
+    def go_on(self) -> None:
+        """A held worker goes on."""
+        self._goes.set()
+
+    def lose_worker(self) -> None:
+        """The worker dies; what it had goes back in line."""
+        self.script = None
+        for at, task in list(self._working.items()):
+            task.cancel()
+            found = self.held[at]
+            if found.status is Status.RUNNING:
+                found.status = Status.QUEUED
+                self._append(found, EntryKind.MOVED, value=b'{"why":"lost"}')
+        self._working.clear()
+
+    def _claim(self, found: Held) -> None:
+        if self.script is None or found.status is not Status.QUEUED:
+            return
+        found.status, found.claims = Status.RUNNING, found.claims + 1
+        if found.claims == 1:
+            found.claimed_ms = now_ms()
+            self._append(found, EntryKind.RUNNING)
+        at = found.asked.tenant, found.asked.id
+        self._working[at] = asyncio.create_task(self._run(found, self.script))
+
+    async def _run(self, found: Held, script: Script) -> None:
+        """Say the script's text from where the last worker stopped: a byte is a token, a flush an entry."""
+        data = script.text.encode()
+        each = max(1, int(FLUSH_SECONDS / script.step_seconds)) if script.step_seconds else TOKENS_A_FLUSH
+        while True:
+            await self._goes.wait()
+            await asyncio.sleep(max(TURN_SECONDS, each * script.step_seconds))
+            if self._obeyed(found):
+                return
+            over = self._flush(found, data, each)
+            if now_ms() >= found.asked.deadline_ms:
+                over = EndReason.DEADLINE
+            if over is not None:
+                return self.end(found, over)
+
+    def _flush(self, found: Held, data: bytes, tokens_max: int) -> EndReason | None:
+        """Say so many tokens, fewer where the worker is held; what ended it."""
+        began, over = len(found.said), None
+        for _ in range(tokens_max):
+            if found.tokens >= len(data):
+                over = EndReason.STOP
+            found.tokens += 1  # the one that ends it counts
+            if over is not None or found.tokens == found.asked.max_tokens or self._holds():
+                break
+        found.said = data[: found.tokens].decode(errors="ignore")
+        if len(found.said) > began:
+            found.first_token_ms = found.first_token_ms or now_ms()
+            self._append(found, EntryKind.TEXT, found.said[began:], began)
+        full = found.tokens == found.asked.max_tokens
+        return over or (EndReason.LENGTH if full else None)
+
+    def _holds(self) -> bool:
+        """Whether the worker stops after this token."""
+        if self._left is None:
+            return False
+        self._left -= 1
+        if self._left > 0:
+            return False
+        self._left = None
+        self._goes.clear()
+        return True
+
+    def _obeyed(self, found: Held) -> bool:
+        if Control.CANCEL in found.control:
+            self.end(found, EndReason.CANCELLED)
+        elif Control.PARK in found.control:
+            found.control &= ~Control.PARK
+            self._park(found)
+        else:
+            return False
+        return True
+
+    # As engine/lua does
+
+    async def now_ms(self) -> int:
+        """The time that the scripts go by."""
+        return now_ms()
+
+    async def renew_gateway(self, _gateway: str) -> bool:
+        """Its lease is kept."""
+        return True
+
+    async def enqueue(self, asked: Enqueue) -> Enqueued | Refusal:
+        """Create the request, or return the one there is."""
+        at = asked.tenant, asked.id
+        found = self.held.get(at)
+        if found is not None and found.asked.body_hash != asked.body_hash:
+            return refusal(ErrorCode.ID_CONFLICT, "another body")
+        created = found is None
+        if found is None:
+            found = self.held[at] = Held(asked, priority=asked.priority)
+            loop, seconds = asyncio.get_running_loop(), (asked.deadline_ms - now_ms()) / 1000
+            found.waits.add(loop.call_later(seconds, self._overdue, found))
+            self._append(found, EntryKind.QUEUED)
+        if asked.gateway and found.status not in OVER:
+            found.readers.setdefault(asked.gateway, "reading")
+        if created and asked.cancelled:
+            found.control |= Control.CANCEL
+        elif created:
+            asyncio.get_running_loop().call_soon(self._claim, found)
+        return Enqueued(created, found.status, 1, found.head, 0, 0)
+
+    async def reader(self, tenant: str, id: str, gateway: str, state: ReaderState) -> View | None:
+        """How a gateway's readers stand."""
+        found = self.held.get((tenant, id))
+        if found is None:
+            return None
+        if state == "gone":
+            self._drop_reader(found, gateway)
+        elif found.status not in OVER:
+            found.readers[gateway] = state
+            if state == "reading":
+                found.given_up = False
+                self._read_again(found)
+        states = set(found.readers.values())
+        if states == {"stuck"}:
+            if not found.given_up:
+                self._park_or_ask(found)
+        elif state == "reading":
+            self._unpark(found)
+        return self._view(found)
+
+    async def view(self, tenant: str, id: str) -> View | None:
+        """The request as it stands."""
+        found = self.held.get((tenant, id))
+        return None if found is None else self._view(found)
+
+    async def control(self, tenant: str, id: str, flag: Control, body_hash: str = "") -> Status | None:
+        """Set a flag; one that nobody runs ends at once."""
+        found = self.held.get((tenant, id))
+        if found is None or (body_hash and found.asked.body_hash != body_hash):
+            return None
+        before = found.status
+        found.control |= flag
+        if before in (Status.QUEUED, Status.PARKED):
+            self.end(found, EndReason.CANCELLED)
+        return before
+
+    async def unowned(self, _tenant: str, _id: str) -> None:
+        """What nobody runs was ended already."""
+
+    async def read(
+        self,
+        tenant: str,
+        id: str,
+        after: int,
+        entries_max: int,
+        bytes_max: int | None = None,
+        epoch: int | None = None,
+    ) -> list[Entry]:
+        """As LogReader."""
+        found = self.held.get((tenant, id))
+        taken, used = list[Entry](), 0
+        if found is None or epoch not in (None, 1):
+            return taken
+        for entry in found.entries[after : after + entries_max]:
+            size = len(entry.x.encode()) if entry.k is EntryKind.TEXT else 64
+            if taken and bytes_max is not None and used + size > bytes_max:
+                break
+            used += size
+            taken.append(entry)
+        return taken
+
+    # What happens to a request
+
+    def end(self, found: Held, reason: EndReason, code: str = "") -> None:
+        """It is over."""
+        if found.status in OVER:
+            return
+        asked = found.asked
+        request = input_decoder.decode(asked.input)
+        facts = EndFacts(
+            tenant=asked.tenant,
+            request=asked.id,
+            pool=self.name,
+            reason=reason,
+            text=found.said,
+            prompt_tokens=asked.prompt_tokens,
+            n=found.tokens,
+            covered=found.tokens,
+            input_cached=0,
+            claims=found.claims,
+            claimed_ms=found.claimed_ms,
+            first_token_ms=found.first_token_ms,
+            ended_ms=now_ms(),
+            code=code,
+        )
+        found.status = Status.ENDED
+        self._append(found, EntryKind.END, value=end_payload(facts, request).payload)
+        found.readers.clear()
+        for wait in found.waits:
+            wait.cancel()
+        self._read_again(found)
+        self._settled(found)
+
+    async def close(self) -> None:
+        """Nobody works any more."""
+        await end_tasks(self._working.values())
+
+    def retire(self, tenant: str, id: str) -> None:
+        """Its log is gone, as after its retention."""
+        self.held.pop((tenant, id), None)
+
+    def _overdue(self, found: Held) -> None:
+        if found.status is not Status.RUNNING:
+            self.end(found, EndReason.DEADLINE)
+
+    def _park_or_ask(self, found: Held) -> None:
+        if found.status is Status.RUNNING:
+            found.control |= Control.PARK
+        elif found.status is Status.QUEUED:
+            self._park(found)
+
+    def _park(self, found: Held) -> None:
+        found.status = Status.PARKED
+        self._append(found, EntryKind.PARKED)
+        loop, parkings = asyncio.get_running_loop(), self._parkings(found)
+        found.waits.add(loop.call_later(self._park_seconds, self._parked_long, found, parkings))
+
+    def _parked_long(self, found: Held, parkings: int) -> None:
+        if found.status is not Status.PARKED or self._parkings(found) != parkings:
+            return
+        if found.asked.no_reader_ms is not None:
+            self._left_alone(found)
+        else:
+            found.given_up = True
+            found.priority = PriorityClass.BULK
+            self._unpark(found)
+
+    def _parkings(self, found: Held) -> int:
+        return sum(1 for entry in found.entries if entry.k is EntryKind.PARKED)
+
+    def _unpark(self, found: Held) -> None:
+        if found.status is Status.RUNNING:
+            found.control &= ~Control.PARK
+        elif found.status is Status.PARKED:
+            found.status = Status.QUEUED
+            self._read_again(found)
+            self._append(found, EntryKind.RESUMED)
+            asyncio.get_running_loop().call_soon(self._claim, found)
+
+    def _drop_reader(self, found: Held, gateway: str) -> None:
+        if found.readers.pop(gateway, None) is not None and not found.readers:
+            self._left_alone(found)
+
+    def _left_alone(self, found: Held) -> None:
+        wait = found.asked.no_reader_ms
+        if wait is not None and found.unread is None:
+            found.unread = asyncio.get_running_loop().call_later(wait / 1000, self._unread, found)
+
+    def _read_again(self, found: Held) -> None:
+        if found.unread is not None:
+            found.unread.cancel()
+            found.unread = None
+
+    def _unread(self, found: Held) -> None:
+        found.unread = None
+        if found.status in OVER or (found.readers and found.status is not Status.PARKED):
+            return
+        if found.status is Status.RUNNING:
+            found.control |= Control.CANCEL
+        else:
+            self.end(found, EndReason.SLOW_READER if found.readers else EndReason.CANCELLED)
+
+    def _append(
+        self, found: Held, kind: EntryKind, text: str = "", at: int | None = None, value: bytes = b""
+    ) -> None:
+        at = len(found.said) if at is None else at
+        entry = Entry(found.head + 1, kind, text, at, at, found.tokens, value)
+        found.entries.append(entry)
+        asked = found.asked
+        self._news(Hint(self.name, asked.tenant, asked.id, [entry], found.head, 1))
+
+    def _view(self, found: Held) -> View:
+        asked, ended = found.asked, found.status is Status.ENDED
+        return View(
+            found.status, 1, found.head, found.tokens, found.control, "", asked.deadline_ms, ended, 1, "",
+            found.priority, True, asked.body_hash, NOWHERE,
+        )  # fmt: skip

@@ -1,0 +1,196 @@
+"""As much of Redis as sessions, places, tickets and news ask for, in memory, with what their Lua scripts do.
+
+The scripts themselves are held to docs/protocol.md by the conformance cases over a socket.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Self
+
+from core.clock import now_ms
+from server import places, sessions
+
+NEVER = float("inf")
+
+
+class MemoryRedis:
+    """One installation's."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Any] = {}
+        self._until: dict[str, float] = {}
+        self._listeners: set[asyncio.Queue[bytes]] = set()
+        scripts: list[tuple[Any, Callable[[list[str], list[Any]], Any]]] = [
+            (sessions._RESUME, self._resume),  # pyright: ignore[reportPrivateUsage]
+            (sessions._CONFIRM, self._confirm),  # pyright: ignore[reportPrivateUsage]
+            (places._ADMIT, self._admit),  # pyright: ignore[reportPrivateUsage]
+            (places._KEEP, self._keep),  # pyright: ignore[reportPrivateUsage]
+        ]
+        self._scripts = {script.sha: does for script, does in scripts}
+
+    # Scripts
+
+    async def execute_command(self, _evalsha: str, sha: str, count: int, *rest: Any) -> Any:
+        """A script of the gateway's."""
+        return self._scripts[sha](list(rest[:count]), list(rest[count:]))
+
+    def _resume(self, keys: list[str], arguments: list[Any]) -> list[Any]:
+        _, owner, asked, connection, gateway, keep_ms = arguments
+        found = self._get(keys[0])
+        if not found or found["owner"] != owner:
+            return []
+        number, before_until = int(found["n"]), int(found["before_until"])
+        before_good = asked == number - 1 and (before_until == 0 or now_ms() <= before_until)
+        if asked != number and not before_good:
+            return []
+        had = found["connection"].encode(), found["gateway"].encode()
+        found |= {"n": number + 1, "before_until": "0", "connection": connection, "gateway": gateway}
+        for key in keys:
+            self._expire(key, keep_ms)
+        return [number + 1, *had]
+
+    def _confirm(self, keys: list[str], arguments: list[Any]) -> int:
+        _, connection, grace_ms = arguments
+        found = self._get(keys[0]) or {}
+        if found.get("connection") == connection and found["before_until"] == "0":
+            found["before_until"] = str(now_ms() + grace_ms)
+        return 1
+
+    def _admit(self, keys: list[str], arguments: list[Any]) -> int:
+        _, connection, before, lease_ms, *most = arguments
+        held: list[dict[str, int]] = []
+        for key in keys:
+            places = {name: until for name, until in (self._get(key) or {}).items() if until > now_ms()}
+            places.pop(before, None)
+            self._kept[key] = places
+            held.append(places)
+        for at in range(len(keys), 0, -1):
+            if len(held[at - 1]) >= most[at - 1]:
+                return at
+        for key, places in zip(keys, held, strict=True):
+            places[connection] = now_ms() + lease_ms
+            self._expire(key, lease_ms)
+        return 0
+
+    def _keep(self, keys: list[str], arguments: list[Any]) -> int:
+        _, lease_ms, *connections = arguments
+        held = self._kept.setdefault(keys[0], {})
+        held |= {connection: now_ms() + lease_ms for connection in connections}
+        self._expire(keys[0], lease_ms)
+        return 1
+
+    # Commands
+
+    def _get(self, key: str) -> Any:
+        if self._until.get(key, NEVER) <= now_ms():
+            self._kept.pop(key, None)
+            self._until.pop(key, None)
+        return self._kept.get(key)
+
+    def _expire(self, key: str, ms: int) -> None:
+        if key in self._kept:
+            self._until[key] = now_ms() + ms
+
+    async def hset(self, key: str, mapping: dict[str, Any]) -> None:
+        """Set fields."""
+        self._kept.setdefault(key, {}).update({name: str(value) for name, value in mapping.items()})
+
+    async def hget(self, key: str, name: str) -> bytes | None:
+        """One field."""
+        found = (self._get(key) or {}).get(name)
+        return None if found is None else str(found).encode()
+
+    async def pexpire(self, key: str, ms: int) -> None:
+        """Keep it so long."""
+        self._expire(key, ms)
+
+    async def sadd(self, key: str, *members: str) -> None:
+        """Into a set."""
+        self._kept.setdefault(key, set()).update(members)
+
+    async def srem(self, key: str, *members: str) -> None:
+        """Out of a set."""
+        (self._get(key) or set()).difference_update(members)
+
+    async def scard(self, key: str) -> int:
+        """How many are in a set."""
+        return len(self._get(key) or ())
+
+    async def smembers(self, key: str) -> set[bytes]:
+        """A set."""
+        return {member.encode() for member in self._get(key) or ()}
+
+    async def delete(self, *keys: str) -> None:
+        """They are gone."""
+        for key in keys:
+            self._kept.pop(key, None)
+
+    async def zrem(self, key: str, member: str) -> None:
+        """Out of a sorted set."""
+        (self._get(key) or {}).pop(member, None)
+
+    async def set(self, key: str, value: bytes, nx: bool, get: bool, px: int) -> bytes | None:
+        """What was there before; then it stays."""
+        assert nx
+        assert get
+        found = self._get(key)
+        if found is None:
+            self._kept[key] = value
+            self._expire(key, px)
+        return found
+
+    def pipeline(self, transaction: bool) -> "Pipeline":
+        """Several commands at once."""
+        assert not transaction
+        return Pipeline(self)
+
+    # News
+
+    async def publish(self, _channel: str, packed: bytes) -> None:
+        """Tell who listens."""
+        for listener in self._listeners:
+            listener.put_nowait(packed)
+
+    def pubsub(self) -> "News":
+        """Somebody who listens."""
+        return News(self._listeners)
+
+
+class Pipeline:
+    """Commands that wait for `execute`."""
+
+    def __init__(self, redis: MemoryRedis) -> None:
+        self._redis: Any = redis
+        self._waiting: list[tuple[str, tuple[Any, ...]]] = []
+
+    def __getattr__(self, name: str) -> Callable[..., Self]:
+        def add(*arguments: Any) -> Self:
+            self._waiting.append((name, arguments))
+            return self
+
+        return add
+
+    async def execute(self) -> list[Any]:
+        """Their replies."""
+        return [await getattr(self._redis, name)(*arguments) for name, arguments in self._waiting]
+
+
+class News:
+    """A subscription."""
+
+    def __init__(self, listeners: set[asyncio.Queue[bytes]]) -> None:
+        self._listeners = listeners
+        self._waiting: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def subscribe(self, _channel: str) -> None:
+        """Listen."""
+        self._listeners.add(self._waiting)
+
+    async def get_message(self, ignore_subscribe_messages: bool, timeout: float) -> dict[str, Any] | None:
+        """What was told, None for nothing: the wait is without end, as nobody here is ever cut off."""
+        del ignore_subscribe_messages, timeout
+        return {"data": await self._waiting.get()}
+
+    async def aclose(self) -> None:
+        """Listen no more."""
+        self._listeners.discard(self._waiting)

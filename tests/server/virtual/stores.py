@@ -1,0 +1,336 @@
+"""What a gateway asks of the database and of the tenants' slots, in memory: keys, admissions, conversations.
+
+Each subclass or stand-in has the part of the real one's face that sessions need. Limits and budgets are not
+here: they are billing's, and cases about them are played against the real ones.
+"""
+
+import asyncio
+import secrets
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from billing.api import (
+    Admission,
+    AdmissionState,
+    Admitted,
+    Canceller,
+    Directory,
+    PriceOffer,
+    Principal,
+)
+from core.clock import now_ms
+from core.errors import Refused
+from core.ids import uuid7
+from engine.api import ModelRecord
+from server import tickets
+from server.access import Owner, user_of
+from server.auth import Authenticator
+from server.conversations import Turn, busy, unknown
+from server.prompts import ChatMessage, PromptRenderer
+from server.protocol.codes import ErrorCode, refusal
+from server.tables import Message, MessageStatus
+from tests.engine.builders import PRICES
+
+TRIP_SECONDS = 0.0005  # a store's answer is not there at once
+
+
+class MemoryKeys(Authenticator):
+    """Keys by their secrets. Tickets are the real ones, spent in the Redis of the test."""
+
+    def __init__(self, redis: Any, settings: Any) -> None:
+        super().__init__(Any, redis, settings)  # pyright: ignore[reportArgumentType]  (asks no database)
+        self.by_secret: dict[str, Principal] = {}
+        self.gone: set[str] = set()
+        self.closed_tenants: set[str] = set()
+
+    def make(self, tenant: str, project: str, **facts: Any) -> tuple[str, Principal]:
+        """A key: its secret and who shows it."""
+        id, secret = uuid7(now_ms()), f"pk_{secrets.token_hex(8)}"
+        user = facts.get("user", "")
+        self.by_secret[secret] = Principal(
+            tenant=tenant,
+            project=project,
+            key=id,
+            user=user,
+            scopes=frozenset(facts.get("scopes") or ("chat",)),
+            priority_max=facts.get("priority_max") or "interactive",
+            access_ends_ms=facts.get("expires_ms"),
+            fixed_user=bool(user),
+            owner_key=id,
+            shared=not user,
+        )
+        return secret, self.by_secret[secret]
+
+    async def of_api_key(self, secret: str) -> Principal | None:
+        """See Authenticator."""
+        return self._good(self.by_secret.get(secret))
+
+    async def of_token(self, token: str) -> Principal | None:
+        """See Authenticator."""
+        known = self.by_secret.get(token)
+        return self._good(known) if known is not None else await self._of_ticket(token)
+
+    async def _of_ticket(self, token: str) -> Principal | None:
+        return await super().of_token(token) if token.startswith(tickets.PREFIX) else None
+
+    async def standing(self, tenant: str, key: str, session: str, user: str = "") -> Principal | None:
+        """See Authenticator."""
+        del session, user
+        mine = (each for each in self.by_secret.values() if (each.tenant, each.key) == (tenant, key))
+        return self._good(next(mine, None))
+
+    async def is_suspended(self, token: str) -> bool:
+        """See Authenticator."""
+        known = self.by_secret.get(token)
+        return known is not None and known.tenant in self.closed_tenants
+
+    async def is_suspended_proof(self, tenant: str, key: str, session: str) -> bool:
+        """See Authenticator."""
+        del key, session
+        return tenant in self.closed_tenants
+
+    def _good(self, known: Principal | None) -> Principal | None:
+        if known is None or known.key in self.gone or known.tenant in self.closed_tenants:
+            return None
+        ends = known.access_ends_ms
+        return known if ends is None or ends > now_ms() else None
+
+
+class MemoryUsers:
+    """Users' names are their ids."""
+
+    async def id_of(self, _tenant: str, name: str) -> str:
+        """Who is named."""
+        return name
+
+    async def name_of(self, _tenant: str, id: str) -> str:
+        """The name of somebody."""
+        return id
+
+    async def of_turn(self, principal: Principal, metadata: dict[str, Any], project: str | None) -> str:
+        """Whom a turn is charged to."""
+        return user_of(principal, metadata, project, principal.user)
+
+    def changed(self) -> None:
+        """Nothing is kept."""
+
+
+class MemoryQuota:
+    """Admissions without limits, as billing/quotas keeps them for a gateway."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], Directory] = {}
+        self._cancels: dict[tuple[str, str], set[str]] = {}
+
+    async def directory(self, tenant: str, id: str) -> Directory | None:
+        """What is known of a request."""
+        await asyncio.sleep(TRIP_SECONDS)
+        found = self._found.get((tenant, id))
+        return None if found is None or found.state is AdmissionState.RELEASED else found
+
+    async def admit(self, asked: Admission) -> Admitted:
+        """Let it in."""
+        at = asked.tenant, asked.id
+        known = await self.directory(*at)
+        cancelled = not self._members(asked).isdisjoint(self._cancels.get(at, ()))
+        if known is None:
+            known = self._found[at] = Directory(
+                tenant=asked.tenant,
+                id=asked.id,
+                body_hash=asked.body_hash,
+                pool=asked.pool,
+                fingerprint=asked.fingerprint,
+                prices=asked.prices,
+                project=asked.project,
+                key=asked.owner_key,
+                user=asked.user,
+                model=asked.model,
+                input_tokens=asked.input_tokens,
+                granted=asked.chunk_tokens,
+                deadline_ms=asked.deadline_ms,
+                admitted_ms=now_ms(),
+                cancelled=cancelled,
+                state=AdmissionState.OPEN,
+                cost_nano=None,
+            )
+        elif (known.body_hash, known.project, known.key) != (asked.body_hash, asked.project, asked.owner_key):
+            raise Refused(refusal(ErrorCode.ID_CONFLICT, "this id was used for another send: make a new one"))
+        granted = asked.chunk_tokens
+        return Admitted(
+            False, known.pool, known.fingerprint, 1, known.prices, cancelled, granted, known.state
+        )
+
+    async def release(self, tenant: str, id: str) -> None:
+        """It may come again."""
+        self._settle(tenant, id, AdmissionState.RELEASED)
+
+    async def mark_cancel(self, tenant: str, id: str, canceller: Canceller) -> Directory | None:
+        """Remember a cancel that came first."""
+        found = await self.directory(tenant, id)
+        if found is None:
+            self._cancels.setdefault((tenant, id), set()).add(canceller.member)
+        return found
+
+    def settle(self, tenant: str, id: str) -> None:
+        """It has ended."""
+        self._settle(tenant, id, AdmissionState.ENDED)
+
+    def forget(self, tenant: str, id: str) -> None:
+        """As after its retention."""
+        self._found.pop((tenant, id), None)
+
+    def _settle(self, tenant: str, id: str, state: AdmissionState) -> None:
+        if found := self._found.get((tenant, id)):
+            self._found[tenant, id] = replace(found, state=state)
+
+    def _members(self, asked: Admission) -> set[str]:
+        """Those whose cancels stop it."""
+        user = {Canceller(asked.project, "", asked.user).member} if asked.user else set[str]()
+        return {Canceller().member, Canceller(asked.project, asked.owner_key).member} | user
+
+
+@dataclass
+class Stored:
+    """A conversation."""
+
+    owner: Owner
+    messages: list[Any] = field(default_factory=list[Any])
+    deleted: bool = False
+
+
+class MemoryConversations:
+    """Conversations as server/conversations.py has them, but for their listing."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], Stored] = {}
+
+    async def history(self, tenant: str, owner: Owner, conversation: str) -> list[ChatMessage]:
+        """The messages so far."""
+        found = self._found.get((tenant, conversation))
+        if found is None:
+            return []
+        if found.owner != owner or found.deleted:
+            raise unknown(conversation)
+        if any(each.status == MessageStatus.RUNNING for each in found.messages):
+            raise busy()
+        return [{"role": each.role, "content": each.content} for each in found.messages]
+
+    async def open_turn(self, tenant: str, owner: Owner, turn: Turn) -> None:
+        """The user's message and the answer's running row."""
+        at = tenant, turn.conversation
+        found = self._found.setdefault(at, Stored(owner))
+        if any(each.request_id == turn.request for each in found.messages):
+            return
+        await self.history(tenant, owner, turn.conversation)
+        mine = {"request_id": turn.request, "epoch": 1, "head": 0, "usage": {}, "timing": {}, "code": ""}
+        user = {"role": "user", "content": turn.content, "status": MessageStatus.ENDED, **mine}
+        answer = {"role": "assistant", "content": "", "status": MessageStatus.RUNNING, "reason": "", **mine}
+        found.messages += [SimpleNamespace(**user), SimpleNamespace(**answer, cost_nano=0)]
+
+    async def abandon(self, tenant: str, request: str) -> None:
+        """Take back a turn that the queue refused."""
+        for (of, _), found in self._found.items():
+            if of == tenant:
+                found.messages = [each for each in found.messages if each.request_id != request]
+
+    async def answer_row(self, tenant: str, request: str) -> tuple[Message, Owner] | None:
+        """The stored answer of a request, and whose it is."""
+        for (of, _), found in self._found.items():
+            rows = [each for each in found.messages if each.request_id == request and each.role != "user"]
+            if of == tenant and rows and not found.deleted:
+                return rows[0], found.owner
+        return None
+
+    def record(self, tenant: str, request: str, text: str, head: int, end: dict[str, Any]) -> None:
+        """Complete an answer's row."""
+        for (of, _), found in self._found.items():
+            for row in found.messages:
+                if of == tenant and row.request_id == request and row.status == MessageStatus.RUNNING:
+                    row.content, row.status, row.head = text, MessageStatus.ENDED, head
+                    row.reason, row.code = end["reason"], end.get("code", "")
+                    row.usage, row.timing, row.cost_nano = end["usage"], end["timing"], end["cost"]["nano"]
+
+
+class MemoryCatalogue:
+    """One model."""
+
+    def __init__(self, record: ModelRecord) -> None:
+        self._record = record
+
+    async def models(self) -> list[ModelRecord]:
+        """All of them."""
+        return [self._record]
+
+    async def default(self) -> ModelRecord:
+        """The one of a turn that names none."""
+        return self._record
+
+    async def resolve(self, name: str | None) -> ModelRecord:
+        """The one to use."""
+        if name not in (None, self._record.name):
+            problem = f"unknown model; there are: {self._record.name}"
+            raise Refused(refusal(ErrorCode.UNKNOWN_MODEL, problem))
+        return self._record
+
+    async def offer(self, _tenant: str, _model: str) -> PriceOffer:
+        """What it costs."""
+        return PriceOffer(PRICES)
+
+    def prices_changed(self) -> None:
+        """They do not."""
+
+
+_renderer = lru_cache(PromptRenderer.load)
+
+
+class MemoryPrompts:
+    """Prompts of the tests' tiny model, rendered where they are asked for."""
+
+    def __init__(self, folder: Path, characters_max: int) -> None:
+        self._renderer = _renderer(folder)
+        self._characters_max = characters_max
+
+    async def render(self, _who: Principal, _folder: Path, messages: list[ChatMessage]) -> list[int]:
+        """Token ids."""
+        if sum(len(message["content"]) for message in messages) > self._characters_max:
+            problem = f"the messages together may have {self._characters_max} characters: send fewer"
+            raise Refused(refusal(ErrorCode.TOO_LARGE, problem, limit=self._characters_max))
+        return self._renderer.render(messages)
+
+
+class Nothing:
+    """What is not asked for anything, or whose answer is always that there is nothing."""
+
+    async def has(self, *_: Any) -> bool:
+        """Nobody is closed."""
+        return False
+
+    async def check(self, *_: Any) -> None:
+        """Every shape is good."""
+
+    async def limits_for(self, *_: Any) -> tuple[()]:
+        """Nothing is limited."""
+        return ()
+
+    async def catch_up(self, *_: Any) -> None:
+        """What has ended is recorded already."""
+
+    async def give_up(self, *_: Any) -> bool:
+        """Nothing is lost."""
+        return False
+
+    def note(self, *_: Any) -> "Nothing":
+        """Nothing is kept."""
+        return self
+
+    def changed(self, *_: Any) -> None:
+        """Nothing is kept."""
+
+    def keep(self, *_: Any) -> None:
+        """Nothing is kept."""
+
+    def __await__(self) -> Any:
+        return iter(())
