@@ -17,7 +17,7 @@ from core.database import Database
 from core.redis import MultiplexedRedis
 from core.settings import Settings
 from engine.models.provision import provision
-from tests.support import groups, minutes, shared
+from tests.support import groups, minutes, shared, tiers
 from tests.support.emptied import EmptiedPostgres, emptied_postgres
 from tests.support.home import lend_model, settings_in, short_folder
 from tests.support.platform import Platform, running_platform
@@ -41,7 +41,7 @@ hypothesis_settings.load_profile("parley")
 
 def pytest_configure(config: pytest.Config) -> None:
     """What the suite does with itself."""
-    for part in (groups, shared, minutes):
+    for part in (groups, shared, minutes, tiers):
         config.pluginmanager.register(part, part.__name__)
 
 

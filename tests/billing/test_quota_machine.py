@@ -14,9 +14,10 @@ from core.redis import MultiplexedRedis
 from tests.billing.limited import a_rate, places
 from tests.billing.slot_machine import HOUR_MS, Slot
 from tests.support.home import settings_in
+from tests.support.tiers import by_form
 
-EXAMPLES, STEPS = 60, 40
-HISTORIES, LONG = 15, 120
+EXAMPLES, STEPS = by_form(40, 400), 40
+HISTORIES, LONG = 60, 120
 WAITS_MS = (1, 100, 1_000, 1_999, 60_000, HOUR_MS)
 
 
@@ -45,6 +46,7 @@ def test_the_slot_is_what_the_model_says(slot: type[Slot]) -> None:
     )
 
 
+@pytest.mark.long
 def test_the_slot_is_what_the_model_says_for_long(slot: type[Slot]) -> None:
     """Busy histories, in which everything happens many times. Complaint 3; complaint 27: however an answer is
     cut off, what it used is counted once."""

@@ -1,9 +1,14 @@
-"""Each session benchmark in its short form: real processes, figures that can be true. No timing is judged."""
+"""Each session benchmark in its short form: real processes, figures that can be true. No timing is judged.
+
+One of them runs with every change, the others with `make test-long`.
+"""
 
 import json
 import subprocess
 import sys
 from typing import Any
+
+import pytest
 
 SECONDS_MAX = 100.0
 
@@ -19,6 +24,7 @@ def figures(*arguments: str) -> dict[str, Any]:
     return {figure["name"]: figure["value"] for figure in found["figures"]}
 
 
+@pytest.mark.long
 def test_sessions_cost_memory():
     """Connected sessions cost something, and less than a megabyte each."""
     found = figures("sessions", "--count", "60", "--idle", "0.5")
@@ -26,6 +32,7 @@ def test_sessions_cost_memory():
     assert 1 < found["memory a session (PSS)"] < 1024
 
 
+@pytest.mark.long
 def test_a_gateway_relays_every_token():
     """All tokens arrive in order; the figure is per CPU second of the gateway."""
     found = figures("relay", "--streams", "6", "--seconds", "1", "--rate", "100")
@@ -34,6 +41,7 @@ def test_a_gateway_relays_every_token():
     assert found["tokens an entry"] >= 1
 
 
+@pytest.mark.long
 def test_a_profile_is_written(tmp_path: Any):
     """--profile leaves a file that names the gateway's functions."""
     profile = tmp_path / "profile.txt"
@@ -42,6 +50,7 @@ def test_a_profile_is_written(tmp_path: Any):
     assert "server/" in profile.read_text()
 
 
+@pytest.mark.long
 def test_a_token_costs_more_on_the_wire_than_its_text():
     """Framing comes on top of the text, and msgpack's is smaller."""
     found = figures("wire", "--seconds", "1", "--firsts", "4")
@@ -50,6 +59,7 @@ def test_a_token_costs_more_on_the_wire_than_its_text():
     assert found["append of the first text to its delta, p50"] > 0
 
 
+@pytest.mark.long
 def test_readers_that_never_read_are_borne():
     """Nobody is cut off, and memory is told for every stage."""
     found = figures("slow-readers", "--clients", "4", "--tokens", "8000", "--settle", "0.2")
@@ -57,6 +67,7 @@ def test_readers_that_never_read_are_borne():
     assert found["gateway's memory, 100% of the tokens (8,000)"] > 10
 
 
+@pytest.mark.long
 def test_a_reader_resumes_in_the_middle():
     """Every reconnect is a full resume with text."""
     found = figures("resume", "--count", "4", "--others", "0,3")
@@ -71,6 +82,7 @@ def test_a_cancel_reaches_the_engine():
     assert 0 < found["cancel sent to engine.abort, p50"] < found["cancel sent to `end` received, p99"]
 
 
+@pytest.mark.long
 def test_a_drain_loses_nothing():
     """Every answer is whole, and the gateway ended in order."""
     found = figures("drain", "--streams", "4", "--drain-seconds", "2")
@@ -78,6 +90,7 @@ def test_a_drain_loses_nothing():
     assert found["its exit code"] == 0
 
 
+@pytest.mark.long
 def test_interactive_work_beside_bulk():
     """The worker is full but for what bulk leaves free, and the engine's own queue is told."""
     found = figures("interactive", "--engine", "scripted", "--slots", "8", "--rounds", "1", "--probes", "3")
@@ -86,6 +99,7 @@ def test_interactive_work_beside_bulk():
     assert found["longest queue inside the engine"] <= 2
 
 
+@pytest.mark.long
 def test_a_quiet_tenant_beside_a_flood():
     """Three settings, each with its first tokens."""
     small = ("--slots", "4", "--flood", "12", "--rounds", "1", "--probes", "3")
@@ -95,6 +109,7 @@ def test_a_quiet_tenant_beside_a_flood():
     assert found["p95 under the flood, of full"] > 0
 
 
+@pytest.mark.long
 def test_a_start_is_told_by_phase():
     """Its parts make up the whole, and imports are counted in CPU time."""
     found = figures("start", "--engine", "scripted", "--starts", "1")

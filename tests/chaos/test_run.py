@@ -42,6 +42,7 @@ def test_kills_lose_nothing_and_a_run_goes_on_where_it_was(tmp_path: Path):
     assert str(SEED) in first["replay"]
 
 
+@pytest.mark.long
 def test_sixty_kills_lose_nothing():
     """Six a second, until most answers have moved several times."""
     report = attacked("kill-workers", "--kills", "60", "--rate", "6")
@@ -59,12 +60,14 @@ def test_a_kill_of_a_real_vllm_worker_loses_nothing():
     assert figure(report, "seams that readers saw") > 0
 
 
+@pytest.mark.long
 def test_stopped_workers_lose_nothing():
     """What a woken worker still writes changes nothing; others had its answers by then."""
     report = attacked("stop-workers", "--kills", "3", "--workers", "3")
     assert figure(report, "seams that readers saw") > 0
 
 
+@pytest.mark.long
 def test_poison_is_singled_out():
     """It ends engine_lost, and nothing that ran beside it does."""
     report = attacked("poison", "--kills", "2", "--workers", "3")
@@ -78,6 +81,7 @@ def test_a_redis_that_lost_its_tail_loses_nothing_in_silence():
     assert figure(report, "answers") > 10
 
 
+@pytest.mark.long
 def test_a_redis_that_lost_everything_ends_everything_typed():
     """And takes new requests at once."""
     report = attacked("flush-redis", "--kills", "2", "--workers", "2")
@@ -85,12 +89,14 @@ def test_a_redis_that_lost_everything_ends_everything_typed():
     assert 0 < forgotten < figure(report, "answers")
 
 
+@pytest.mark.long
 def test_all_readers_at_once_read_the_same():
     """Six more readers of every open answer, each judged like the first."""
     report = attacked("reload-storm", "--kills", "2", "--workers", "2")
     assert figure(report, "answers") > 40
 
 
+@pytest.mark.long
 def test_oversized_requests_are_refused_and_hurt_nobody():
     """What cannot fit gets a code; what fits is answered."""
     report = attacked("oom", "--kills", "2", "--workers", "2")
@@ -106,6 +112,7 @@ def test_cut_connections_lose_nothing():
     assert figure(report, "clients: resumed") > 0
 
 
+@pytest.mark.long
 def test_a_quiet_tenant_is_compared_in_one_run():
     """Idle, beside a full worker, and under a flood; everybody's answers are judged. No timing is."""
     report = attacked("noisy-neighbour", "--asks", "3", "--flood", "32")
