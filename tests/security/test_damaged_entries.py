@@ -16,7 +16,9 @@ from server.session import effects as fx
 from server.session import events as ev
 from server.session.events import Reading
 from server.session.machine import SessionState
-from tests.server.playbook import Playbook, end, open_session, text, texts
+from tests.server.playbook import Playbook, all_effects_are_expected, end, open_session, text, texts
+
+__all__ = ["all_effects_are_expected"]
 
 HUGE = b"9" * 40
 DAMAGED = {
@@ -56,7 +58,7 @@ def test_an_entry_that_is_none_ends_one_reading(damaged: str, way: str):
     play >> ev.LogGrew("r", [text(4)], 4)
     play.nothing() >> ev.LogGrew("s", [*texts(1, 2), end(3)], 3) << m.Delta(2, 1, 2, 0, "aa", 2)
     assert play.message(m.End).g == 2
-    play >> m.Ack([(2, 3)])
+    play >> m.Ack([(2, 3)]) << fx.ConfirmResumeToken() << fx.Unfollow("s", done=True)
     assert play.session.state is SessionState.OPEN
 
 

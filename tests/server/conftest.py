@@ -7,7 +7,10 @@ from redis.asyncio import Redis
 
 from core.database import Database
 from core.settings import Settings
+from tests.server.playbook import all_effects_are_expected
 from tests.server.site import Site, running_site
+
+__all__ = ["all_effects_are_expected"]
 
 
 @pytest.fixture

@@ -5,9 +5,11 @@
 
 import random
 from collections import deque
-from typing import TypeVar
+from collections.abc import Generator
+from typing import ClassVar, TypeVar
 
 import msgspec
+import pytest
 
 from engine.api import Entry, EntryKind
 from server.protocol import messages as m
@@ -38,7 +40,10 @@ Message = TypeVar("Message")
 class Playbook:
     """One session, a clock that moves when told to, and the effects nobody has expected yet."""
 
+    of_this_test: ClassVar[list["Playbook"]] = []
+
     def __init__(self, limits: Limits = LIMITS) -> None:
+        self.of_this_test.append(self)
         self.now = 0.0
         self.session = Session(limits, 0.0, random.Random(1))
         self.effects: deque[fx.Effect] = deque()
@@ -86,6 +91,15 @@ class Playbook:
         """No effect is left."""
         assert not self.effects, list(self.effects)
         return self
+
+
+@pytest.fixture(autouse=True)
+def all_effects_are_expected() -> Generator[None]:
+    """A play has no end that nobody looked at: what a test leaves must be nothing. For conftest.py."""
+    Playbook.of_this_test.clear()
+    yield
+    for play in Playbook.of_this_test:
+        play.nothing()
 
 
 def opened(*requests: ev.Reading | ev.Unreadable, resumed: bool = False) -> ev.Opened:

@@ -44,7 +44,7 @@ def test_after_a_pause_merges_are_larger_until_the_head_is_reached():
     play >> ev.LogRead("r", 4, texts(5, 8)) << m.Event(1, "unpaused") << m.Delta(1, 5, 8, 4, "aaaa", 8)
     play.at(2.1) >> m.Ack([(1, 8)]) << fx.ReadLog("r", 1, 8, 4, 32 * 1024)
     play >> ev.LogRead("r", 8, texts(9, 10))
-    play.nothing().fire() << m.Delta(1, 9, 10, 8, "aa", 10)
+    play.nothing().fire() << m.Delta(1, 9, 10, 8, "aa", 10) << fx.ReadLog("r", 1, 10, 2, 32 * 1024 - 2)
     assert play.now == 2.25
 
 
