@@ -17,7 +17,7 @@ from core.database import Database
 from core.redis import MultiplexedRedis
 from core.settings import Settings
 from engine.models.provision import provision
-from tests.support import groups, minutes, shared, tiers
+from tests.support import groups, minutes, pauses, shared, tiers
 from tests.support.emptied import EmptiedPostgres, emptied_postgres
 from tests.support.home import lend_model, settings_in, short_folder
 from tests.support.platform import Platform, running_platform
@@ -41,7 +41,7 @@ hypothesis_settings.load_profile("parley")
 
 def pytest_configure(config: pytest.Config) -> None:
     """What the suite does with itself."""
-    for part in (groups, shared, minutes, tiers):
+    for part in (groups, shared, minutes, tiers, pauses):
         config.pluginmanager.register(part, part.__name__)
 
 
@@ -99,10 +99,11 @@ async def redis(redis_url: str) -> AsyncGenerator[Redis]:
 
 
 @pytest.fixture
-def home() -> Generator[Path]:
+def home(request: pytest.FixtureRequest) -> Generator[Path]:
     """An empty PARLEY_HOME with a short path."""
     with short_folder("home", in_memory=True) as folder:
         yield folder
+        pauses.keep_logs(request.node, folder)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """One Chromium for all browser tests, and pages that remember what went wrong on them."""
 
-import shutil
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import axe_core_python
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
+from tests.support.browsers import chromium_path
 from tests.support.patience import HANG_SECONDS
 from tests.support.scripted_peer import Peer, scripted_peer
 
@@ -60,7 +60,7 @@ OpenPage = Callable[..., Awaitable[WatchedPage]]
 async def chromium() -> AsyncGenerator[Browser]:
     """Headless Chromium: Debian's where there is one, else Playwright's own."""
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        browser = await playwright.chromium.launch(executable_path=chromium_path(), args=FLAGS)
         yield browser
         await browser.close()
 

@@ -22,6 +22,7 @@ from tests.conformance.clients.steps import Options
 from tests.conformance.clients.subjects import BrowserSubject, Facts, PythonSubject, Subject
 from tests.server.site import running_site
 from tests.support.balancer import running_balancer
+from tests.support.browsers import chromium_path
 from tests.support.gateways import Gateway, WatchedEngine, running_gateways
 from tests.support.patience import wait_until
 
@@ -57,7 +58,7 @@ async def make(request: pytest.FixtureRequest) -> AsyncGenerator[Make]:
 @asynccontextmanager
 async def _in_chromium(url: str, key: str) -> AsyncGenerator[BrowserSubject]:
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        browser = await playwright.chromium.launch(executable_path=chromium_path(), args=FLAGS)
         page = await browser.new_page()
         await page.goto(f"{url}/healthz")
         yield BrowserSubject(page, key)

@@ -1,7 +1,6 @@
 """Any log, cut and repeated and handed over by chance, is read to the same text by both clients."""
 
 import random
-import shutil
 from collections.abc import AsyncGenerator
 
 import pytest
@@ -14,6 +13,7 @@ from tests.browser.conftest import FLAGS
 from tests.conformance.clients.runner import Line
 from tests.conformance.clients.steps import Options
 from tests.conformance.clients.subjects import BrowserSubject, PythonSubject, Subject
+from tests.support.browsers import chromium_path
 from tests.support.patience import wait_until
 from tests.support.scripted_peer import (
     Frame,
@@ -161,7 +161,7 @@ async def arena(request: pytest.FixtureRequest) -> AsyncGenerator[tuple[Peer, Su
             yield peer, PythonSubject(request.param)
             return
         async with async_playwright() as playwright:
-            browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+            browser = await playwright.chromium.launch(executable_path=chromium_path(), args=FLAGS)
             page = await browser.new_page()
             await page.goto(f"{peer.url}/blank")
             yield peer, BrowserSubject(page)

@@ -1,6 +1,5 @@
 """Both reference clients are held to every case of this folder (README.md)."""
 
-import shutil
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from tests.browser.conftest import FLAGS
 from tests.conformance.clients.runner import Failed, play
 from tests.conformance.clients.steps import Case, cases_in
 from tests.conformance.clients.subjects import BrowserSubject, PythonSubject, Subject
+from tests.support.browsers import chromium_path
 from tests.support.scripted_peer import Peer, scripted_peer
 
 CASES = cases_in(Path(__file__).parent)
@@ -29,7 +29,7 @@ async def peer() -> AsyncGenerator[Peer]:
 async def page(peer: Peer) -> AsyncGenerator[Page]:
     """One blank page of the peer's origin for all cases."""
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        browser = await playwright.chromium.launch(executable_path=chromium_path(), args=FLAGS)
         page = await browser.new_page()
         await page.goto(f"{peer.url}/blank")
         yield page

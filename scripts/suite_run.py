@@ -1,0 +1,124 @@
+"""Runs the tests as CI does: `.venv/bin/python scripts/suite_run.py [options of pytest]`.
+
+Where few fail, they run once more, alone. Green then is green, and is recorded as flaky: the test, the
+commit, and for how long its process had been paused. The next run of another commit fails for what stands in
+that record until a commit's body says `Flaky: NAME-OF-THE-TEST` and what was mended or why it is none.
+
+PARLEY_CI_RECORD: where the record is kept between runs (~/.local/state/parley/flaky.json).
+PARLEY_CI_RESULTS: a folder for junit.xml, what failed and the logs of failed tests (ci-results/).
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+RERUN_MAX = 5
+TESTS_FAILED = 1
+MENDED = re.compile(r"^Flaky: *(\S+)", re.MULTILINE)
+COMMITS_READ = 500
+
+
+class Flake(NamedTuple):
+    """A test that failed and then did not."""
+
+    test: str
+    commit: str
+    paused_seconds: float
+
+    @property
+    def shown(self) -> str:
+        """In one line."""
+        seconds = self.paused_seconds
+        paused = f"its process did not run for {seconds} s" if seconds else "no pause seen"
+        return f"{self.test} ({paused}; {self.commit[:12]})"
+
+
+def still_open(flakes: Sequence[Flake], bodies: Sequence[tuple[str, str]], commit: str) -> list[Flake]:
+    """Those of other commits that no body of (commit, body), newest first, names since. Pure."""
+    found: list[Flake] = []
+    for flake in flakes:
+        since = [each for each, _ in bodies]
+        newer = bodies[: since.index(flake.commit)] if flake.commit in since else bodies
+        named = {name for _, body in newer for name in MENDED.findall(body)}
+        if flake.commit != commit and not any(_names(name, flake.test) for name in named):
+            found.append(flake)
+    return found
+
+
+def _names(name: str, test: str) -> bool:
+    plain = test.partition("[")[0]
+    return name in (test, plain, plain.rpartition("::")[2])
+
+
+def rerun_wanted(code: int, failed: dict[str, float]) -> bool:
+    """Whether so few tests failed that once more tells something. Pure."""
+    return code == TESTS_FAILED and 0 < len(failed) <= RERUN_MAX
+
+
+def main(options: Sequence[str]) -> int:
+    """The run's exit code."""
+    results = Path(os.environ.get("PARLEY_CI_RESULTS") or ROOT / "ci-results")
+    results.mkdir(parents=True, exist_ok=True)
+    record = _record_path()
+    commit = _git("rev-parse", "HEAD").strip()
+    before = still_open(_recorded(record), _bodies(), commit)
+    code, failed = _pytest(results, "junit.xml", options)
+    flakes: list[Flake] = []
+    if rerun_wanted(code, failed):
+        print(f"once more, alone: {' '.join(failed)}", flush=True)
+        again, _ = _pytest(results, "junit-again.xml", ["-n", "0", *_repeated(options), *failed])
+        if again == 0:
+            code, flakes = 0, [Flake(test, commit, seconds) for test, seconds in failed.items()]
+    record.write_text(json.dumps([each._asdict() for each in [*before, *flakes]], indent=1))
+    for flake in flakes:
+        print(f"FLAKY {flake.shown}: green the second time. The next commit mends it")
+    for flake in before:
+        print(f"FLAKY BEFORE {flake.shown}: not mended; say `Flaky: {flake.test}` in the commit that does")
+    return code or (TESTS_FAILED if before else 0)
+
+
+def _repeated(options: Sequence[str]) -> list[str]:
+    return [option for option in options if option.startswith("--hypothesis-seed")]
+
+
+def _pytest(results: Path, junit: str, options: Sequence[str]) -> tuple[int, dict[str, float]]:
+    """Its exit code, and what failed with the seconds of its pauses."""
+    with tempfile.TemporaryDirectory() as folder:
+        failures = Path(folder) / "failures.json"
+        wanted = {"PARLEY_TEST_FAILURES": str(failures), "PARLEY_TEST_KEEP": str(results / "logs")}
+        command = [sys.executable, "-m", "pytest", f"--junitxml={results / junit}", *options]
+        code = subprocess.run(command, cwd=ROOT, env=os.environ | wanted).returncode
+        return code, json.loads(failures.read_text()) if failures.exists() else {}
+
+
+def _record_path() -> Path:
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local/state")
+    path = Path(os.environ.get("PARLEY_CI_RECORD") or f"{state}/parley/flaky.json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _recorded(path: Path) -> list[Flake]:
+    return [Flake(**each) for each in json.loads(path.read_text())] if path.exists() else []
+
+
+def _bodies() -> list[tuple[str, str]]:
+    log = _git("log", f"-{COMMITS_READ}", "--format=%H%x1f%B%x1e")
+    return [
+        (commit, body) for commit, _, body in (each.strip().partition("\x1f") for each in log.split("\x1e"))
+    ]
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True).stdout
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,43 @@
+"""What CI makes of a red run: once more where few failed, and a record that only a mend empties."""
+
+import pytest
+
+from scripts.suite_run import RERUN_MAX, Flake, rerun_wanted, still_open
+
+FLAKE = Flake("tests/core/test_x.py::test_x[1]", "c1", 1.7)
+
+
+def test_few_failures_run_once_more():
+    """A crash, a stop, a suite that cannot be collected, and many failures are no bad luck."""
+    few = {f"t.py::t{n}": 0.0 for n in range(RERUN_MAX)}
+    assert rerun_wanted(1, few)
+    assert not rerun_wanted(0, {})
+    assert not rerun_wanted(1, {})
+    assert not rerun_wanted(2, few)
+    assert not rerun_wanted(1, few | {"t.py::t": 0.0})
+
+
+@pytest.mark.parametrize(
+    ("bodies", "commit", "is_open"),
+    [
+        ([("c1", "x")], "c1", False),  # the same commit again: nobody could mend it yet
+        ([("c2", "x"), ("c1", "x")], "c2", True),
+        ([("c2", "Wait.\n\nFlaky: tests/core/test_x.py::test_x[1]"), ("c1", "x")], "c2", False),
+        ([("c2", "Wait.\n\nFlaky: test_x a pause ended the deadline"), ("c1", "x")], "c2", False),
+        ([("c2", "Wait.\n\nFlaky: test_y"), ("c1", "x")], "c2", True),
+        ([("c2", "not Flaky: test_x"), ("c1", "x")], "c2", True),
+        ([("c2", "x"), ("c1", "Flaky: test_x"), ("c0", "Flaky: test_x")], "c2", True),  # it came back
+        ([("c2", "Flaky: test_x"), ("c0", "x")], "c2", False),  # its commit never landed
+    ],
+)
+def test_a_flaky_test_stays_on_the_record_until_a_commit_names_it(
+    bodies: list[tuple[str, str]], commit: str, is_open: bool
+):
+    """By its node id, its function's name, with or without parameters."""
+    assert still_open([FLAKE], bodies, commit) == ([FLAKE] if is_open else [])
+
+
+def test_a_flake_says_whether_its_process_was_paused():
+    """That is where one looks first."""
+    assert "did not run for 1.7 s" in FLAKE.shown
+    assert "no pause" in FLAKE._replace(paused_seconds=0.0).shown

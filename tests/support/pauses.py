@@ -1,0 +1,91 @@
+"""A pytest plugin: a failed test says for how long its process did not run, and a run lists what failed.
+
+A thread beats every 50 ms; one that comes half a second late was a pause of the machine or of the process.
+With PARLEY_TEST_FAILURES=FILE the run's failures go there as JSON; with PARLEY_TEST_KEEP=FOLDER the logs of a
+failed test's processes are copied there before its home is removed.
+"""
+
+import json
+import os
+import re
+import shutil
+import threading
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BEAT_SECONDS = 0.05
+PAUSE_SECONDS_MIN = 0.5
+PAUSED = "paused_seconds"
+FAILURES = "PARLEY_TEST_FAILURES"
+KEEP = "PARLEY_TEST_KEEP"
+LOG_BYTES_MAX = 4 << 20
+
+_pauses: list[tuple[float, float]] = []  # when one ended, and its seconds
+_failed: dict[str, float] = {}
+_red = pytest.StashKey[bool]()
+
+
+def _beat() -> None:
+    last = time.monotonic()
+    while True:
+        time.sleep(BEAT_SECONDS)
+        now = time.monotonic()
+        if now - last > PAUSE_SECONDS_MIN:
+            _pauses.append((now, now - last))
+        last = now
+
+
+def paused_since(began: float) -> float:
+    """Seconds for which this process did not run since then (by time.monotonic)."""
+    return sum(seconds for ended, seconds in _pauses if ended > began)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start the heart, once a process."""
+    if not any(thread.name == "pauses" for thread in threading.enumerate()):
+        threading.Thread(target=_beat, name="pauses", daemon=True).start()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[Any]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Beside the error, what the machine did meanwhile."""
+    report = yield
+    if report.failed:
+        item.stash[_red] = True
+        seconds = paused_since(time.monotonic() - call.duration)
+        report.user_properties.append((PAUSED, round(seconds, 1)))
+        if seconds:
+            report.sections.append(("pauses", f"the process did not run for {seconds:.1f} s meanwhile"))
+    return report
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Remember what failed; under xdist the controller hears of all."""
+    if report.failed:
+        seconds = max(
+            [float(str(value)) for name, value in report.user_properties if name == PAUSED], default=0.0
+        )
+        _failed[report.nodeid] = max(seconds, _failed.get(report.nodeid, 0.0))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the list, where somebody asked for it."""
+    if (path := os.environ.get(FAILURES)) and not hasattr(session.config, "workerinput"):
+        Path(path).write_text(json.dumps(_failed))
+
+
+def keep_logs(node: pytest.Item, home: Path) -> None:
+    """The logs in a failed test's home, where somebody wants them."""
+    if (folder := os.environ.get(KEEP)) is None or not node.stash.get(_red, False):
+        return
+    kept = Path(folder) / re.sub(r"[^\w.-]+", "_", node.nodeid)[-150:]
+    for log in home.rglob("*.log"):
+        if log.stat().st_size <= LOG_BYTES_MAX:
+            kept.mkdir(parents=True, exist_ok=True)
+            shutil.copy(log, kept / "_".join(log.relative_to(home).parts))
