@@ -25,7 +25,7 @@ from billing.tenants.audit_states import is_watched, restate
 from billing.tenants.session_tables import BrowserSession
 from billing.tenants.tenancy import NOBODYS
 from billing.tenants.users import opaque_id
-from billing.usage import UsageEvent, encode, read_event
+from billing.usage import NOTHING_SAID, UsageEvent, encode, read_event
 from billing.wallets.tables import AlertTarget, BudgetAlert, BudgetSpent, Outbox, WalletGrant
 from core.clock import now_ms
 from core.database import Database
@@ -33,7 +33,6 @@ from core.errors import bad_request
 from core.unreadable import Unreadable
 
 REQUESTS_AT_ONCE = 500
-NOTHING_SAID = b"{}"
 
 # Where a user's id stands beside `tenant_user`; in those with a scope, where it is `user`.
 _BY_USER: tuple[type[SQLModel], ...] = (UsageRow, RollupHour, Charge, ApiKey, RefusalMinute)
