@@ -14,6 +14,7 @@ from billing.books.ledger_rows import RequestRow
 from billing.books.proofs import OPAQUE_USER, words_proof
 from billing.posting.assessing import Assessed, known
 from billing.tables import Tenant, TenantUser, UsageQuarantine
+from billing.tenants.erasing import no_erasing
 from billing.tenants.tenancy import NOBODYS
 from billing.usage import NOTHING_SAID, UsageEvent, encode
 
@@ -72,17 +73,9 @@ def _says(event: UsageEvent) -> bool:
 
 
 async def _gone(session: AsyncSession, wanted: Collection[Who]) -> Gone:
-    """Who is closed is locked first, so that nobody erases them until this is written: who is open cannot be
-    erased."""
     tenants, users = sorted({who[0] for who in wanted}), sorted({who[1] for who in wanted if who[1]})
-    closed = select(Tenant.tenant_id).where(
-        col(Tenant.tenant_id).in_(tenants), col(Tenant.closed_ms).is_not(None)
-    )
-    await session.exec(closed.order_by(col(Tenant.tenant_id)).with_for_update(read=True))
+    await no_erasing(session, tenants)
     own = (col(TenantUser.tenant_id).in_(tenants), col(TenantUser.id).in_(users))
-    closed = select(TenantUser.id).where(*own, col(TenantUser.closed_ms).is_not(None))
-    order = (col(TenantUser.tenant_id), col(TenantUser.id))
-    await session.exec(closed.order_by(*order).with_for_update(read=True))
     names = (
         await session.exec(select(TenantUser.tenant_id, TenantUser.id, TenantUser.name).where(*own))
     ).all()
