@@ -30,6 +30,13 @@ def cost(quantities: Quantities, prices: Prices) -> int:
     return sum(amounts(quantities, prices).values())
 
 
+def least(tokens: int, prices: Prices) -> int:
+    """What has to be left for a send of so many tokens to be let in: its prompt, cached or not as is dearer,
+    the first token, and its own price. A line is rounded up, and one is added, as it may become two lines."""
+    lines = ((tokens, max(prices.input, prices.cached_input)), (1, prices.output))
+    return sum(-(-count * price // UNITS) + 1 for count, price in lines if count and price) + prices.request
+
+
 def in_force(versions: Iterable[Version], book: str, at_ms: int) -> Version | None:
     """The last of a book's versions to begin by then, of those that were not withdrawn."""
     begun = [
