@@ -1,10 +1,12 @@
 """The usage API: who reads what of whose usage, and how much of it."""
 
+import base64
 import csv
 import io
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from sqlalchemy import update
 from sqlmodel import col
@@ -24,6 +26,8 @@ from billing.tenants.cost_centers import create_cost_center, move_project
 from core.clock import now_ms
 from core.errors import Refused
 from core.settings import Settings
+from core.signed import Keyring
+from core.veiled import VEILED_BYTES, unveil, veil
 from tests.helpers.usage_office import HOST, OCTOBER, TENANT, USAGE, Office, amounts, booked, office
 
 __all__ = ["office"]
@@ -278,16 +282,67 @@ async def test_no_name_of_who_is_not_known_is_kept(office: Office):
 
 
 def test_what_is_recorded_is_forgotten_in_time() -> None:
-    """After an hour, and beyond so many."""
+    """After an hour, and beyond so many keys."""
     at = 0.0
     recorded = Recorded(lambda: at)
-    recorded.add(b"x")
-    assert recorded.has(b"x")
+    recorded.add("k", b"x")
+    assert recorded.has("k", b"x")
+    assert not recorded.has("other", b"x")
     at = gate.RECORDED_SECONDS
-    assert not recorded.has(b"x")
-    for number in range(gate.RECORDED_MAX + 1):
-        recorded.add(b"%d" % number)
-    assert (recorded.has(b"0"), recorded.has(b"1")) == (False, True)
+    assert not recorded.has("k", b"x")
+    for number in range(gate.RECORDED_KEYS_MAX + 1):
+        recorded.add(f"{number}", b"x")
+    assert (recorded.has("0", b"x"), recorded.has("1", b"x")) == (False, False)
+    assert recorded.has("9999", b"x")
+
+
+async def test_whoever_asks_all_the_time_does_not_fill_the_audit_log(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+):
+    """Sliding times are one question a day; of others a key has so many rows an hour, and the next row counts
+    what had none."""
+    monkeypatch.setattr(gate, "ROWS_AN_HOUR", 3)
+    secret = office.secrets["acme"]
+    for minute in range(4):
+        times = {"from": "2026-10-01", "to": f"2026-10-02T12:0{minute}:00Z"}
+        assert (await office.get(secret, **times)).status_code == 200
+    assert len(await reads(office)) == 1
+    for model in ("small", "large", "a", "b", "c"):
+        assert (await office.get(secret, **OCTOBER, model=model)).status_code == 200
+    rows = sorted(await reads(office), key=lambda row: row.seq)
+    assert ['"further":3' in row.after for row in rows] == [False, True, False]
+    assert ["last_of_the_hour" in row.after for row in rows] == [False, False, True]
+    assert (await office.get(office.secrets["acme-ops"], **OCTOBER)).status_code == 200
+    assert len(await reads(office)) == 4
+
+
+async def test_a_projects_key_is_not_told_how_busy_the_others_are(office: Office):
+    """The books' lines are the whole tenant's: neither the page nor its cursor says their number."""
+    reply = await office.get(office.secrets["acme-web"], **OCTOBER, by="user,model", limit=1)
+    told = reply.json()
+    assert told["as_of_line"] is None
+    line = (await office.get(office.secrets["acme"], **OCTOBER)).json()["as_of_line"]
+    assert line > 0
+    body = base64.urlsafe_b64decode(told["cursor"].partition(".")[0] + "==")
+    carried = msgspec.msgpack.decode(body)
+    assert line not in carried
+    again = (await office.get(office.secrets["acme-web"], **OCTOBER, by="user,model", limit=1)).json()
+    other = msgspec.msgpack.decode(base64.urlsafe_b64decode(again["cursor"].partition(".")[0] + "=="))
+    assert carried[4] != other[4]
+    assert len(carried[4]) == len(other[4]) == VEILED_BYTES
+
+
+def test_what_is_veiled_is_opened_by_our_key_alone() -> None:
+    """For its purpose, unchanged; by the key before too."""
+    old, new = Keyring(b"o" * 32), Keyring(b"n" * 32, b"o" * 32)
+    for number in (0, 1, 24, 2**63):
+        hidden = veil(number, b"p", old)
+        assert (unveil(hidden, b"p", old), unveil(hidden, b"p", new)) == (number, number)
+        assert number.to_bytes(8) not in hidden
+    assert unveil(hidden, b"q", old) is None
+    assert unveil(hidden, b"p", Keyring(b"x" * 32)) is None
+    assert unveil(hidden[:-1] + bytes([hidden[-1] ^ 1]), b"p", old) is None
+    assert unveil(b"", b"p", old) is None
 
 
 async def test_a_tenant_reads_so_often(settings: Settings, office: Office):
@@ -314,6 +369,18 @@ def test_so_many_read_at_once(settings: Settings) -> None:
     assert (own.value.refusal.code, all_.value.refusal.code) == ("rate_limited", "overloaded")
     with gates.turn("a"), gates.turn("a"), gates.turn("c"):
         pass
+
+
+def test_a_place_is_left_for_who_has_none(settings: Settings) -> None:
+    """Two tenants with slow questions do not have all places; each has one, whatever others do."""
+    gates = UsageGate(settings.model_copy(update={"usage_reads_max": 4, "usage_reads_per_tenant_max": 4}))
+    with gates.turn("a"), gates.turn("a"), gates.turn("b"):
+        for greedy in "ab":
+            with pytest.raises(Refused) as own, gates.turn(greedy):
+                pass
+            assert own.value.refusal.code == "rate_limited"
+        with gates.turn("c"):
+            pass
 
 
 async def test_what_takes_too_long_is_refused(settings: Settings, office: Office):
