@@ -10,7 +10,7 @@ from sqlmodel import select
 
 from billing.posting.ended import EndedStream
 from billing.quotas.quota_keys import posted_key
-from billing.reconciliation import healing, pausing
+from billing.reconciliation import healing, lasting, pausing
 from billing.reconciliation.board import Reconciliation, watch
 from billing.reconciliation.compared import Check, Compared, State
 from billing.reconciliation.healing import Memory, has_lost, heal
@@ -196,3 +196,14 @@ def test_a_pause_is_of_one_server_and_ends() -> None:
     assert pausing.paused_until_ms(mark, "a", 2_000) == 1_000 + pausing.LONGEST_MS
     assert pausing.healed_times(mark, "a", 2_000) == 500
     assert pausing.healed_times(mark, "a", 1_001 + pausing.FORGOTTEN_MS) == 0
+
+
+async def test_what_waits_too_long_is_an_alarm(database: Database) -> None:
+    """By look after look, for an hour; what was compared meanwhile begins anew."""
+    waits, hour = replace(LESS, waiting="not drained"), lasting.WAITS_MAX_MS
+    assert await lasting.alarm_waiting(database, [waits], 1_000) == []
+    assert await lasting.alarm_waiting(database, [waits], 1_000 + hour) == []
+    assert await lasting.alarm_waiting(database, [waits], 1_001 + hour) == ["t1"]
+    assert await lasting.alarm_waiting(database, [EQUAL], 1_002 + hour) == []
+    assert await lasting.alarm_waiting(database, [waits], 1_003 + hour) == []
+    assert await lasting.alarm_waiting(database, [waits], 1_004 + 2 * hour) == ["t1"]
