@@ -13,13 +13,14 @@ from chaos.books.expected import booked_of
 from chaos.books.judge import expected_by
 from chaos.books.moves import MUCH, Moves
 from chaos.books.price_files import usd
-from chaos.books.pricing import least, version_at
+from chaos.books.pricing import least, steady_from, version_at
 from chaos.books.purse_checks import purse_of
 from chaos.books.purses import Purse
 from chaos.books.stage import Stage
 from chaos.books.terms import CLAW_BACK, PAY_OUT, History
 
 TOKENS_MAX = 40
+STEADY_MS = 60_000  # for so long no planned price begins: commands take seconds where the machine is busy
 RICH_AGAIN = 5_000_000_007
 
 
@@ -39,12 +40,19 @@ class Probes:
         """Everybody whose sends may be refused for money."""
         for wanted in CUSTOMERS:
             asker = next(each for each in self.stage.askers if each.customer == wanted.name)
+            if wanted.grants or wanted.budget:
+                await self._steady()
             if wanted.grants:
                 await self._wallet(asker)
                 await self.stage.grant(wanted.name, "paid", RICH_AGAIN, f"again-{wanted.name}")
             elif wanted.budget:
                 await self._budget(asker)
                 await self._limit(wanted.name, wanted.budget)
+
+    async def _steady(self) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        steady_ms = steady_from(self.stage.history.versions, now_ms, STEADY_MS)
+        await asyncio.sleep((steady_ms - now_ms) / 1000)
 
     async def _wallet(self, asker: Asker) -> None:
         """What is left is brought to a nano below what the send takes at least."""

@@ -4,7 +4,7 @@ and what reports and sends should say."""
 from dataclasses import replace
 
 from chaos.books.judge import expected_by, judge_refused
-from chaos.books.pricing import least
+from chaos.books.pricing import KEPT_MS, least, steady_from
 from chaos.books.purses import replay
 from chaos.books.reports import GROUPINGS, report
 from chaos.books.terms import (
@@ -20,6 +20,7 @@ from chaos.books.terms import (
     History,
     Prices,
     Taken,
+    Version,
 )
 from tests.chaos.test_books import COST, CUSTOMER, PRICES, clean, off
 
@@ -66,6 +67,15 @@ def test_what_a_send_takes_at_least() -> None:
     assert least(12, PRICES) == 31 + 9 + 3
     assert least(12, Prices(0, 0, 7_500_000)) == 9
     assert least(12, replace(PRICES, cached_input=3_500_000)) == 43 + 9 + 3
+
+
+def test_a_probe_waits_for_planned_prices() -> None:
+    """Until none begins for so long, and gateways know; those that were withdrawn count as nothing."""
+    planned = [Version("b", number, at_ms, {}) for number, at_ms in enumerate((90, 150, 9_000), 1)]
+    assert steady_from(planned, 100, 40) == 100
+    assert steady_from(planned, 100, 60) == 150 + KEPT_MS
+    assert steady_from(planned, 100, 8_000) == 9_000 + KEPT_MS
+    assert steady_from([replace(each, withdrawn=True) for each in planned], 100, 8_000) == 100
 
 
 def test_a_commitment_holds_in_its_own_months() -> None:
