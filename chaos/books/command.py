@@ -107,7 +107,7 @@ async def run(size: Size, seed: int, database_url: str | None) -> Found:
         running_cluster(plan) as cluster,
         witnessed(cluster) as events,
         open_mailbox() as mailbox,
-        running_clerk(cluster.site.environment(**settings, **mailbox.settings, **BOUNDS)) as clerk,
+        running_clerk(cluster.site.environment(**settings, **BOUNDS)) as clerk,
     ):
         stage = Stage(cluster, clerk, random.Random(f"prices {seed}"))
         await stage.make(size.seconds)

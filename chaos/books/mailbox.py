@@ -19,10 +19,10 @@ class Mailbox:
     port: int = 0
 
     @property
-    def settings(self) -> dict[str, object]:
-        """For commands that send codes here."""
-        smtp = {"smtp_host": "127.0.0.1", "smtp_port": self.port, "smtp_security": "none"}
-        return {"second_person": SECOND, **smtp}
+    def environment(self) -> dict[str, str]:
+        """For commands that send codes here. The others have no second person, whose moves count together."""
+        smtp = {"HOST": "127.0.0.1", "PORT": str(self.port), "SECURITY": "none"}
+        return {"PARLEY_SECOND_PERSON": SECOND} | {f"PARLEY_SMTP_{name}": each for name, each in smtp.items()}
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection (RFC 5321)."""

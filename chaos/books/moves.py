@@ -153,7 +153,7 @@ class Moves:
 
     async def _propose(self, *order: str, environment: dict[str, str] | None = None) -> str:
         """The proposal that an order became."""
-        done = await self.stage.clerk.run(*order, environment=environment)
+        done = await self.stage.clerk.run(*order, environment=self.mailbox.environment | (environment or {}))
         found = APPROVE.search(done.err)
         if not done.code or found is None:
             raise RuntimeError(f"{' '.join(order)} was not proposed: {done.err or done.out}")
