@@ -98,15 +98,19 @@ class Table:
 
     def rendered(self, columns: int | None = None) -> RenderableType:
         """For this module. Where words would be broken to fit `columns`: row by row, a line a fact."""
-        if columns is None or not self._table.show_header or self._columns_min() <= columns:
+        if columns is None or not self._table.show_header:
+            return self._table
+        words = self._longest_words()
+        if sum(words) + 2 * (len(words) - 1) <= columns:
+            for column, word in zip(self._table.columns, words, strict=True):
+                column.min_width = max(column.min_width or 0, word)  # heads fold before words do
             return self._table
         return Group(*(self._record(row, first=at == 0) for at, row in enumerate(self._rows)))
 
-    def _columns_min(self) -> int:
-        """How wide it is at least, with no word of a row broken; heads may be."""
-        texts = ([_text(row[at]).plain for row in self._rows] for at in range(len(self._names)))
-        words = (max((len(word) for text in column for word in text.split()), default=1) for column in texts)
-        return sum(words) + 2 * (len(self._names) - 1)
+    def _longest_words(self) -> list[int]:
+        """Characters of the longest word of each column's rows, whatever its head."""
+        texts = [[_text(row[at]).plain for row in self._rows] for at in range(len(self._names))]
+        return [max((len(word) for text in column for word in text.split()), default=1) for column in texts]
 
     def _record(self, row: tuple[str | Styled, ...], *, first: bool) -> RenderableType:
         facts = table.Table.grid(padding=(0, 2, 0, 0))

@@ -126,7 +126,7 @@ def test_which_version_of_the_prices_was_in_force_and_why(desk: Desk, home: Path
     price = found["booked"]["price"]
     assert (price["book"], price["version"], price["model"]) == ("b", 1, "*")
     assert "book b, version 1, model *" in shown
-    assert "$2.00 a million" in shown
+    assert "$0.002 a million" in shown
     assert price["from_ms"] < price["until_ms"]
     assert "the last to begin" in price["why"]
     assert price["tiers"] == {"output": "graduated"}

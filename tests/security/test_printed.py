@@ -118,7 +118,7 @@ def test_what_is_to_be_copied_is_never_broken(
     show_blocks(table)
     out = capsys.readouterr().out
     assert "i" * 20 in out
-    assert (out.count("x"), max(map(len, out.splitlines()))) == (25, 29)
+    assert (out.count("x"), max(map(len, out.splitlines()))) == (25, 30)
 
 
 def test_a_table_that_would_break_words_is_shown_row_by_row(
