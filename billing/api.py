@@ -6,7 +6,7 @@ from billing.books.usage_names import NAMED, Terms, named_id, names_of, on_recor
 from billing.books.usage_pages import UsageGroup, UsagePage, usage_page
 from billing.books.usage_questions import BY_MAX, Bucket, Facet, Position, Question, check_question
 from billing.marks import unsealed_until_ms
-from billing.money import to_display, to_text
+from billing.money import UNITS, to_display, to_text
 from billing.noisy.findings import in_force, list_findings
 from billing.noisy.tables import NoisyFinding
 from billing.periods import Calendar, Period, Window, month_number, window_at, zone_named
@@ -50,7 +50,7 @@ from billing.quotas.quota_types import (
 from billing.quotas.shadow_counts import count_shadowed
 from billing.reconciliation.board import Reconciliation
 from billing.reconciliation.compared import MEANING, Check, Compared, State
-from billing.requests.explaining import Booked, HeldBack, booked_of, held_back_of, tenants_with
+from billing.requests.explaining import Booked, BookedLine, HeldBack, booked_of, held_back_of, tenants_with
 from billing.requests.finding import is_billed
 from billing.requests.holding import Held, held_of, holders_of
 from billing.requests.refusal_stream import RefusalTally
@@ -137,6 +137,7 @@ __all__ = [
     "SETTLED_KEEP_MS",
     "TENANT_USAGE_SCOPE",
     "TERMS_CHANGED",
+    "UNITS",
     "UNLIMITED",
     "USAGE_SCOPE",
     "USAGE_SCOPES",
@@ -148,6 +149,7 @@ __all__ = [
     "Asked",
     "Bindings",
     "Booked",
+    "BookedLine",
     "BrowserSession",
     "Bucket",
     "Calendar",

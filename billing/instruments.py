@@ -38,6 +38,13 @@ _meter.create_observable_gauge(
 slots_healed = _meter.create_counter(
     "parley_reconciliation_healed", description="tenants' sums counted anew after Redis lost data"
 )
+healing_paused = _meter.create_counter(
+    "parley_reconciliation_healing_paused",
+    description="times that sums were not counted anew, as they were lost again and again",
+)
+waits_too_long = _meter.create_counter(
+    "parley_reconciliation_waits_too_long", description="looks that found a tenant's R4 waiting for an hour"
+)
 
 heads_kept = _meter.create_counter(
     "parley_audit_heads_kept", description="heads of chains that were kept elsewhere, by kind of place"

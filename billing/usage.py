@@ -10,6 +10,7 @@ from core.unreadable import Unreadable, read
 ENDED_GROUP_BILLER = "biller"
 ENDED_GROUP_RECORDER = "recorder"
 ENDED_FIELD = "e"
+NOTHING_SAID = b"{}"  # labels of a client that gave none
 
 
 def ended_stream(pool: str) -> str:
@@ -64,7 +65,7 @@ class UsageOwner(msgspec.Struct, frozen=True, omit_defaults=True):
     key: str
     user: str = ""
     conversation: str = ""
-    metadata: bytes = b"{}"
+    metadata: bytes = NOTHING_SAID
 
 
 class UsageEvent(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -15,7 +15,8 @@ NAME_CHARACTERS_MAX = 200
 
 @dataclass(frozen=True)
 class Author:
-    """`source`: by what way the change came: command, api, or process (nobody asked for it)."""
+    """`source`: by what way the change came: command, api, code, approved (a command,
+    with a second person), or process (nobody asked for it)."""
 
     name: str
     source: str

@@ -69,17 +69,20 @@ def progress(line: str) -> None:
 
 
 class Table:
-    """A table of texts. `ruled`: with a line below its head."""
+    """A table of texts. `ruled`: with a line below its head; `headed`: its columns have names."""
 
-    def __init__(self, *, ruled: bool = False) -> None:
+    def __init__(self, *, ruled: bool = False, headed: bool = True) -> None:
         shape = box.SIMPLE_HEAD if ruled else None
-        self._table = table.Table(box=shape, pad_edge=False, header_style="bold")
+        self._table = table.Table(box=shape, pad_edge=False, header_style="bold", show_header=headed)
+        self._names: list[str] = []
+        self._rows: list[tuple[str | Styled, ...]] = []
 
     def columns(
         self, *names: str, right: bool = False, whole: bool = False, min_width: int | None = None
     ) -> None:
         """Columns of one kind, after those there are. `whole`: never broken over lines, to be copied."""
         for name in names:
+            self._names.append(name)
             self._table.add_column(
                 Text(plain(name)),
                 justify="right" if right else "left",
@@ -90,11 +93,33 @@ class Table:
 
     def row(self, *cells: str | Styled) -> None:
         """One more row."""
+        self._rows.append(cells)
         self._table.add_row(*map(_text, cells))
 
-    def rendered(self) -> RenderableType:
-        """For this module."""
-        return self._table
+    def rendered(self, columns: int | None = None) -> RenderableType:
+        """For this module. Where words would be broken to fit `columns`: row by row, a line a fact."""
+        if columns is None or not self._table.show_header:
+            return self._table
+        words = self._longest_words()
+        if sum(words) + 2 * (len(words) - 1) <= columns:
+            for column, word in zip(self._table.columns, words, strict=True):
+                column.min_width = max(column.min_width or 0, word)  # heads fold before words do
+            return self._table
+        return Group(*(self._record(row, first=at == 0) for at, row in enumerate(self._rows)))
+
+    def _longest_words(self) -> list[int]:
+        """Characters of the longest word of each column's rows, whatever its head."""
+        texts = [[_text(row[at]).plain for row in self._rows] for at in range(len(self._names))]
+        return [max((len(word) for text in column for word in text.split()), default=1) for column in texts]
+
+    def _record(self, row: tuple[str | Styled, ...], *, first: bool) -> RenderableType:
+        facts = table.Table.grid(padding=(0, 2, 0, 0))
+        facts.add_column(no_wrap=True)
+        facts.add_column(overflow="fold")
+        for name, cell in zip(self._names, map(_text, row), strict=True):
+            if cell.plain:
+                facts.add_row(Text(plain(name), "bold"), cell)
+        return facts if first else Group(Text(), facts)
 
 
 Block = Table | str | Styled
@@ -102,7 +127,8 @@ Block = Table | str | Styled
 
 def show_blocks(*blocks: Block) -> None:
     """Tables and lines on stdout, wide where it is no terminal, so that nothing is cut there."""
-    Console(width=None if is_terminal() else PIPED_COLUMNS, highlight=False).print(_group(blocks))
+    console = Console(width=None if is_terminal() else PIPED_COLUMNS, highlight=False)
+    console.print(_group(blocks, console.width))
 
 
 @contextmanager
@@ -167,5 +193,5 @@ def _text(cell: str | Styled) -> Text:
     return Text(plain(cell.text), cell.style) if isinstance(cell, Styled) else Text(plain(cell))
 
 
-def _group(blocks: Iterable[Block]) -> Group:
-    return Group(*(each.rendered() if isinstance(each, Table) else _text(each) for each in blocks))
+def _group(blocks: Iterable[Block], columns: int | None = None) -> Group:
+    return Group(*(each.rendered(columns) if isinstance(each, Table) else _text(each) for each in blocks))

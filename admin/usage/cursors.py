@@ -1,5 +1,5 @@
 """Where a page of usage ends, as a text that only we can have made, for who asked and that question alone.
-Pure."""
+Pure but for chance."""
 
 import hashlib
 
@@ -9,19 +9,22 @@ from admin.usage.asked import Asked, foreign_cursor
 from billing.api import Position, Principal, Question, Window
 from core.sealed import Sealed
 from core.signed import Keyring
+from core.veiled import unveil, veil
 
 LASTS_MS = 3_600_000
+DAY_MS = 86_400_000
+AS_OF = b"parley usage cursor as of v1"
 
 
 class UsageCursor(msgspec.Struct, frozen=True, array_like=True):
     """`question`: the digest of who asked what; `buckets`: of where its days or months begin. `as_of`: the
-    last line of the books that counts."""
+    last line of the books that counts, veiled: it says how much the whole tenant does."""
 
     question: bytes
     buckets: bytes
     start_ms: int
     end_ms: int
-    as_of: int
+    as_of: bytes
     bucket_ms: int
     group: tuple[str, ...]
     ends_ms: int
@@ -37,7 +40,7 @@ class UsageCursor(msgspec.Struct, frozen=True, array_like=True):
         return Position(self.bucket_ms, self.group)
 
 
-_cursors = Sealed(UsageCursor, b"parley usage cursor v1", lambda cursor: cursor.ends_ms)
+_cursors = Sealed(UsageCursor, b"parley usage cursor v2", lambda cursor: cursor.ends_ms)
 
 
 def digest_of(route: str, principal: Principal, project: str | None, asked: Asked) -> bytes:
@@ -49,6 +52,16 @@ def digest_of(route: str, principal: Principal, project: str | None, asked: Aske
 def digest_of_buckets(question: Question) -> bytes:
     """They move where the tenant's time zone does."""
     return _digest([*question.buckets])
+
+
+def shape_of(
+    route: str, principal: Principal, project: str | None, asked: Asked, question: Question
+) -> bytes:
+    """What is the same for questions that are told as one: times count by the day (UTC)."""
+    days = [at // DAY_MS for at in question.window]
+    where = sorted((facet.value, ids) for facet, ids in question.where.items())
+    whose = (route, principal.tenant, principal.owner_key, project)
+    return _digest((*whose, asked.by, asked.bucket, where, days, asked.as_csv))
 
 
 def _digest(facts: object) -> bytes:
@@ -64,7 +77,7 @@ def pack_cursor(
         buckets=digest_of_buckets(question),
         start_ms=question.window.start_ms,
         end_ms=question.window.end_ms,
-        as_of=as_of,
+        as_of=veil(as_of, AS_OF, keyring),
         bucket_ms=end.bucket_ms,
         group=end.group,
         ends_ms=now + LASTS_MS,
@@ -80,3 +93,11 @@ def read_cursor(text: str, question: bytes, groups: int, keyring: Keyring, now: 
     if found is None or found.question != question or len(found.group) != groups:
         raise foreign_cursor()
     return found
+
+
+def as_of_line(cursor: UsageCursor, keyring: Keyring) -> int:
+    """The last line of the books that counts. Raises Refused (bad_request)."""
+    line = unveil(cursor.as_of, AS_OF, keyring)
+    if line is None:
+        raise foreign_cursor()
+    return line

@@ -1,12 +1,13 @@
 """How much of the usage API a tenant, and all together, may take: reads a minute, and at once.
 
-And which reads are to be recorded: each, but the same question of the same key once an hour, so that a page
-that asks every minute does not fill the audit log."""
+And which reads are to be recorded: each, but the same question of the same key once an hour, and so many of a
+key, so that whoever asks all the time does not fill the audit log. What had no row the next one counts."""
 
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from core.buckets import Buckets, Rate
 from core.errors import Refused
@@ -15,7 +16,8 @@ from server.api import ErrorCode, refusal
 
 AFTER_MS = 1000
 RECORDED_SECONDS = 3600.0
-RECORDED_MAX = 10_000
+RECORDED_KEYS_MAX = 10_000
+ROWS_AN_HOUR = 20  # of a key
 
 
 class UsageGate:
@@ -35,10 +37,12 @@ class UsageGate:
     @contextmanager
     def turn(self, tenant: str) -> Generator[None]:
         """A read's time in the database. Raises Refused where too many run: of this tenant (rate_limited), or
-        of all (overloaded)."""
-        if self._running[tenant] >= self._settings.usage_reads_per_tenant_max:
+        of all (overloaded). Half of the places are for tenants that have none."""
+        running, most = self._running.total(), self._settings.usage_reads_max
+        is_more_than_its_share = self._running[tenant] and running + 1 > most - max(1, most // 2)
+        if is_more_than_its_share or self._running[tenant] >= self._settings.usage_reads_per_tenant_max:
             raise _refused(ErrorCode.RATE_LIMITED, "too many reads of usage at once", AFTER_MS)
-        if self._running.total() >= self._settings.usage_reads_max:
+        if running >= most:
             raise Refused(refusal(ErrorCode.OVERLOADED, "too many read usage now", after_ms=AFTER_MS))
         self._running[tenant] += 1
         try:
@@ -54,20 +58,50 @@ def _refused(code: ErrorCode, problem: str, after_ms: int) -> Refused:
     return Refused(refusal(code, message, after_ms=after_ms, scope="tenant"))
 
 
+@dataclass
+class _OfKey:
+    """The hour of a key: what has a row, and how many reads since the last row have none."""
+
+    began: float
+    questions: set[bytes] = field(default_factory=set[bytes])
+    further: int = 0
+
+
 class Recorded:
-    """Reads that are in the audit log. What is forgotten is recorded again."""
+    """Reads that are in the audit log, by key. What is forgotten is recorded again."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._until: OrderedDict[bytes, float] = OrderedDict()
+        self._keys: OrderedDict[str, _OfKey] = OrderedDict()
 
-    def has(self, question: bytes) -> bool:
-        """Whether it was recorded within the hour."""
-        return self._until.get(question, 0.0) > self._clock()
+    def has(self, key: str, question: bytes) -> bool:
+        """Whether it was recorded within the hour, or the key has all its rows; then it is counted."""
+        hour = self._hour(key)
+        if question not in hour.questions and len(hour.questions) < ROWS_AN_HOUR:
+            return False
+        hour.further += 1
+        return True
 
-    def add(self, question: bytes) -> None:
+    def beside(self, key: str) -> dict[str, int | bool]:
+        """What the key's next row says beside its question: how many were read since the last one; that no
+        more are told one by one."""
+        hour = self._hour(key)
+        last = len(hour.questions) + 1 >= ROWS_AN_HOUR
+        return {"further": hour.further} | ({"last_of_the_hour": True} if last else {})
+
+    def add(self, key: str, question: bytes) -> None:
         """It is recorded now."""
-        self._until[question] = self._clock() + RECORDED_SECONDS
-        self._until.move_to_end(question)
-        if len(self._until) > RECORDED_MAX:
-            self._until.popitem(last=False)
+        hour = self._hour(key)
+        hour.questions.add(question)
+        hour.further = 0
+
+    def _hour(self, key: str) -> _OfKey:
+        now = self._clock()
+        hour = self._keys.setdefault(key, _OfKey(now))
+        self._keys.move_to_end(key)
+        if hour.began + RECORDED_SECONDS <= now:
+            hour.began = now
+            hour.questions.clear()
+        if len(self._keys) > RECORDED_KEYS_MAX:
+            self._keys.popitem(last=False)
+        return hour

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from admin.usage.asked import Asked, foreign_cursor, read_asked, window_of
-from admin.usage.cursors import digest_of, digest_of_buckets, pack_cursor, read_cursor
+from admin.usage.cursors import as_of_line, digest_of, digest_of_buckets, pack_cursor, read_cursor, shape_of
 from admin.usage.gate import Recorded, UsageGate
 from admin.usage.told import COSTS, USAGE, Names, Told, as_csv, as_objects, rfc3339
 from billing.api import (
@@ -165,7 +165,8 @@ class UsageRoutes:
             return _Read(question, terms, digest)
         if cursor.buckets != digest_of_buckets(question):
             raise foreign_cursor()
-        return _Read(question, terms, digest, cursor.position, cursor.as_of)
+        as_of = as_of_line(cursor, self._settings.keyring)
+        return _Read(question, terms, digest, cursor.position, as_of)
 
     async def _ids(self, reader: _Reader, facet: Facet, named: tuple[str, ...]) -> tuple[str, ...]:
         """Whom the names of a parameter mean. Raises Refused (bad_request), in the same words for what nobody
@@ -179,11 +180,13 @@ class UsageRoutes:
         return tuple(found)
 
     async def _record(self, reader: _Reader, told: Told, asked: Asked, read: _Read) -> None:
-        """That it is read, before it is; a page after the first is of the same read."""
-        if read.as_of is not None or self._recorded.has(read.digest):
+        """That it is read, before it is; a page after the first is of the same read. A key has so many
+        rows an hour: the next one counts what had none."""
+        principal, (start, end) = reader.principal, read.question.window
+        shape = shape_of(told.route, principal, reader.project, asked, read.question)
+        if read.as_of is not None or self._recorded.has(principal.owner_key, shape):
             return
-        key = reader.principal.key
-        (start, end), where = read.question.window, read.question.where
+        where = read.question.where
         facts: dict[str, Any] = {
             "route": f"/v1/{told.route}",
             "from": rfc3339(start),
@@ -193,9 +196,11 @@ class UsageRoutes:
             "where": {facet.value: [on_record(facet, id) for id in ids] for facet, ids in where.items()},
             "format": "csv" if asked.as_csv else "json",
             "project": reader.project,
+            **self._recorded.beside(principal.owner_key),
         }
-        await note(self._db, reader.principal.tenant, "usage.read", key, facts, Author(key, "api"))
-        self._recorded.add(read.digest)
+        author = Author(principal.key, "api")
+        await note(self._db, principal.tenant, "usage.read", principal.key, facts, author)
+        self._recorded.add(principal.owner_key, shape)
 
     async def _page(self, read: _Read, rows_max: int) -> UsagePage:
         seconds = self._settings.usage_seconds_max
@@ -237,7 +242,8 @@ def _reply(
             "by": list(asked.by),
             "bucket": asked.bucket,
             "currency": read.terms.currency,
-            "as_of_line": page.as_of,
+            # Lines are the tenant's: their number tells a project's key how busy the others are.
+            "as_of_line": page.as_of if question.project is None else None,
             "data": as_objects(told, question, page.rows, names),
             "cursor": cursor,
         }

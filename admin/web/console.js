@@ -20,7 +20,7 @@
  */
 
 import { explainRequests } from "./request.js";
-import { make, money, table } from "./parts.js";
+import { exact, make, table } from "./parts.js";
 
 /** @typedef {import("./parts.js").Cell} Cell */
 
@@ -217,14 +217,14 @@ function show(status) {
     ),
     table(
       "Usage in the last 24 hours",
-      ["Tenant", "Requests", "Input tokens", "Output tokens", "Cost", "Owed beyond the wallet"],
+      ["Tenant", "Requests", "Input tokens", "Output tokens", "Cost before corrections", "Owed beyond the wallet"],
       status.usage.map((each) => [
         { text: each.name },
         { text: count.format(each.requests), number: true },
         { text: count.format(each.input_tokens), number: true },
         { text: count.format(each.output_tokens), number: true },
-        { text: money(each.cost_nano, each.currency), number: true },
-        { text: each.owed_nano === "0" ? "" : money(each.owed_nano, each.currency), number: true },
+        { text: exact(each.cost_nano, each.currency), number: true },
+        { text: each.owed_nano === "0" ? "" : exact(each.owed_nano, each.currency), number: true },
       ]),
       "No request has ended yet.",
     ),

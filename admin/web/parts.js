@@ -52,16 +52,10 @@ export function table(title, heads, rows, empty) {
   return section;
 }
 
-/** Money from nano-units, as text: never a float. @param {string} nano @param {string} currency */
-export function money(nano, currency) {
-  const [sign, digits] = nano.startsWith("-") ? ["-", nano.slice(1)] : ["", nano];
-  const padded = digits.padStart(10, "0");
-  return `${sign}${padded.slice(0, -9)}.${padded.slice(-9, -3)} ${currency.toUpperCase()}`;
-}
-
-/** The whole amount, at least to the cent: what one request costs. @param {number} nano @param {string} currency */
+/** The whole amount, at least to the cent; of text, as sums that no float holds. @param {number | string} nano @param {string} currency */
 export function exact(nano, currency) {
-  const digits = String(Math.abs(nano)).padStart(10, "0");
+  const [sign, whole] = String(nano).startsWith("-") ? ["-", String(nano).slice(1)] : ["", String(nano)];
+  const digits = whole.padStart(10, "0");
   const fraction = digits.slice(-9).replace(/0+$/, "").padEnd(2, "0");
-  return `${nano < 0 ? "-" : ""}${digits.slice(0, -9)}.${fraction} ${currency.toUpperCase()}`;
+  return `${sign}${digits.slice(0, -9)}.${fraction} ${currency.toUpperCase()}`;
 }

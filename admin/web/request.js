@@ -48,12 +48,12 @@ function sections(found) {
     facts,
     table(
       "What it was billed",
-      ["Kind", "Meter", "Quantity", "For a million", "Amount", "Cause"],
+      ["Kind", "Meter", "Quantity", "Price", "Amount", "Cause"],
       lines.map((each) => [
         { text: each.kind },
         { text: each.meter },
         { text: count.format(each.quantity), number: true },
-        { text: exact(each.price_nano, currency), number: true },
+        { text: priceOf(each, currency), number: true },
         { text: exact(each.amount_nano, currency), number: true },
         { text: each.cause },
       ]),
@@ -70,6 +70,12 @@ function sections(found) {
       "",
     ),
   ];
+}
+
+/** As price files say it: of one request, else for a million. @param {Line} line @param {string} currency */
+function priceOf({ meter, price_nano }, currency) {
+  if (meter === "request") return `${exact(Math.trunc(price_nano / 1_000_000), currency)} each`;
+  return `${exact(price_nano, currency)} a million`;
 }
 
 /** @param {Explained} found @returns {Cell[][]} */
@@ -106,7 +112,7 @@ function bookedFacts(booked) {
     ["Whose", `user ${booked.user || "none"}, key ${booked.key}`],
     ["Model", `${booked.model}, pool ${booked.pool}, ${booked.claims} claims`],
     ["End", `${booked.reason} ${booked.code}`.trim()],
-    ["Prices", `book ${price.book_name || price.book}, version ${price.version}: ${price.why}`],
+    ["Prices", `book ${price.book}, version ${price.version}: ${price.why}`],
     ["Cost", exact(booked.amount_nano, booked.currency) + (booked.amount_nano === booked.cost_nano ? "" : `, before corrections ${exact(booked.cost_nano, booked.currency)}`)],
   ];
   for (const each of booked.paid) facts.push(["Paid", `${exact(each.amount_nano, booked.currency)} by the ${each.kind} grant ${each.grant}`]);

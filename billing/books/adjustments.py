@@ -235,7 +235,7 @@ def _check(correction: Correction) -> None:
     if correction.quantities is None:
         return
     if not correction.quantities:
-        raise bad_request("a correction names at least one meter")
+        raise bad_request("say what it used in truth: input, cached input or output tokens")
     for meter, quantity in correction.quantities.items():
         if meter not in TOKEN_METERS:
             raise bad_request(f"{meter.value} cannot be corrected: only tokens can")

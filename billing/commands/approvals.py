@@ -16,6 +16,7 @@ from billing.commands.running import (
 from billing.money import to_display
 from billing.moves import proposals
 from billing.moves.moves import Moved
+from billing.moves.second_person import shown_second
 from billing.moves.tables import Proposal
 from billing.tenants.tenancy import tenant_names
 from core.clock import now_ms
@@ -23,6 +24,7 @@ from core.database import Database
 from core.errors import StartupError
 from core.printed import ask_unseen
 from core.redis import Client
+from core.settings import Settings
 
 _proposal = click.argument("proposal")
 
@@ -62,15 +64,17 @@ def list_command(ended: bool, as_json: bool) -> None:
 @json_option
 def approve_command(proposal: str, code: str | None, as_json: bool) -> None:
     """Book PROPOSAL (its id), with the code that the second person got. It is looked at again first: what is
-    no longer as it was proposed is not booked. After five wrong codes it is over."""
+    no longer as it was proposed is not booked. After five wrong codes it is over. One that stays `approved`
+    was cut off: approve it again with its code, nothing is booked twice."""
 
     if code is None and not sys.stdin.isatty():
         raise StartupError("there is no terminal to ask for the code at: give --code")
     typed = ask_unseen("Code") if code is None else code
 
     async def book(db: Database, redis: Client) -> tuple[Proposal, Moved]:
-        return await proposals.approve(db, redis, proposal, typed)
+        return await proposals.approve(db, redis, keyring, proposal, typed)
 
+    keyring = Settings().keyring
     row, moved = run_with_redis(book)
     amount: dict[str, Any] = {"amount_nano": moved.nano} if as_json else {"amount": to_display(moved.nano)}
     show({"proposal": row.id, "kind": row.kind, **amount, "done": "booked"}, as_json)
@@ -97,7 +101,7 @@ def _facts(row: Proposal, tenant: str, as_json: bool) -> dict[str, Any]:
         **amount,
         "about": proposals.about_of(row),
         "author": row.author,
-        "second": row.second,
+        "second": shown_second(row.second),
         "made": iso_time(row.created_ms),
         "until": iso_time(row.expires_ms),
         "state": proposals.state_of(row, now_ms()),

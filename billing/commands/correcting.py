@@ -5,24 +5,29 @@ from typing import Any
 from billing.books.ledger_rows import LineRow
 from billing.commands.moving import Ask, Outcome, run_move, say_unbooked
 from billing.commands.running import show_table
-from billing.money import to_text
+from billing.money import to_display, to_text
 from billing.moves.moves import CorrectMove
+from core.printed import say
 
 
 def book_correction(tenant: str, move: CorrectMove, ask: Ask) -> None:
     """Book it, or only show it. Raises StartupError where it moves more than goes without --yes."""
     outcome = run_move(tenant, move, ask)
-    lines = [_facts(line, outcome) for line in outcome.moved.lines]
-    show_table(lines, ask.as_json, "the books say so already")
+    lines = [_facts(line, outcome, ask) for line in outcome.moved.lines]
+    show_table(lines, ask.as_json, "the books say so already: nothing is changed")
+    if lines and not ask.as_json:
+        say(f"in all: {to_display(sum(line.amount_nano for line in outcome.moved.lines))}")
     say_unbooked(outcome, ask)
 
 
-def _facts(line: LineRow, outcome: Outcome) -> dict[str, Any]:
+def _facts(line: LineRow, outcome: Outcome, ask: Ask) -> dict[str, Any]:
+    nano = line.amount_nano
+    amounts = {"amount": to_text(nano), "amount_nano": nano} if ask.as_json else {"amount": to_display(nano)}
     return {
         "line": line.seq if outcome.booked else None,
         "adjusts": line.adjusts_seq,
         "meter": line.meter,
         "quantity": line.quantity,
-        "amount": to_text(line.amount_nano),
+        **amounts,
         "state": outcome.state,
     }

@@ -9,10 +9,13 @@ import click
 from billing.books.bounds import Bounds
 from billing.commands.running import iso_time, run_with_redis, tenant_named
 from billing.money import to_display
+from billing.moves.lately import moved_lately
 from billing.moves.moves import Move, Moved, book, planned
 from billing.moves.proposals import propose
+from billing.moves.second_person import shown_second
 from billing.moves.tables import Proposal
 from billing.tables import Tenant
+from core.author import current_author
 from core.database import Database
 from core.errors import StartupError
 from core.redis import Client
@@ -59,16 +62,19 @@ def run_move(tenant: str, wanted: Move | Callable[[Tenant], Move], ask: Ask) -> 
         found = await planned(db, owner.tenant_id, move)
         if ask.dry_run or (found.nano > bounds.unasked_nano and not ask.yes and not found.done):
             return Outcome(found, False)
-        if needs_two(found, bounds) and settings.second_person:
+        who = current_author().name
+        lately = await moved_lately(db, owner.tenant_id, who) if settings.second_person else 0
+        if needs_two(found, bounds, lately) and settings.second_person:
             return Outcome(found, False, await propose(db, settings, owner, move, found.nano))
         return Outcome(await book(db, redis, owner.tenant_id, move, bounds if ask.yes else unasked), True)
 
     return run_with_redis(run)
 
 
-def needs_two(found: Moved, bounds: Bounds) -> bool:
-    """Whether one person may not do it alone. What was done before does nothing. Pure."""
-    return not found.done and found.nano > bounds.most_nano
+def needs_two(found: Moved, bounds: Bounds, lately_nano: int = 0) -> bool:
+    """Whether one person may not do it alone, where so much was moved so of late. What was done
+    before does nothing. Pure."""
+    return not found.done and found.nano > 0 and found.nano + lately_nano > bounds.most_nano
 
 
 def say_unbooked(outcome: Outcome, ask: Ask) -> None:
@@ -76,8 +82,9 @@ def say_unbooked(outcome: Outcome, ask: Ask) -> None:
     waiting = outcome.proposal
     if waiting is not None:
         raise StartupError(
-            f"nothing is booked yet: it is proposed, and a code was sent to {waiting.second}, good until "
-            f"{iso_time(waiting.expires_ms)}: `parley approvals approve {waiting.id}`"
+            "nothing is booked yet: it is proposed, and a code was sent to "
+            f"{shown_second(waiting.second)}, good until {iso_time(waiting.expires_ms)}: "
+            f"`parley approvals approve {waiting.id}`"
         )
     if not outcome.booked and not ask.dry_run:
         moved = to_display(outcome.moved.nano)

@@ -5,16 +5,18 @@ approved: only what was proposed is booked, to the nano, once.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
-from sqlmodel import col, func, select
+from sqlmodel import and_, col, func, or_, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.books.bounds import Bounds
 from billing.money import to_display
 from billing.moves.codes import code_hash, is_code_of, new_code
+from billing.moves.lately import BY_TWO
 from billing.moves.moves import Move, Moved, about, book, named, planned
-from billing.moves.second_person import NotDelivered, Told, second_person, send_code
+from billing.moves.second_person import NotDelivered, Told, second_person, send_code, shown_second
 from billing.moves.tables import Proposal
 from billing.tables import Tenant
 from billing.tenants.audit_log import record
@@ -26,6 +28,7 @@ from core.ids import uuid7
 from core.names import checked_name
 from core.redis import Client
 from core.settings import Settings
+from core.signed import Keyring
 from core.survived import AWAY
 
 KEPT_MS = 30 * 60_000
@@ -58,7 +61,7 @@ async def propose(db: Database, settings: Settings, tenant: Tenant, move: Move, 
         created_ms=now,
         expires_ms=now + KEPT_MS,
     )
-    row.code_sha256 = code_hash(code, row)
+    row.code_sha256 = code_hash(code, row, settings.keyring)
     async with db.transaction() as session:
         if await _waiting(session, now) >= WAITING_MAX:
             raise bad_request(f"{WAITING_MAX} proposals wait already: approve or reject some first")
@@ -80,7 +83,7 @@ def facts_of(row: Proposal) -> dict[str, object]:
         "kind": row.kind,
         "move": move,
         "amount_nano": row.amount_nano,
-        "second": row.second,
+        "second": shown_second(row.second),
         "expires_ms": row.expires_ms,
     }
 
@@ -90,14 +93,23 @@ def about_of(row: Proposal) -> str:
     return about(msgspec.json.decode(row.move.encode(), type=Move))
 
 
-async def approve(db: Database, redis: Client, id: str, code: str) -> tuple[Proposal, Moved]:
+async def approve(
+    db: Database, redis: Client, keyring: Keyring, id: str, code: str
+) -> tuple[Proposal, Moved]:
     """Book what was proposed, for who proposed it. Raises Refused where the code is not its, or what is
-    proposed is no longer what would be booked; the code is used up then all the same."""
-    row = await _use_code(db, id, code)
+    proposed is no longer what would be booked; the code is used up then all the same.
+
+    One that was approved and whose booking was cut off is booked by the same code: what is booked under its
+    key already is not booked again."""
+    row, again = await _use_code(db, keyring, id, code)
     move = msgspec.json.decode(row.move.encode(), type=Move)
     try:
-        with acting_as(Author(row.author, "command")):
+        with acting_as(Author(row.author, BY_TWO)):
             found = await planned(db, row.tenant_id, move)
+            if found.done and again:
+                await book(db, redis, row.tenant_id, move, None)  # nothing more, but told to what enforces
+                await _end(db, row, BOOKED, "")
+                return row, replace(found, nano=row.amount_nano)
             if found.done:
                 raise bad_request("what was proposed was done before")
             if found.nano != row.amount_nano:
@@ -116,19 +128,21 @@ async def approve(db: Database, redis: Client, id: str, code: str) -> tuple[Prop
     return row, moved
 
 
-async def _use_code(db: Database, id: str, code: str) -> Proposal:
-    """Take the code of a proposal, once, and say in the audit log that the second person approves. What was
-    tried counts, whatever comes of it."""
+async def _use_code(db: Database, keyring: Keyring, id: str, code: str) -> tuple[Proposal, bool]:
+    """Take the code of a proposal, once, and say in the audit log that the second person approves; whether
+    they did before. What was tried counts, whatever comes of it."""
     async with db.transaction() as session:
         row = await _locked(session, id)
-        _check_open(row, now_ms())
-        if is_code_of(code, row):
+        again = row.state == APPROVED
+        if not again:
+            _check_open(row, now_ms())
+        if is_code_of(code, row, keyring):
             row.state = APPROVED
             session.add(row)
             await session.flush()
-            by = Author(f"{row.second} by code", "code")
+            by = Author(f"{shown_second(row.second)} by code", "code")
             await record(session, row.tenant_id, "proposal.approve", row.id, None, facts_of(row), by)
-            return row
+            return row, again
         row.tries += 1
         session.add(row)
         if row.tries >= TRIES_MAX:
@@ -152,13 +166,14 @@ async def reject(db: Database, id: str, reason: str) -> Proposal:
 
 
 async def list_proposals(db: Database, ended: bool = False) -> Sequence[Proposal]:
-    """Those that wait, oldest first; or all of the last ones, newest first."""
+    """Those that wait, or whose booking was cut off, oldest first; or all of the last ones, newest first."""
     statement = select(Proposal)
     if ended:
         statement = statement.order_by(col(Proposal.created_ms).desc(), col(Proposal.id).desc())
     else:
-        open_now = col(Proposal.state) == WAITING, col(Proposal.expires_ms) > now_ms()
-        statement = statement.where(*open_now).order_by(col(Proposal.created_ms), col(Proposal.id))
+        waits = and_(col(Proposal.state) == WAITING, col(Proposal.expires_ms) > now_ms())
+        cut_off = col(Proposal.state) == APPROVED
+        statement = statement.where(or_(waits, cut_off)).order_by(col(Proposal.created_ms), col(Proposal.id))
     async with db.session() as session:
         return (await session.exec(statement.limit(LISTED_MAX))).all()
 

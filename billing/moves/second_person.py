@@ -6,6 +6,7 @@ A code is sent at once and never stored, so it does not go by the outbox.
 import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from urllib.parse import urlsplit
 
 from billing.alerts.mail import checked_address, send_mail
 from billing.alerts.webhooks import NotDelivered, Webhook, checked_url, send_webhook, webhook_client
@@ -45,6 +46,11 @@ def second_person(settings: Settings) -> str | None:
     if not settings.smtp_host:
         raise StartupError("PARLEY_SECOND_PERSON is a mail address: set PARLEY_SMTP_HOST")
     return checked_address(address)
+
+
+def shown_second(second: str) -> str:
+    """The same for logs and people: of a webhook its host alone, as what follows may be a token. Pure."""
+    return f"https://{urlsplit(second).hostname}/…" if "://" in second else second
 
 
 async def send_code(settings: Settings, proposal: Proposal, told: Told) -> None:
@@ -100,4 +106,4 @@ def facts_of(proposal: Proposal, told: Told) -> dict[str, str | int]:
     }
 
 
-__all__ = ["NotDelivered", "Told", "facts_of", "mail_of", "second_person", "send_code"]
+__all__ = ["NotDelivered", "Told", "facts_of", "mail_of", "second_person", "send_code", "shown_second"]

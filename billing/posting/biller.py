@@ -30,6 +30,7 @@ from billing.posting.admissions import Admissions
 from billing.posting.admitted import admissions_of
 from billing.posting.assessing import Assessed, Batch, Key, assess, conflicts, unstorable
 from billing.posting.ended import CLAIM_IDLE_MS, Delivery, EndedStream
+from billing.posting.erased import unsay
 from billing.quotas.quota import Quota
 from billing.reconciliation import board as reconciliation
 from billing.requests.refusal_counter import RefusalCounter
@@ -173,6 +174,7 @@ async def post_in_parts(
             now = now_ms()
             batch = Batch(held=[unstorable(pool, deliveries[0], named(error), now)])
             async with db.transaction() as session:
+                await unsay(session, (), batch.held)
                 await insert_ignore(session, batch.held)
             return [(batch, [])]
     half = len(deliveries) // 2
@@ -199,11 +201,14 @@ async def post(
     now = now_ms()
     batch = assess(pool, deliveries, now, admissions)
     async with db.transaction() as session:
+        await unsay(session, batch.good, batch.held)
         # In one order, so that two billers with the same events wait for one another, never in a circle.
         rows = sorted((each.row for each in batch.good), key=lambda row: (row.tenant_id, row.request_id))
         inserted: set[Key] = {(row[0], row[1]) for row in await insert_ignore(session, rows, UsageRow)}
         repeated = [each for each in batch.good if each.key not in inserted]
-        batch.held += conflicts(pool, repeated, await _posted_sha256(session, repeated), now)
+        late = conflicts(pool, repeated, await _posted_sha256(session, repeated), now)
+        await unsay(session, (), late)
+        batch.held += late
         await insert_ignore(session, sorted(batch.held, key=attrgetter("event_sha256")))
         posted = [each for each in batch.good if each.key in inserted]
         batch.line_seqs = await _line_seqs(session, [each.key for each in repeated])

@@ -22,6 +22,7 @@ from billing.reconciliation.alarming import raise_alarm
 from billing.reconciliation.books import BOOK_CHECKS, compare_audit, compare_books, compare_derived
 from billing.reconciliation.compared import UNCOMPARED, Check, Compared, State
 from billing.reconciliation.healing import heal
+from billing.reconciliation.lasting import alarm_waiting
 from billing.reconciliation.pools import (
     compare_engines,
     compare_pool_time,
@@ -273,6 +274,7 @@ async def watch(db: Database, redis: Client, settings: Settings, stop: asyncio.E
                 compared = await reconciliation.run()
                 report(compared)
                 await raise_alarm(db, await reconciliation.pools(), settings.unbilled_share_max, now_ms())
+                await alarm_waiting(db, compared, now_ms())
                 await forget_old(db, now_ms())
                 await heal(db, redis, reconciliation, compared)
         except (RedisError, SQLAlchemyError, OSError) as error:

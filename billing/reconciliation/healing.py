@@ -20,6 +20,7 @@ from billing.books.ledger import TxnKind
 from billing.books.ledger_tables import LedgerTxn
 from billing.quotas.quota_keys import posted_key
 from billing.reconciliation.compared import Check, Compared, State
+from billing.reconciliation.pausing import healed_marks, healed_times, keep_healed, paused_until_ms
 from billing.reconciliation.tables import ReconMark
 from core.clock import now_ms
 from core.database import Database, upsert
@@ -56,6 +57,11 @@ class Memory(NamedTuple):
     name: str
     began_ms: int
 
+    @property
+    def server(self) -> str:
+        """Which server that is, since it was started."""
+        return self.name.partition(" ")[0]
+
 
 def has_lost(compared: Sequence[Compared], agreed: str, memory: Memory, booked_ms: int | None) -> bool:
     """Whether Redis lost what it had of a tenant: its R4 differs, and it is not the memory that `agreed` with
@@ -76,11 +82,8 @@ def has_lost(compared: Sequence[Compared], agreed: str, memory: Memory, booked_m
 
 async def heal(db: Database, redis: Client, repairs: Repairs, compared: Sequence[Compared]) -> list[Compared]:
     """Of all that was compared, R4 of those tenants that were healed, as it is now."""
-    of_tenant: dict[str, list[Compared]] = {}
-    for each in compared:
-        if each.check is Check.R4:
-            of_tenant.setdefault(each.tenant_id, []).append(each)
-    agreed = await _agreed(db)
+    of_tenant = _by_tenant(compared)
+    agreed, healed_before = await _agreed(db), await healed_marks(db)
     healed: list[Compared] = []
     agreeing: dict[str, str] = {}
     until = time.monotonic() + ROUND_SECONDS_MAX
@@ -93,6 +96,8 @@ async def heal(db: Database, redis: Client, repairs: Repairs, compared: Sequence
         is_asked = not mark and any(each.state is State.DIFFERS for each in found)
         booked_ms = await _first_booked_ms(db, tenant_id) if is_asked else None
         if has_lost(found, mark, memory, booked_ms):
+            if _is_paused(healed_before.get(tenant_id), tenant_id, memory):
+                continue
             try:
                 found = await _repaired(repairs, tenant_id, found, until)
             except Exception as error:
@@ -101,10 +106,31 @@ async def heal(db: Database, redis: Client, repairs: Repairs, compared: Sequence
                 log.error("not counted anew", tenant=tenant_id, **facts(error))
                 continue
             healed += found
+            if found:
+                times = healed_times(healed_before.get(tenant_id), memory.server, now_ms()) + 1
+                await keep_healed(db, tenant_id, memory.server, times, now_ms())
         if found and all(each.state is State.EQUAL for each in found):
             agreeing[tenant_id] = memory.name
     await _keep(db, {who: what for who, what in agreeing.items() if agreed.get(who) != what})
     return healed
+
+
+def _by_tenant(compared: Sequence[Compared]) -> dict[str, list[Compared]]:
+    """R4 alone."""
+    of_tenant: dict[str, list[Compared]] = {}
+    for each in compared:
+        if each.check is Check.R4:
+            of_tenant.setdefault(each.tenant_id, []).append(each)
+    return of_tenant
+
+
+def _is_paused(mark: ReconMark | None, tenant_id: str, memory: Memory) -> bool:
+    until_ms = paused_until_ms(mark, memory.server, now_ms())
+    if until_ms:
+        instruments.healing_paused.add(1)
+        times = mark.seq if mark is not None else 0
+        log.error("sums are lost again and again", tenant=tenant_id, healed=times, paused_until_ms=until_ms)
+    return bool(until_ms)
 
 
 async def _repaired(

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, delete, func, update
+from sqlalchemy import ColumnElement, delete, func, text, update
 from sqlmodel import SQLModel, col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -25,7 +25,7 @@ from billing.tenants.audit_states import is_watched, restate
 from billing.tenants.session_tables import BrowserSession
 from billing.tenants.tenancy import NOBODYS
 from billing.tenants.users import opaque_id
-from billing.usage import UsageEvent, encode, read_event
+from billing.usage import NOTHING_SAID, UsageEvent, encode, read_event
 from billing.wallets.tables import AlertTarget, BudgetAlert, BudgetSpent, Outbox, WalletGrant
 from core.clock import now_ms
 from core.database import Database
@@ -33,7 +33,7 @@ from core.errors import bad_request
 from core.unreadable import Unreadable
 
 REQUESTS_AT_ONCE = 500
-NOTHING_SAID = b"{}"
+ERASING = 0x657261736500  # of the numbers under which Postgres locks
 
 # Where a user's id stands beside `tenant_user`; in those with a scope, where it is `user`.
 _BY_USER: tuple[type[SQLModel], ...] = (UsageRow, RollupHour, Charge, ApiKey, RefusalMinute)
@@ -78,6 +78,7 @@ async def erase_user(db: Database, tenant_id: str, user_id: str) -> str:
 
     Raises Refused where they are not closed."""
     async with db.erasing() as session:
+        await _alone(session, tenant_id)
         user = await session.get(TenantUser, (tenant_id, user_id), with_for_update=True)
         assert user is not None, "the caller found the user"
         if user.closed_ms is None:
@@ -92,6 +93,7 @@ async def erase_tenant(db: Database, tenant_id: str) -> int:
 
     Raises Refused where it is not closed."""
     async with db.erasing() as session:
+        await _alone(session, tenant_id)
         tenant = await session.get(Tenant, tenant_id, with_for_update=True)
         assert tenant is not None, "the caller found the tenant"
         if tenant.closed_ms is None:
@@ -107,6 +109,31 @@ async def erase_tenant(db: Database, tenant_id: str) -> int:
         await _erase_names(session, tenant)
         await record(session, tenant_id, "tenant.erase", tenant_id, None, {"users": len(users)})
     return len(users)
+
+
+async def no_erasing(session: AsyncSession, tenants: Iterable[str]) -> None:
+    """Nobody of these tenants is erased until this transaction ends: what it writes of them is erased after.
+
+    (On SQLite there is one writer. A row's lock would want the right to write it, which billers lack.)"""
+    if _has_locks(session):
+        locks = text(
+            "SELECT pg_advisory_xact_lock_shared(hashtextextended(tenant, :erasing)) "
+            "FROM unnest(CAST(:tenants AS text[])) AS tenant"
+        )
+        connection = await session.connection()
+        await connection.execute(locks, {"erasing": ERASING, "tenants": sorted(tenants)})
+
+
+async def _alone(session: AsyncSession, tenant: str) -> None:
+    """Nobody posts a tenant's words until this transaction ends."""
+    if _has_locks(session):
+        lock = text("SELECT pg_advisory_xact_lock(hashtextextended(:tenant, :erasing))")
+        connection = await session.connection()
+        await connection.execute(lock, {"erasing": ERASING, "tenant": tenant})
+
+
+def _has_locks(session: AsyncSession) -> bool:
+    return session.get_bind().dialect.name == "postgresql"
 
 
 async def erased_tenants(db: Database, ids: Iterable[str]) -> set[str]:

@@ -8,9 +8,10 @@ import shutil
 import signal
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -43,6 +44,7 @@ BOOKED_SECONDS_MAX = 60.0
 GRANT_SECONDS = (6, 20)  # after which a promotion ends
 WITHDRAWN_AHEAD_MS = 85_000  # a minute is asked for, and a busy machine takes its time
 UNREAD_SECONDS = 2.0
+DEAR = Prices(9_999_999_999, 8_888_888_888, 9_999_999_991, 77_777)
 AOF_FOLDER = "appendonlydir"
 
 
@@ -59,9 +61,10 @@ class Acts:
     withdrawn_ms: int = 0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def orders(self, stop: asyncio.Event, per_second: float) -> None:
-        """One order after the other, each kind in turn, until told to stop."""
-        kinds: list[Act] = [self.correct, self.prices_now, self.refund, self.forge, self.grant, self.correct]
+    async def orders(self, more: Sequence[Act], stop: asyncio.Event, per_second: float) -> None:
+        """One order after the other, each kind in turn, `more` between these, until told to stop."""
+        own: list[Act] = [self.correct, self.prices_now, self.refund, self.forge, self.grant, self.correct]
+        kinds = [each for pair in zip_longest(own, more) for each in pair if each is not None]
         await self.withdraw()
         while not stop.is_set():
             for kind in kinds:
@@ -97,9 +100,8 @@ class Acts:
 
     async def withdraw(self) -> bool:
         """A version that would make everything dearer in a minute, and is taken back in time."""
-        dear = Prices(9_999_999_999, 8_888_888_888, 9_999_999_991, 77_777)
         self.withdrawn_ms = time.time_ns() // 1_000_000 + WITHDRAWN_AHEAD_MS
-        version = await self.stage.price(SHARED, {ANY_MODEL: dear}, at_ms=self.withdrawn_ms)
+        version = await self.stage.price(SHARED, {ANY_MODEL: DEAR}, at_ms=self.withdrawn_ms)
         await self.stage.clerk.parley(
             "prices", "withdraw", SHARED, str(version.number), "--reason", "too dear"
         )
@@ -128,7 +130,7 @@ class Acts:
 
     async def correct(self) -> bool:
         """Other tokens for an answer that was billed; twice for some."""
-        told = await self._billed(again=self.chosen.random() < 0.3)
+        told = await self.billed(again=self.chosen.random() < 0.3)
         if told is None:
             return False
         meters = self.chosen.sample((INPUT, CACHED, OUTPUT), self.chosen.randint(1, 3))
@@ -139,7 +141,7 @@ class Acts:
 
     async def refund(self) -> bool:
         """All of what an answer cost, its own price too."""
-        told = await self._billed(again=False)
+        told = await self.billed(again=False)
         if told is None:
             return False
         await self._ordered("refund", told, [], dict.fromkeys(METERS, 0))
@@ -152,7 +154,7 @@ class Acts:
         )
         self.stage.history.facts.append(Corrected(told.tenant, told.id, cause, new))
 
-    async def _billed(self, again: bool) -> Told | None:
+    async def billed(self, again: bool) -> Told | None:
         """An answer that is in the books; `again`: one that was corrected before."""
         told = [each for each in self.crowd.told if (each.id in self.touched) is again and each.output]
         if not told:
@@ -173,7 +175,7 @@ class Acts:
 
     async def forge(self) -> bool:
         """Another end of an answer that was billed, which is held until somebody accepts or dismisses it."""
-        told = await self._billed(again=False)
+        told = await self.billed(again=False)
         event = next((each for each in self.events if told and each.request == told.id), None)
         if told is None or event is None:
             return False

@@ -15,6 +15,7 @@ from server.client import Client
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz  ?!é€"
 CHARACTERS, TOKENS = (20, 300), (4, 60)
+ONCE = "how much is left?"
 FRAME_TOKENS = 19  # of the template around a prompt
 REFUSED_SECONDS = 2.0
 CANCELLED_SHARE = 0.04
@@ -31,6 +32,11 @@ class Asker:
     project: str
     key: str
     user: str
+
+
+def input_of(content: str) -> int:
+    """The tokens of a prompt."""
+    return len(content.encode()) + FRAME_TOKENS
 
 
 def wall_ms(monotonic: float) -> int:
@@ -51,7 +57,8 @@ def questions(seed: int) -> Iterator[Question]:
 @dataclass
 class Crowd:
     """`told`: every answer that was accepted, in the order they ended; `forgotten`: those that Redis lost
-    while they ran; `lost`: those that came to no end otherwise. Nobody begins while `gate` is shut."""
+    while they ran; `lost`: those that came to no end otherwise; `refused`: by customer
+    and code. Nobody begins while `gate` is shut."""
 
     url: str
     model: str
@@ -59,7 +66,7 @@ class Crowd:
     told: list[Told] = field(default_factory=list[Told])
     forgotten: list[Told] = field(default_factory=list[Told])
     lost: list[Answered] = field(default_factory=list[Answered])
-    refused: Counter[str] = field(default_factory=Counter[str])
+    refused: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     open: dict[str, str] = field(default_factory=dict[str, str])
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     _chosen: random.Random = field(default_factory=lambda: random.Random("cancels"))
@@ -78,6 +85,18 @@ class Crowd:
         async with asyncio.TaskGroup() as group:
             for asker in askers:
                 group.create_task(self._client(asker, wanted, per_second, at_once))
+
+    @property
+    def next_input(self) -> int:
+        """How many tokens the prompt of `once` has."""
+        return input_of(ONCE)
+
+    async def once(self, asker: Asker, tokens: int) -> Answered:
+        """One more send by itself, read to its end."""
+        async with Client(self.url, asker.secret, backoff_seconds=0.1) as client:
+            answer = await ask(client, asker.tenant, Question(0, ONCE, tokens), client.new_id())
+        self._note(asker, answer)
+        return answer
 
     async def _client(self, asker: Asker, wanted: int, per_second: float, at_once: int) -> None:
         async with (
@@ -116,7 +135,7 @@ class Crowd:
 
     def _note(self, asker: Asker, answer: Answered) -> None:
         if answer.refused:
-            self.refused[answer.code] += 1
+            self.refused[asker.customer, answer.code] += 1
         elif answer.accepted_at is not None and answer.ended_at is not None:
             self.told.append(self._told(asker, answer, answer.accepted_at, answer.ended_at))
         elif answer.accepted_at is not None and answer.code in FORGOTTEN:
@@ -141,5 +160,5 @@ class Crowd:
             output=answer.output,
             cost=answer.cost_nano,
             characters=len(answer.text),
-            asked_input=len(answer.question.content.encode()) + FRAME_TOKENS,
+            asked_input=input_of(answer.question.content),
         )

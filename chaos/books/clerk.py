@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -28,8 +29,10 @@ from core.settings import Settings
 
 COMMANDS = frozenset(
     (
+        "approvals",
         "audit",
         "budgets",
+        "cost-centers",
         "keys",
         "prices",
         "projects",
@@ -66,13 +69,15 @@ class Clerk:
     process: asyncio.subprocess.Process
     lock: asyncio.Lock
 
-    async def run(self, *arguments: str, later_ms: int = 0) -> Done:
-        """One command, however it ends."""
+    async def run(
+        self, *arguments: str, later_ms: int = 0, environment: Mapping[str, str] | None = None
+    ) -> Done:
+        """One command, however it ends; with these variables on top."""
         async with self.lock:
             assert self.process.stdin is not None
             assert self.process.stdout is not None
             began = time.time_ns() // 1_000_000
-            order = {"arguments": arguments, "later_ms": later_ms}
+            order = {"arguments": arguments, "later_ms": later_ms, "environment": environment or {}}
             self.process.stdin.write(json.dumps(order).encode() + b"\n")
             line = await self.process.stdout.readline()
             reply = json.loads(line)
@@ -118,14 +123,15 @@ def main() -> None:
     gc.freeze()
     for line in sys.stdin:
         order = json.loads(line)
-        sys.stdout.write(json.dumps(_forked(order["arguments"], order["later_ms"])) + "\n")
+        sys.stdout.write(json.dumps(_forked(**order)) + "\n")
         sys.stdout.flush()
 
 
-def _forked(arguments: Sequence[str], later_ms: int) -> dict[str, Any]:
+def _forked(arguments: Sequence[str], later_ms: int, environment: Mapping[str, str]) -> dict[str, Any]:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         pid = os.fork()
         if not pid:
+            os.environ.update(environment)
             _become_command(arguments, later_ms, out, err)
         _, status = os.waitpid(pid, 0)
         said = {"out": _text(out), "err": _text(err)}
@@ -151,6 +157,8 @@ def _become_command(arguments: Sequence[str], later_ms: int, out: IO[bytes], err
         code = 0
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except Exception:  # noqa: BLE001  (a fault of the command: its traceback is what it said)
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

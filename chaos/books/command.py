@@ -2,13 +2,11 @@
 beside what an oracle of its own says they should be, to the nano."""
 
 import asyncio
-import csv
 import json
 import random
 import sys
 import time
 from dataclasses import asdict, dataclass, field
-from fractions import Fraction
 from typing import Any
 
 import click
@@ -18,16 +16,21 @@ from rich.table import Table
 
 from chaos.bench.session.figures import json_option, machine, progress
 from chaos.books import rows
-from chaos.books.acts import Acts
+from chaos.books.acts import Act, Acts
+from chaos.books.agreements import Agreements
 from chaos.books.asking import Crowd, questions
+from chaos.books.checks import Check
 from chaos.books.clerk import Clerk, running_clerk
 from chaos.books.customers import MODEL
 from chaos.books.expected import booked_of
-from chaos.books.judge import Check, judge
+from chaos.books.judge import judge, judge_refused
+from chaos.books.mailbox import open_mailbox
 from chaos.books.months import month_of, name_of
-from chaos.books.price_files import NANO
+from chaos.books.moves import CENTS_MAX, Moves
+from chaos.books.probing import Probes
+from chaos.books.shown import TWO_DAYS_MS, shown
 from chaos.books.stage import Stage
-from chaos.books.terms import Closed, Fact, History
+from chaos.books.terms import Closed, Fact
 from chaos.cluster import Plan, running_cluster
 from chaos.evidence import witnessed
 from chaos.failpoints import databases
@@ -39,8 +42,8 @@ from core.telemetry import configure_logs
 CACHED_PERCENT = 23
 AT_ONCE = 2
 LATE_ANSWERS = 20
-TWO_DAYS_MS = 2 * 86_400_000
 REST_SECONDS_MAX = 120.0
+BOUNDS: dict[str, object] = {"correction_cents_max": CENTS_MAX}
 SETTINGS: dict[str, object] = {
     "chunk_tokens": 16,
     "worker_slots": 8,
@@ -103,19 +106,29 @@ async def run(size: Size, seed: int, database_url: str | None) -> Found:
     async with (
         running_cluster(plan) as cluster,
         witnessed(cluster) as events,
-        running_clerk(cluster.site.environment(**settings)) as clerk,
+        open_mailbox() as mailbox,
+        running_clerk(cluster.site.environment(**settings, **BOUNDS)) as clerk,
     ):
         stage = Stage(cluster, clerk, random.Random(f"prices {seed}"))
         await stage.make(size.seconds)
         progress(f"{len(stage.askers)} keys of {len(stage.ids)} customers, {time.monotonic() - began:.0f} s")
         crowd = Crowd(cluster.balancer.url, MODEL, questions(seed))
         acts = Acts(stage, crowd, events, random.Random(f"acts {seed}"))
-        await _traffic(size, acts)
+        moves = Moves(acts, mailbox, random.Random(f"moves {seed}"))
+        agreements = Agreements(stage, random.Random(f"agreements {seed}"))
+        await agreements.make()
+        await _traffic(size, acts, [*moves.kinds, *agreements.kinds])
+        refused = judge_refused(stage.history, crowd.refused)
+        probes = Probes(moves, Check("sends: refused a nano below, let in with it"))
+        await probes.all()
         facts = await _close_twice(acts)
         stage.history.facts = facts
-        found = Found(cluster.database.dialect, seed, len(crowd.told), done=dict(acts.done))
+        done = acts.done + moves.done + agreements.done
+        found = Found(cluster.database.dialect, seed, len(crowd.told), done=dict(done))
         found.done["forgotten by Redis"] = len(crowd.forgotten)
-        found.refused = dict(crowd.refused)
+        found.checks = [refused, probes.check, moves.answered]
+        for (_, code), count in crowd.refused.items():
+            found.refused[code] = found.refused.get(code, 0) + count
         for told in crowd.told:
             found.reasons[told.reason] = found.reasons.get(told.reason, 0) + 1
         await _judge(found, stage, crowd)
@@ -123,7 +136,7 @@ async def run(size: Size, seed: int, database_url: str | None) -> Found:
         return found
 
 
-async def _traffic(size: Size, acts: Acts) -> None:
+async def _traffic(size: Size, acts: Acts, more: list[Act]) -> None:
     """All answers but the late ones, and all that happens meanwhile."""
     cluster, crowd = acts.stage.cluster, acts.crowd
     stop = asyncio.Event()
@@ -131,7 +144,7 @@ async def _traffic(size: Size, acts: Acts) -> None:
     async with asyncio.TaskGroup() as group:
         scene = Scene(cluster, AnyCrowd(crowd.url, "", ""), group)
         background = [
-            group.create_task(acts.orders(stop, size.orders_per_second)),
+            group.create_task(acts.orders(more, stop, size.orders_per_second)),
             group.create_task(acts.kills(scene, stop, size.kills_per_second)),
             group.create_task(_flushes(size, acts, stop)),
             group.create_task(_tell(size, crowd, stop)),
@@ -198,34 +211,12 @@ async def _judge(found: Found, stage: Stage, crowd: Crowd) -> None:
         lost.add([])
     for answer in crowd.lost:
         lost.add([(0, f"{answer.id}: {answer.problem or answer.code}")])
-    found.checks = [lost, *judge(stage.history, read, lambda tokens: tokens * CACHED_PERCENT // 100)]
-    found.checks += await _by_command(stage.history, stage.clerk, read)
+    found.checks += [lost, *judge(stage.history, read, lambda tokens: tokens * CACHED_PERCENT // 100)]
+    found.checks += await shown(stage.history, stage.clerk, read)
     found.checks += await _own_checks(stage.clerk)
     found.billed_nano = -sum(
         int(each["amount_nano"]) for each in read["ledger_entry"] if each["account"].startswith("revenue:")
     )
-
-
-async def _by_command(history: History, clerk: Clerk, read: rows.Rows) -> list[Check]:
-    """What customers are shown is what the lines say, which were judged above."""
-    shown, exported = Check("shown: usage of both months"), Check("exported: FOCUS of both months")
-    charged: dict[str, int] = {}
-    for line in read["usage_line"]:
-        charged[line["tenant_id"]] = charged.get(line["tenant_id"], 0) + int(line["amount_nano"])
-    for customer in history.customers.values():
-        start, end = month_of(time.time_ns() // 1_000_000, customer.zone)
-        totals = {shown.name: 0, exported.name: 0}
-        for at_ms, by in ((start, "user"), (end, "model")):
-            of = ("--tenant", customer.name, "--month", name_of(at_ms, customer.zone))
-            usage = await clerk.parley("usage", "show", *of, "--by", by)
-            totals[shown.name] += sum(each["amount_nano"] for each in usage)
-            sheet = csv.DictReader((await clerk.run("usage", "export", *of)).out.splitlines())
-            totals[exported.name] += sum(int(Fraction(row["BilledCost"]) * NANO) for row in sheet)
-        for check in (shown, exported):
-            off = totals[check.name] - charged.get(customer.id, 0)
-            said = f"{customer.name}: {totals[check.name]}, charged {charged.get(customer.id, 0)}"
-            check.add([(off, said)] if off else [])
-    return [shown, exported]
 
 
 async def _own_checks(clerk: Clerk) -> list[Check]:
@@ -299,11 +290,13 @@ def books(
     """Prove the books by an oracle of their own, to the nano.
 
     Seven customers, prepaid and postpaid, with odd prices, cached input, tiers, minimums, commitments and
-    other zones, ask through two gateways. Meanwhile prices change, answers are corrected and refunded, money
-    comes in, other ends of answers are held and decided on, workers, gateways and billers are killed and
-    Redis loses everything. Then two months are closed, with usage that comes late between. What everybody
-    should owe is computed a second time from what clients saw, by code that imports nothing of billing.
-    Exit code 1 where anything differs by a nano.
+    other zones, ask through two gateways. Meanwhile prices change, are withdrawn and replaced, answers are
+    corrected and refunded, money comes in, is voided, clawed back and paid out, some of it by two people,
+    commitments end, projects move to other cost centers, other ends of answers are held and decided on,
+    workers, gateways and billers are killed and Redis loses everything. Sends a nano short of a wallet or
+    budget must be refused. Then two months are closed, with usage that comes late between. What everybody
+    should owe, and what each report should show, is computed a second time from what clients saw, by code
+    that imports nothing of billing. Exit code 1 where anything differs by a nano.
     """
     seed = random.SystemRandom().getrandbits(31) if seed is None else seed
     configure_logs(Settings.model_validate({"log_level": "error"}), "chaos")

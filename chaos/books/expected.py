@@ -7,7 +7,17 @@ from dataclasses import dataclass, field, replace
 from chaos.books.months import Line, Used, month_comes_to, month_of
 from chaos.books.pricing import amounts, cost, possible
 from chaos.books.rows import Rows
-from chaos.books.terms import Closed, Corrected, Granted, History, Prices, Request, Told, Version
+from chaos.books.terms import (
+    Closed,
+    Corrected,
+    Granted,
+    History,
+    Prices,
+    Request,
+    Taken,
+    Told,
+    Version,
+)
 
 Under = Mapping[Request, tuple[str, int]]
 
@@ -20,6 +30,7 @@ class Bill:
     version: Version
     prices: Prices
     fits: bool
+    center: str = ""
     quantities: dict[str, int] = field(default_factory=dict[str, int])
 
     @property
@@ -50,6 +61,16 @@ class Move:
     requests: int = 0
 
 
+@dataclass(frozen=True)
+class TrueUp:
+    """What closing a month booked for a model: in that month's sums, whichever month it is for."""
+
+    tenant: str
+    at_ms: int
+    model: str
+    amount: int
+
+
 @dataclass
 class Expected:
     """`by_cause`: what each correction moved, by request and cause; `true_ups`: beyond the requests' own
@@ -60,6 +81,8 @@ class Expected:
     moves: list[Move] = field(default_factory=list[Move])
     open_from: dict[str, int] = field(default_factory=dict[str, int])
     grants: dict[tuple[str, str], Granted] = field(default_factory=dict[tuple[str, str], Granted])
+    taken: dict[tuple[str, str], Taken] = field(default_factory=dict[tuple[str, str], Taken])
+    closings: list[TrueUp] = field(default_factory=list[TrueUp])
     true_ups: dict[tuple[str, int], dict[Line, int]] = field(
         default_factory=dict[tuple[str, int], dict[Line, int]]
     )
@@ -76,7 +99,7 @@ def expected_of(history: History, under: Under, ended_ms: Mapping[Request, int])
     for fact in history.facts:
         match fact:
             case Told():
-                bill = found.bills[fact.key_of] = _bill(history, fact, under)
+                bill = found.bills[fact.key_of] = _bill(history, fact, under, ended_ms)
                 _move(found, bill, ended_ms, bill.quantities, bill.cost, 1)
             case Corrected():
                 bill = found.bills[fact.key_of]
@@ -87,6 +110,8 @@ def expected_of(history: History, under: Under, ended_ms: Mapping[Request, int])
                 _move(found, bill, ended_ms, more, bill.cost - before)
             case Granted():
                 found.grants[fact.tenant, fact.key] = fact
+            case Taken():
+                found.taken[fact.tenant, f"{fact.kind}:{fact.key}"] = fact
             case Closed():
                 _close(history, found, fact, ended_ms)
     return found
@@ -124,12 +149,14 @@ def booked_of(forgotten: Iterable[Told], rows: Rows) -> list[Told]:
     ]
 
 
-def _bill(history: History, told: Told, under: Under) -> Bill:
+def _bill(history: History, told: Told, under: Under, ended_ms: Mapping[Request, int]) -> Bill:
     may = possible(history.versions, history.customers[told.tenant], told)
     assert may, f"no version has a price for {told.model}"
     name = under.get(told.key_of)
     version, prices = may[name] if name in may else next(iter(may.values()))
-    return Bill(told, version, prices, name in may, told.quantities)
+    ended = ended_ms.get(told.key_of, told.ended_ms)
+    center = history.center_at(told.tenant, told.project, ended)
+    return Bill(told, version, prices, name in may, center, told.quantities)
 
 
 def _close(history: History, found: Expected, closed: Closed, ended_ms: Mapping[Request, int]) -> None:
@@ -143,7 +170,13 @@ def _close(history: History, found: Expected, closed: Closed, ended_ms: Mapping[
         bills.setdefault(month_of(ended, customer.zone)[0], []).append(bill)
     for month in [month for tenant, month in found.true_ups if tenant == customer.id and month <= start]:
         used = used_in(bills.get(month, []))
-        found.true_ups[customer.id, month] = month_comes_to(used, customer.commitments)
+        before = found.true_ups[customer.id, month]
+        after = month_comes_to(used, [each for each in customer.commitments if each.holds(month)])
+        found.true_ups[customer.id, month] = after
+        end_ms = found.open_from[customer.id]
+        for line in before.keys() | after.keys():
+            more = after.get(line, 0) - before.get(line, 0)
+            found.closings.append(TrueUp(customer.id, end_ms - 1, line[0], more))
 
 
 def used_in(bills: Iterable[Bill]) -> list[Used]:

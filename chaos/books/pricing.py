@@ -30,6 +30,21 @@ def cost(quantities: Quantities, prices: Prices) -> int:
     return sum(amounts(quantities, prices).values())
 
 
+def least(tokens: int, prices: Prices) -> int:
+    """What has to be left for a send of so many tokens to be let in: its prompt, cached or not as is dearer,
+    the first token, and its own price. A line is rounded up, and one is added, as it may become two lines."""
+    lines = ((tokens, max(prices.input, prices.cached_input)), (1, prices.output))
+    return sum(-(-count * price // UNITS) + 1 for count, price in lines if count and price) + prices.request
+
+
+def steady_from(versions: Iterable[Version], at_ms: int, steady_ms: int) -> int:
+    """The first moment from then on after which no version begins for so long."""
+    for begins in sorted(each.begins_ms for each in versions if not each.withdrawn):
+        if at_ms <= begins < at_ms + steady_ms:
+            at_ms = begins + KEPT_MS
+    return at_ms
+
+
 def in_force(versions: Iterable[Version], book: str, at_ms: int) -> Version | None:
     """The last of a book's versions to begin by then, of those that were not withdrawn."""
     begun = [

@@ -4,13 +4,14 @@ Pure, and nothing of the product is in it.
 The lowest priority is spent first, then what ends first, then the oldest. A grant pays for what was asked
 before its end, also when that is booked later. What a correction gives back is taken from what is owed first,
 then goes to the grants that paid, in the reverse of their order. The next grant pays what is owed, the oldest
-request first.
+request first. What is taken out comes from the grant that was named; what is paid out from
+what was paid, the newest first.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from chaos.books.terms import Granted, Request
+from chaos.books.terms import PAID, PAY_OUT, Granted, Request, Taken
 
 
 @dataclass
@@ -67,7 +68,7 @@ class Purse:
         """That of all requests."""
         return sum(self.lacking.values())
 
-    def move(self, move: Granted | Charged | Ended) -> None:
+    def move(self, move: "Move") -> None:
         """One more, in the order of the books."""
         match move:
             case Granted():
@@ -76,6 +77,8 @@ class Purse:
             case Ended():
                 kept = self.grants[move.key]
                 kept.lapsed, kept.left = kept.lapsed + kept.left, 0
+            case Taken():
+                self._take(move)
             case Charged():
                 self.asked_ms.setdefault(move.request, move.at_ms)
                 self.cost[move.request] = self.cost.get(move.request, 0) + move.amount
@@ -98,6 +101,19 @@ class Purse:
                 missing -= taken
                 own[key] = own.get(key, 0) + taken
 
+    def _take(self, move: Taken) -> None:
+        """More than is left shows as a grant below nothing: it should have been refused."""
+        if move.kind != PAY_OUT:
+            self.grants[move.grant].left -= move.amount
+            return
+        missing = move.amount
+        paid = [each for each in self.grants.values() if each.granted.kind == PAID]
+        for kept in sorted(paid, key=lambda each: each.number, reverse=True):
+            taken = min(missing, kept.left)
+            kept.left -= taken
+            missing -= taken
+        paid[0].left -= missing
+
     def _settle(self, kept: Kept) -> None:
         for request in sorted(self.cost, key=lambda each: (self.asked_ms[each], each)):
             own = self.paid[request]
@@ -116,7 +132,10 @@ class Purse:
             rest -= back
 
 
-def replay(moves: Iterable[Granted | Charged | Ended]) -> Purse:
+Move = Granted | Charged | Ended | Taken
+
+
+def replay(moves: Iterable[Move]) -> Purse:
     """A wallet after all of its moves."""
     purse = Purse()
     for move in moves:

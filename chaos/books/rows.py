@@ -12,9 +12,9 @@ TABLES = {
     " reason, input_uncached, input_cached, output_text, output_reasoning, price_book_id, price_version,"
     " cost_nano, claims",
     "usage_line": "tenant_id, seq, request_id, number, kind, meter, quantity, amount_nano, ended_ms,"
-    " posted_ms",
+    " posted_ms, cost_center_id",
     "rollup_hour": "tenant_id, hour_ms, project_id, user_id, key_id, model, pool, requests, input_uncached,"
-    " input_cached, output_text, output_reasoning, amount_nano",
+    " input_cached, output_text, output_reasoning, amount_nano, cost_center_id",
     "ledger_txn": "tenant_id, seq, kind, idempotency_key, posted_ms, first_line_seq, last_line_seq",
     "ledger_entry": "tenant_id, txn_seq, account, amount_nano",
     "wallet": "tenant_id, posted_nano",

@@ -4,7 +4,8 @@ and what was ordered is written down for the oracle."""
 import asyncio
 import random
 import time
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -71,14 +72,15 @@ class Stage:
         of_tiers: dict[tuple[str, str], Tiers] | None = None,
         at_ms: int | None = None,
         now: bool = False,
+        flags: Sequence[str] = (),
     ) -> Version:
-        """One more version of a book."""
+        """One more version of a book. `flags`: of the command."""
         number = 1 + sum(each.book == book for each in self.history.versions)
         version = Version(book, number, at_ms or 0, prices, of_tiers or {})
         owner, parent = self.books[book]
         file = self.cluster.site.settings.home / f"{book}-{number}.toml"
         await asyncio.to_thread(file.write_text, price_file(version, owner, parent, at_ms))
-        done = await self.clerk.run("prices", "import", str(file), *["--now"] * now, "--json")
+        done = await self.clerk.run("prices", "import", str(file), *["--now"] * now, *flags, "--json")
         assert done.code == 0, done.err
         found = (await rows.read(self.cluster.database.engine, "price_version"))["price_version"]
         begins = next(
@@ -99,10 +101,10 @@ class Stage:
         await self.clerk.parley("tenants", "set", wanted.name, *of_tenant)
         chain = (wanted.book,) if wanted.book == SHARED else (wanted.book, SHARED)
         prepaid = bool(wanted.grants)
-        customer = Customer(id, wanted.name, wanted.zone, chain, wanted.commitments, prepaid)
+        customer = Customer(id, wanted.name, wanted.zone, chain, (), prepaid)
         self.history.customers[id] = customer
         for commitment in wanted.commitments:
-            await self._commit(wanted.name, commitment)
+            await self.commit(wanted.name, commitment)
         for number, (kind, nano) in enumerate(wanted.grants):
             await self.grant(wanted.name, kind, nano, f"first-{number}")
         if wanted.budget:
@@ -123,18 +125,27 @@ class Stage:
                 of_tiers = request_tiers(self.chosen, ANY_MODEL)
                 await self.price(book, {ANY_MODEL: flat(self.chosen)}, of_tiers)
 
-    async def _commit(self, name: str, of: Commitment) -> None:
+    async def commit(self, name: str, of: Commitment, *flags: str) -> str:
+        """One more commitment of a customer; its id."""
         amount = ["--amount", f"{usd(of.amount)} USD", "--months", "3"]
         units = ["--model", of.model, "--meter", of.meter, "--units", str(of.units)] if of.meter else []
         overage = ["--overage", f"{usd(of.overage)} USD"] if of.overage is not None else []
-        await self.clerk.parley("prices", "commit", "--tenant", name, *amount, *units, *overage)
+        terms = (*amount, *units, *overage, *flags)
+        (made,) = await self.clerk.parley("prices", "commit", "--tenant", name, *terms)
+        customer = self.history.customers[self.ids[name]]
+        self.history.customers[customer.id] = replace(customer, commitments=(*customer.commitments, of))
+        return str(made["id"])
 
-    async def grant(self, name: str, kind: str, nano: int, key: str, seconds: int = 0) -> None:
-        """Money for a wallet; with `seconds` it ends so soon."""
+    async def grant(
+        self, name: str, kind: str, nano: int, key: str, seconds: int = 0, priority: int = 0
+    ) -> None:
+        """Money for a wallet; with `seconds` it ends so soon; with a `priority` it is spent in that turn."""
         ends = int(time.time()) + seconds if seconds else None
-        granted = Granted(self.ids[name], key, nano, PRIORITIES[kind], None if ends is None else ends * 1000)
+        ends_ms = None if ends is None else ends * 1000
+        granted = Granted(self.ids[name], key, nano, priority or PRIORITIES[kind], ends_ms, kind)
         self.history.facts.append(granted)
         of = ["--tenant", name, "--kind", kind, "--key", key, "--amount", f"{usd(nano)} USD"]
+        of += ["--priority", str(priority)] * bool(priority)
         if ends is not None:
             of += ["--expires", datetime.fromtimestamp(ends, UTC).isoformat()]
         await self.clerk.parley("wallets", "grant", *of)

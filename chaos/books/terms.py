@@ -10,6 +10,8 @@ INPUT, CACHED, OUTPUT, REQUEST = "input", "cached_input", "output", "request"
 METERS = (INPUT, CACHED, OUTPUT, REQUEST)
 TOKENS = (INPUT, CACHED, OUTPUT)
 MINIMUM = "minimum"  # what lacked to a spending commitment
+PAID, PROMO = "paid", "promo"
+VOID, CLAW_BACK, PAY_OUT = "void", "claw_back", "pay_out"
 
 Quantities = Mapping[str, int]  # by meter
 Request = tuple[str, str]  # tenant, id
@@ -66,13 +68,20 @@ class Version:
 @dataclass(frozen=True)
 class Commitment:
     """What a tenant committed to in a month. Without a meter: to spend so much in all. Else to units for that
-    amount; those beyond cost `overage` for 1,000,000, None: what the book says."""
+    amount; those beyond cost `overage` for 1,000,000, None: what the book says. It holds from its first month
+    on, up to that which begins at `until_ms`."""
 
     amount: int
     meter: str = ""
     model: str = ""
     units: int = 0
     overage: int | None = None
+    from_ms: int = 0
+    until_ms: int | None = None
+
+    def holds(self, month_ms: int) -> bool:
+        """In the month that begins then. One that was taken back, or ended before it began, in none."""
+        return self.from_ms <= month_ms and (self.until_ms is None or month_ms < self.until_ms)
 
 
 @dataclass(frozen=True)
@@ -140,13 +149,37 @@ class Corrected:
 
 @dataclass(frozen=True)
 class Granted:
-    """Money that was put into a wallet. The lowest `priority` is spent first, then what ends first."""
+    """Money that was put into a wallet. The lowest `priority` is spent first, then what ends first. `kind`:
+    only what was paid is paid out."""
 
     tenant: str
     key: str
     amount: int
     priority: int
     ends_ms: int | None = None
+    kind: str = PAID
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Money that was taken out of a wallet: of the grant of this key, or paid out from what was paid, the
+    newest first. `key`: its name in the books."""
+
+    tenant: str
+    kind: str
+    key: str
+    amount: int
+    grant: str = ""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """From then on a project is charged to this cost center."""
+
+    tenant: str
+    project: str
+    center: str
+    from_ms: int
 
 
 @dataclass(frozen=True)
@@ -157,13 +190,23 @@ class Closed:
     at_ms: int
 
 
-Fact = Told | Corrected | Granted | Closed
+Fact = Told | Corrected | Granted | Taken | Closed
 
 
 @dataclass
 class History:
-    """All of a run, `facts` in the order in which they came to be; at a closing nothing else moved."""
+    """All of a run, `facts` in the order in which they came to be; at a closing nothing else moved.
+
+    `unapproved`: tenants, and the names in the books of what was proposed and never approved."""
 
     customers: dict[str, Customer] = field(default_factory=dict[str, Customer])
     versions: list[Version] = field(default_factory=list[Version])
     facts: list[Fact] = field(default_factory=list[Fact])
+    moved: list[Moved] = field(default_factory=list[Moved])
+    unapproved: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+    def center_at(self, tenant: str, project: str, at_ms: int) -> str:
+        """The cost center that a project is charged to then; empty: none."""
+        own = [each for each in self.moved if (each.tenant, each.project) == (tenant, project)]
+        begun = [each for each in own if each.from_ms <= at_ms]
+        return max(begun, key=lambda each: each.from_ms).center if begun else ""

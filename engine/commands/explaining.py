@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import click
 
-from billing.api import Booked, FoundRefusals, Held, HeldBack, to_display
+from billing.api import UNITS, Booked, BookedLine, FoundRefusals, Held, HeldBack, Meter, to_display
 from core.database import Database, require_schema
 from core.errors import Refused, StartupError
 from core.printed import Block, Table, say_json, show_blocks
@@ -70,9 +70,9 @@ def _blocks(found: Explained) -> Iterator[Block]:
 
 
 def _sheet(facts: Iterator[tuple[str, str]] | list[tuple[str, str]]) -> Table:
-    table = Table()
-    table.columns("", whole=True)
-    table.columns("")
+    table = Table(headed=False)
+    table.columns("fact", whole=True)
+    table.columns("is")
     for name, value in facts:
         table.row(name, value)
     return table
@@ -88,9 +88,9 @@ def _billed(booked: Booked) -> Facts:
     price = booked.price
     yield (
         "prices",
-        f"book {price.book_name or price.book}, version {price.version}, model {price.model or NOTHING}",
+        f"book {price.book}, version {price.version}, model {price.model or NOTHING}",
     )
-    since = time_of_day(price.from_ms or 0) or NOTHING
+    since = time_of_day(price.from_ms or 0) or "the beginning"
     yield "", f"from {since} to {time_of_day(price.until_ms or 0) or 'further notice'}: {price.why}"
     if price.tiers:
         tiers = ", ".join(f"{meter} {mode}" for meter, mode in sorted(price.tiers.items()))
@@ -119,22 +119,29 @@ def _lines(booked: Booked) -> Table:
     table = Table()
     table.columns("line", right=True)
     table.columns("kind", "meter")
-    table.columns("quantity", "for a million", "amount", right=True)
+    table.columns("quantity", "price", "amount", right=True)
     table.columns("booked", "corrects", "cause")
     for line in booked.lines:
-        amounts = (_money(line.price_nano, booked), _money(line.amount_nano, booked))
+        amounts = (price_text(line, booked.currency), _money(line.amount_nano, booked))
         corrects = "" if line.adjusts is None else str(line.adjusts)
-        booked_at = time_of_day(line.posted_ms) or NOTHING
+        booked_on = (time_of_day(line.posted_ms) or NOTHING).partition("T")[0]  # times are in the time line
         table.row(
             *(str(line.line), line.kind, line.meter, f"{line.quantity:,}", *amounts),
-            *(booked_at, corrects, line.cause),
+            *(booked_on, corrects, line.cause),
         )
     return table
 
 
+def price_text(line: BookedLine, currency: str) -> str:
+    """As price files say it: of one request, else for a million."""
+    if line.meter == Meter.REQUEST:
+        return f"{to_display(line.price_nano // UNITS, currency)} each"
+    return f"{to_display(line.price_nano, currency)} a million"
+
+
 def _steps(booked: Booked) -> Table:
     table = Table()
-    table.columns("", "")
+    table.columns("step", "at")
     table.columns("after", right=True)
     for step in booked.steps:
         table.row(step.name, time_of_day(step.at_ms) or NOTHING, duration(step.after_ms))

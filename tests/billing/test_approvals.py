@@ -21,6 +21,7 @@ from billing.moves.tables import Proposal
 from billing.wallets import taking
 from core.author import Author
 from core.errors import StartupError
+from core.signed import Keyring
 from tests.billing.acme import COMMANDS, Acme
 from tests.billing.receivers import MailServer, mail_server
 from tests.billing.test_books import read
@@ -30,6 +31,7 @@ from tests.support.home import settings_in
 
 OF = ("--tenant", "acme")
 SECOND = "second@example.com"
+KEYS = Keyring(b"k" * 32)
 MUCH = ("pay-out", *OF, "--amount", "200 USD", "--key", "p1", "--reason", "left us", "--yes")
 WHY = ("--reason", "r", "--yes")
 HOOK = "https://example.com/hook"
@@ -315,6 +317,9 @@ def test_a_webhook_gets_the_code_signed(office: Office, monkeypatch: pytest.Monk
     said = json.loads(body)
     assert (said["id"], said["amount_usd"], said["kind"]) == (id, "200.00", "pay_out")
     assert office.types(*office.approve(id, said["code"])).exit_code == 0
+    told = str(result.exception) + office.types("approvals", "list", "--all", "--json").output
+    assert "hook" not in told + office.types("audit", "list", *OF, "--json").output
+    assert "https://example.com/…" in told
 
 
 async def test_a_code_goes_by_the_installations_mail_server(home: Path) -> None:
@@ -368,7 +373,9 @@ def test_codes_hold_128_bits_and_only_their_hash_is_kept() -> None:
     facts: dict[str, Any] = {"tenant_id": "t", "id": "i", "kind": "void", "move": "{}", "amount_nano": 1}
     row = Proposal(**facts, author="a", second="s", code_sha256="", created_ms=0, expires_ms=1)
     code = codes.pop()
-    row.code_sha256 = code_hash(code, row)
+    row.code_sha256 = code_hash(code, row, KEYS)
     assert code not in str(row.model_dump())
-    assert is_code_of(code, row)
-    assert not any(is_code_of(wrong, row) for wrong in (code[1:], code + "A", code[::-1], "", *codes))
+    assert is_code_of(code, row, KEYS)
+    assert not is_code_of(code, row, Keyring(b"x" * 32))
+    assert is_code_of(code, row, Keyring(b"x" * 32, KEYS.current))
+    assert not any(is_code_of(wrong, row, KEYS) for wrong in (code[1:], code + "A", code[::-1], "", *codes))

@@ -190,8 +190,11 @@ def test_a_request_is_corrected(parley: Command, home: Path) -> None:
     """And what was known before is still shown as of then."""
     some_usage(home)
     wrong = ("usage", "correct", "--tenant", "acme", "r0", "--output", "6", "--cause", "ticket 7", "--json")
+    shown = parley(*wrong[:-1], "--dry-run").output
+    assert ("-$0.0000004" in shown, "in all: -$0.0000004" in shown) == (True, True)
     (line,) = rows(parley(*wrong))
     assert (line["meter"], line["quantity"], line["amount"]) == ("output", -1, "-0.0000004")
+    assert line["amount_nano"] == -400
     assert rows(parley(*wrong)) == []
     show = ("usage", "show", "--tenant", "acme", "--month", "2026-10", "--by", "total", "--json")
     (now,) = rows(parley(*show))

@@ -10,10 +10,11 @@ from sqlmodel import select
 
 from billing.posting.ended import EndedStream
 from billing.quotas.quota_keys import posted_key
-from billing.reconciliation import healing
+from billing.reconciliation import healing, lasting, pausing
 from billing.reconciliation.board import Reconciliation, watch
 from billing.reconciliation.compared import Check, Compared, State
 from billing.reconciliation.healing import Memory, has_lost, heal
+from billing.reconciliation.tables import ReconMark
 from billing.tenants.audit_tables import AuditLog
 from billing.tenants.tenancy import create_tenant
 from billing.usage import ENDED_FIELD, encode, ended_stream
@@ -163,3 +164,46 @@ async def test_what_is_on_its_way_is_waited_for(
     await stream.ensure_groups()
     await stream.acknowledge(await stream.read())
     assert {each.state for each in await heal(database, redis, looking, differs)} == {State.EQUAL}
+
+
+async def test_sums_that_are_deleted_again_and_again_are_not_healed_for_ever(
+    database: Database, redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a worker that somebody took over: the pause doubles, and R4 differs meanwhile for people to see."""
+    now = healing.now_ms()
+    monkeypatch.setattr(healing, "now_ms", lambda: now)
+    tenant = (await create_tenant(database, "acme")).tenant_id
+    await billed(database, redis, settings, an_event("r1", tenant=tenant))
+    healed: list[bool] = []
+    for minutes in (0, 1, 1, 1, 2, 1):
+        now += minutes * 60_000
+        await redis.delete(posted_key(tenant))
+        healed.append(bool(await look(database, redis, settings)))
+    assert healed == [True, False, True, False, False, True]  # at 0, 2 and 6 minutes
+    await redis.delete(posted_key(tenant))
+    assert await look(database, redis, settings) == []
+    assert differing(await Reconciliation(database, redis, settings).run({Check.R4})) == {"R4"}
+
+
+def test_a_pause_is_of_one_server_and_ends() -> None:
+    """It doubles up to a day; another server, and two days without a loss, begin anew."""
+    mark = ReconMark(tenant_id="t", chain=pausing.HEALED, seq=1, sha256="a", sums={}, verified_ms=1_000)
+    assert pausing.paused_until_ms(None, "a", 1_000) == 0
+    assert pausing.paused_until_ms(mark, "a", 2_000) == 1_000 + pausing.FIRST_MS
+    assert pausing.paused_until_ms(mark, "b", 2_000) == 0
+    assert pausing.paused_until_ms(mark, "a", 1_000 + pausing.FIRST_MS) == 0
+    mark.seq = 500
+    assert pausing.paused_until_ms(mark, "a", 2_000) == 1_000 + pausing.LONGEST_MS
+    assert pausing.healed_times(mark, "a", 2_000) == 500
+    assert pausing.healed_times(mark, "a", 1_001 + pausing.FORGOTTEN_MS) == 0
+
+
+async def test_what_waits_too_long_is_an_alarm(database: Database) -> None:
+    """By look after look, for an hour; what was compared meanwhile begins anew."""
+    waits, hour = replace(LESS, waiting="not drained"), lasting.WAITS_MAX_MS
+    assert await lasting.alarm_waiting(database, [waits], 1_000) == []
+    assert await lasting.alarm_waiting(database, [waits], 1_000 + hour) == []
+    assert await lasting.alarm_waiting(database, [waits], 1_001 + hour) == ["t1"]
+    assert await lasting.alarm_waiting(database, [EQUAL], 1_002 + hour) == []
+    assert await lasting.alarm_waiting(database, [waits], 1_003 + hour) == []
+    assert await lasting.alarm_waiting(database, [waits], 1_004 + 2 * hour) == ["t1"]

@@ -84,15 +84,45 @@ async def test_a_link_that_does_not_sign_in_says_why(chromium: Browser):
         await context.close()
 
 
+async def test_amounts_are_shown_whole(chromium: Browser):
+    """Of the last day, too: what is under a millionth is not nothing; sums that no float holds are exact."""
+    usage = {"tenant": "t1", "name": "acme", "requests": 1, "input_tokens": 1, "output_tokens": 1}
+    usage |= {"cost_nano": "9007199254740993000", "currency": "usd", "owed_nano": "400"}
+
+    async def answer(route: Route) -> None:
+        path = route.request.url.removeprefix(URL)
+        if path == "/":
+            await route.fulfill(path=WEB / "console.html")
+        elif path.startswith("/web/"):
+            await route.fulfill(path=WEB / path.removeprefix("/web/"))
+        else:
+            await route.fulfill(
+                status=200 if path == "/api/status" else 503, json={**STATUS, "usage": [usage]}
+            )
+
+    context = await chromium.new_context()
+    try:
+        page = await context.new_page()
+        await page.route("**/*", answer)
+        await page.goto(URL)
+        await expect(page.get_by_text("9007199254.740993 USD", exact=True)).to_be_visible()
+        await expect(page.get_by_text("0.0000004 USD", exact=True)).to_be_visible()
+        await expect(page.get_by_text("Cost before corrections")).to_be_visible()
+    finally:
+        await context.close()
+
+
 async def test_an_operator_asks_about_one_request(chromium: Browser):
     """What it was billed, and by whose word; names are text, whatever they say. What nobody knows is said."""
     hostile = "<img src=x onerror=alert(1)>"
     adjusted = {"kind": "adjust", "meter": "output", "quantity": -7, "price_nano": 2_000_000}
     adjusted |= {"amount_nano": -14, "cause": hostile}
+    request = {"kind": "usage", "meter": "request", "quantity": 1, "price_nano": 1_000_000_000_000}
+    request |= {"amount_nano": 1_000_000, "cause": ""}
     booked = {
         **dict.fromkeys(("user", "key", "model", "pool", "reason", "code"), hostile),
         **{"currency": "usd", "amount_nano": 12, "cost_nano": 26, "owed_nano": None, "claims": 1},
-        "lines": [adjusted],
+        "lines": [adjusted, request],
         "steps": [{"name": "accepted", "at_ms": 0, "after_ms": 0}],
         "price": {"book": "b", "book_name": "", "version": 1, "why": "the last to begin"},
         "paid": [{"grant": "g1", "kind": "promo", "amount_nano": 12}],
@@ -127,6 +157,8 @@ async def test_an_operator_asks_about_one_request(chromium: Browser):
         await expect(page.get_by_text("0.000000012 USD, before corrections 0.000000026 USD")).to_be_visible()
         await expect(page.get_by_text("2026-10: 0.000000012 USD, not closed yet")).to_be_visible()
         await expect(page.get_by_text("-7", exact=True)).to_be_visible()
+        await expect(page.get_by_text("0.001 USD each", exact=True)).to_be_visible()
+        await expect(page.get_by_text("0.002 USD a million", exact=True)).to_be_visible()
         assert await page.locator("#found img").count() == 0
     finally:
         await context.close()

@@ -27,16 +27,19 @@ from chaos.books.terms import (
     Commitment,
     Corrected,
     Customer,
+    Fact,
     Granted,
     History,
+    Moved,
     Prices,
     Tiers,
     Told,
     Version,
 )
 
+DAY_MS = 86_400_000
 PRODUCT = {"billing", "core", "engine", "server", "admin"}
-SHELLS = {"acts", "asking", "clerk", "command", "stage", "enforced"}
+SHELLS = {"acts", "agreements", "asking", "clerk", "command", "mailbox", "moves", "probing", "shown", "stage"}
 PRICES = Prices(2_500_000, 500_000, 7_500_000, 3)
 FIRST, SECOND = Version("b", 1, 1_000, {"m": PRICES}), Version("b", 2, 5_000, {"*": Prices(1, 1, 1)})
 CUSTOMER = Customer("t", "acme", "UTC", ("b",))
@@ -177,9 +180,15 @@ def clean() -> tuple[History, Rows]:
     """A tenant with a wallet, one answer, a correction, and the rows that say so."""
     tiers = {("m", REQUEST): Tiers("package", size=10, price=100)}
     version = replace(FIRST, tiers=tiers)
-    facts = [Granted("t", "g", 60, 50), TOLD, Corrected("t", "r", "c", {OUTPUT: 3}), Closed("t", 2_500)]
+    facts: list[Fact] = [
+        Granted("t", "g", 60, 50),
+        TOLD,
+        Corrected("t", "r", "c", {OUTPUT: 3}),
+        Closed("t", 2_500),
+    ]
     facts[1] = replace(TOLD, cost=COST)
-    history = History({"t": replace(CUSTOMER, prepaid=True)}, [version], facts)
+    moved = [Moved("t", "p", "c", 2_000), Moved("t", "p", "later", 2_401)]
+    history = History({"t": replace(CUSTOMER, prepaid=True)}, [version], facts, moved)
     of: dict[str, Any] = {"tenant_id": "t", "request_id": "r"}
     who = {"project_id": "p", "key_id": "k", "user_id": "u", "model": "m", "pool": "x"}
     event = of | who | {"accepted_ms": 2_005, "ended_ms": 2_400, "reason": "length", "input_uncached": 10}
@@ -190,14 +199,16 @@ def clean() -> tuple[History, Rows]:
     lines: list[dict[str, Any]] = [
         of
         | {"seq": seq, "number": seq - 1, "kind": "usage", "meter": meter, "quantity": n, "amount_nano": nano}
+        | {"cost_center_id": "c"}
         for seq, (meter, n, nano) in enumerate(amounts, 1)
     ]
     up = {"kind": "true_up", "meter": REQUEST, "quantity": 0, "amount_nano": 97, "request_id": "up", "seq": 6}
     txns = [("grant", "grant:g", 1, 0), ("usage", "usage:r", 1, 4), ("adjust", "adjust:r:c", 5, 5)]
     entries = [("wallet:paid:1", -60), ("wallet:paid:1", 60), ("wallet:paid:1", -8), ("receivable", 0)]
     entries += [("revenue:request", -100), ("revenue:input", -25), ("revenue:cached_input", -2)]
-    entries += [("revenue:output", -22), ("receivable", 97)]
+    entries += [("revenue:output", -22), ("receivable", 97), ("stripe_clearing", 60)]
     rollup = {"tenant_id": "t", "hour_ms": 0, **who, "requests": 1, "input_uncached": 10, "input_cached": 3}
+    rollup |= {"cost_center_id": "c"}
     rows = {
         "usage_event": [event],
         "usage_line": [*lines, of | up],
@@ -246,6 +257,11 @@ PLANTED = [
     ("ledger_entry", 2, "amount_nano", 1),
     ("rollup_hour", 0, "amount_nano", 1),
     ("rollup_hour", 0, "user_id", "x"),
+    ("rollup_hour", 0, "cost_center_id", "later"),
+    ("usage_line", 1, "cost_center_id", ""),
+    ("ledger_entry", 9, "amount_nano", 1),
+    ("ledger_txn", 0, "idempotency_key", ":h"),
+    ("ledger_txn", 2, "idempotency_key", "x"),
     ("rollup_hour", 0, "output_text", 1),
     ("wallet", 0, "posted_nano", 1),
     ("wallet_owed", 0, "owed_nano", 1),

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
@@ -15,6 +16,7 @@ from billing.tenants.tenancy import create_tenant
 from billing.usage import encode
 from core.cli import parley as cli
 from core.errors import StartupError
+from engine.commands.explaining import price_text
 from tests.billing.acme import Acme
 from tests.billing.events import an_event
 from tests.billing.test_quota_books import COST, Books
@@ -122,11 +124,20 @@ def test_which_version_of_the_prices_was_in_force_and_why(desk: Desk, home: Path
     imports(BOOK.replace("2", "3"))
     found, shown = desk.explains("a")
     price = found["booked"]["price"]
-    assert (price["book_name"], price["version"], price["model"]) == ("b", 1, "*")
+    assert (price["book"], price["version"], price["model"]) == ("b", 1, "*")
+    assert "book b, version 1, model *" in shown
+    assert "$0.002 a million" in shown
     assert price["from_ms"] < price["until_ms"]
     assert "the last to begin" in price["why"]
     assert price["tiers"] == {"output": "graduated"}
     assert "output graduated" in shown
+
+
+def test_the_price_of_a_request_is_told_as_price_files_say_it() -> None:
+    """For one, not for a million of them."""
+    line = BookedLine(1, "usage", "request", 1, 1_000_000_000_000, 1_000_000, None, "", 0, 0)
+    assert price_text(line, "usd") == "$0.001 each"
+    assert price_text(msgspec.structs.replace(line, meter="input"), "usd") == "$1000.00 a million"
 
 
 def test_a_request_that_runs_is_explained_by_what_it_holds(desk: Desk) -> None:

@@ -394,7 +394,6 @@ def test_any_history_agrees_with_the_model(redis_url: str):
         settings=settings(
             max_examples=by_form(25, 400),
             stateful_step_count=by_form(60, 80),
-            deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
         ),
     )

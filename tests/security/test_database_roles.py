@@ -21,6 +21,7 @@ from billing.api import create_key, create_project, create_tenant
 from billing.main import db_command
 from billing.posting.biller import main as biller_main
 from billing.posting.biller import post
+from billing.tables import UsageRow
 from billing.tenants.audit_log import list_rows
 from billing.tenants.users import list_users
 from billing.usage import UsageOwner, encode
@@ -103,6 +104,20 @@ async def test_an_answer_is_admitted_and_billed(roles: str, redis: Redis, settin
 
 async def _stored(session: AsyncSession) -> bool:
     return "Good day." in (await session.exec(select(Message.content))).all()
+
+
+@pytest.mark.postgres
+async def test_a_biller_books_labels(roles: str):
+    """Whether who they are of was erased it looks up in tables that it may not write."""
+    owner = Database(roles)
+    tenant = (await create_tenant(owner, "acme")).tenant_id
+    biller = Database(as_role(roles, BILLER))
+    await post(biller, "default", [encode(an_event("r1", tenant))])
+    async with owner.session() as session:
+        (row,) = (await session.exec(select(UsageRow))).all()
+    assert row.request_metadata == {"label": "x"}
+    await biller.close()
+    await owner.close()
 
 
 @pytest.mark.postgres

@@ -108,17 +108,45 @@ def test_what_is_under_way_shows_hostile_text_harmlessly(
 def test_what_is_to_be_copied_is_never_broken(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    """An id or a key in a narrow terminal: in one piece; other cells fold, and lose nothing."""
+    """An id or a key in a narrow terminal: in one piece; texts fold, and lose nothing."""
     monkeypatch.setattr(printed, "is_terminal", lambda: True)
     monkeypatch.setenv("COLUMNS", "30")
     table = Table()
     table.columns("id", whole=True)
     table.columns("name")
-    table.row("i" * 20, "x" * 25)
+    table.row("i" * 20, "xxxxx " * 5)
     show_blocks(table)
     out = capsys.readouterr().out
     assert "i" * 20 in out
     assert (out.count("x"), max(map(len, out.splitlines()))) == (25, 30)
+
+
+def test_a_table_that_would_break_words_is_shown_row_by_row(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    """A line a fact, those that are empty left out; where rows fit, it stays a table."""
+    monkeypatch.setattr(printed, "is_terminal", lambda: True)
+    table = Table()
+    table.columns("id", "when_it_ended")
+    table.columns("amount", right=True)
+    table.row("i" * 20, "2026-11-22", "$1.00")
+    table.row("j" * 20, "", HOSTILE)
+    monkeypatch.setenv("COLUMNS", "50")
+    show_blocks(table)
+    said = capsys.readouterr().out
+    first, second = said.split("\n\n")
+    assert [line.split() for line in first.splitlines()] == [
+        ["id", "i" * 20],
+        ["when_it_ended", "2026-11-22"],
+        ["amount", "$1.00"],
+    ]
+    assert (second.split()[1], "when_it_ended" in second, controls(said)) == ("j" * 20, False, [])
+    table = Table()
+    table.columns("id", "when_it_ended")
+    table.row("i" * 20, "now")
+    monkeypatch.setenv("COLUMNS", "30")
+    show_blocks(table)
+    assert "i" * 20 + "  now" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("line", ["tenants create \udcff", "keys list --tenant \udc9b31m", "\udcff"])

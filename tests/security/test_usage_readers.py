@@ -278,16 +278,38 @@ async def test_no_name_of_who_is_not_known_is_kept(office: Office):
 
 
 def test_what_is_recorded_is_forgotten_in_time() -> None:
-    """After an hour, and beyond so many."""
+    """After an hour, and beyond so many keys."""
     at = 0.0
     recorded = Recorded(lambda: at)
-    recorded.add(b"x")
-    assert recorded.has(b"x")
+    recorded.add("k", b"x")
+    assert recorded.has("k", b"x")
+    assert not recorded.has("other", b"x")
     at = gate.RECORDED_SECONDS
-    assert not recorded.has(b"x")
-    for number in range(gate.RECORDED_MAX + 1):
-        recorded.add(b"%d" % number)
-    assert (recorded.has(b"0"), recorded.has(b"1")) == (False, True)
+    assert not recorded.has("k", b"x")
+    for number in range(gate.RECORDED_KEYS_MAX + 1):
+        recorded.add(f"{number}", b"x")
+    assert (recorded.has("0", b"x"), recorded.has("1", b"x")) == (False, False)
+    assert recorded.has("9999", b"x")
+
+
+async def test_whoever_asks_all_the_time_does_not_fill_the_audit_log(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+):
+    """Sliding times are one question a day; of others a key has so many rows an hour, and the next row counts
+    what had none."""
+    monkeypatch.setattr(gate, "ROWS_AN_HOUR", 3)
+    secret = office.secrets["acme"]
+    for minute in range(4):
+        times = {"from": "2026-10-01", "to": f"2026-10-02T12:0{minute}:00Z"}
+        assert (await office.get(secret, **times)).status_code == 200
+    assert len(await reads(office)) == 1
+    for model in ("small", "large", "a", "b", "c"):
+        assert (await office.get(secret, **OCTOBER, model=model)).status_code == 200
+    rows = sorted(await reads(office), key=lambda row: row.seq)
+    assert ['"further":3' in row.after for row in rows] == [False, True, False]
+    assert ["last_of_the_hour" in row.after for row in rows] == [False, False, True]
+    assert (await office.get(office.secrets["acme-ops"], **OCTOBER)).status_code == 200
+    assert len(await reads(office)) == 4
 
 
 async def test_a_tenant_reads_so_often(settings: Settings, office: Office):

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from redis.asyncio import Redis
 from sqlalchemy import event
+from sqlmodel import select
 
 from billing.commands.erasing import erase_known, held_of
 from billing.periods import FIRST_MS, LAST_MS, Window
@@ -13,6 +14,7 @@ from billing.posting.biller import post
 from billing.quotas.limits import MoneyLimit, Scope
 from billing.quotas.quota import Quota
 from billing.quotas.quota_money import MoneyCounts
+from billing.tables import UsageRow
 from billing.tenants import audit_view
 from billing.tenants.audit_log import list_rows
 from billing.tenants.audit_view import users_in
@@ -33,7 +35,7 @@ from server.access import Owner
 from server.conversations import Conversations, Turn
 from server.erasing import erase_texts
 from tests.billing.events import an_event
-from tests.security.test_erasing import NAME, WORDS, Scene, scene
+from tests.security.test_erasing import NAME, WORDS, Scene, scene, whole
 from tests.support.tables import tables_with
 
 __all__ = ["scene"]
@@ -190,6 +192,70 @@ async def test_redis_forgets_who_was_known_by_name(
     assert await redis_with(redis, NAME) == []
     assert len(await quota.budget_sums(scene.tenant)) == 2
     assert await redis_with(redis, "u_bob")
+
+
+async def late_events(database: Database, tenant: str, user: str) -> None:
+    """What a dead node's journal brings: one to book, one to hold, another end of the first."""
+    now = now_ms()
+    of = UsageOwner(project="p1", key="k1", user=user, metadata=b'{"label":"late-label"}')
+    first = an_event(uuid7(now), tenant, owner=of, accepted_ms=now, ended_ms=now)
+    wrong = msgspec.structs.replace(first, request=uuid7(now), cost_nano=1)
+    other = an_event(first.request, tenant, owner=of, accepted_ms=now, ended_ms=now, output_text=1)
+    for each in (first, wrong, other):
+        await post(database, "default", [encode(each)])
+
+
+@pytest.mark.parametrize("name", [NAME, "bob"])
+async def test_what_comes_late_brings_no_words_back(
+    database: Database, redis: Redis, settings: Settings, scene: Scene, name: str
+):
+    """Of who had a name for an id, and of who had not: booked without labels and name; others keep theirs."""
+    await erase_conversations(database, redis, settings, scene)
+    user = await user_named(database, scene.tenant, name)
+    assert user is not None
+    await close_user(database, redis, scene.tenant, name)
+    await late_events(database, scene.tenant, user.id)
+    assert await tables_with(database, "late-label") == {"usage_event", "usage_quarantine"}
+    await erase_user(database, scene.tenant, user.id)
+    async with database.session() as session:
+        booked = len((await session.exec(select(UsageRow))).all())
+    await late_events(database, scene.tenant, user.id)
+    async with database.session() as session:
+        assert len((await session.exec(select(UsageRow))).all()) == booked + 1
+    assert await tables_with(database, "late-label") == set()
+    assert await tables_with(database, NAME) == (
+        {"audit_log"} if name == NAME else await where_ada_is(database)
+    )
+    assert await whole(database, scene.tenant) == []
+    ann = await create_user(database, scene.tenant, "ann")
+    await late_events(database, scene.tenant, ann.id)
+    assert await tables_with(database, "late-label") == {"usage_event", "usage_quarantine"}
+
+
+async def erase_conversations(database: Database, redis: Redis, settings: Settings, scene: Scene) -> None:
+    """The texts of all of them, which are not of the books."""
+    await erase_texts(database, redis, settings, scene.tenant, None)
+
+
+async def where_ada_is(database: Database) -> set[str]:
+    """Somebody else was erased: she stays where she was."""
+    found = await tables_with(database, NAME)
+    assert {"tenant_user", "usage_event", "rollup_hour"} <= found
+    return found
+
+
+async def test_what_comes_late_of_an_erased_tenant_says_no_words(
+    database: Database, redis: Redis, settings: Settings, scene: Scene
+):
+    """Of users it had, by the names that were their ids, and of its own labels."""
+    await erase_conversations(database, redis, settings, scene)
+    await close_tenant(database, redis, scene.tenant)
+    await erase_tenant(database, scene.tenant)
+    for user in (NAME, "", "u_" + "0" * 32):
+        await late_events(database, scene.tenant, user)
+    assert await tables_with(database, "late-label") == set()
+    assert await tables_with(database, NAME) == {"audit_log"}
+    assert await whole(database, scene.tenant) == []
 
 
 async def redis_with(redis: Redis, word: str) -> list[bytes]:
