@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis.strategies import text
@@ -20,6 +21,7 @@ from engine.models.provision import provision
 from tests.support import groups, minutes, pauses, shared, tiers
 from tests.support.emptied import EmptiedPostgres, emptied_postgres
 from tests.support.home import lend_model, settings_in, short_folder
+from tests.support.patience import HANG_SECONDS, wall_seconds_max
 from tests.support.platform import Platform, running_platform
 from tests.support.shared import shared_postgres, shared_sqlite, worker_name
 from tests.support.valkey import running_valkey
@@ -34,9 +36,17 @@ hypothesis_settings.register_profile(
     deadline=None,
     derandomize=False,
     print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.filter_too_much,  # of a model's rules many do not apply
+        HealthCheck.data_too_large,
+        HealthCheck.function_scoped_fixture,  # examples share a database: each makes rows of its own
+    ],
 )
 hypothesis_settings.load_profile("parley")
+# A client that names no deadline has one of 5 s by the wall.
+for wait in ("connect", "read", "write", "pool"):
+    setattr(DEFAULT_TIMEOUT_CONFIG, wait, wall_seconds_max(HANG_SECONDS))
 
 
 def pytest_configure(config: pytest.Config) -> None:

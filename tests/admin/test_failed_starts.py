@@ -22,7 +22,7 @@ from engine.queue import PoolQueue
 from engine.supervisor import Supervisor
 from server import main as gateway
 from tests.support.home import settings_in
-from tests.support.patience import wait_until
+from tests.support.patience import soon, wait_until
 from tests.support.scripted_redis import scripted_redis
 
 Serve = Callable[[Settings, asyncio.Event], Awaitable[None]]
@@ -127,7 +127,7 @@ async def test_up_ends_where_a_child_cannot_be_started(
     settings = _settings(home, redis_url)
 
     async def serve(settings: Settings, stop: asyncio.Event) -> None:
-        await asyncio.wait_for(Up(settings, 1, "model", as_json=True).run(stop), 20)
+        await soon(Up(settings, 1, "model", as_json=True).run(stop))
 
     assert await refused(serve, settings) == "cannot start python: Permission denied"
     assert sorted(stopped) == sorted(["gateway", "console", "biller", "supervisor"] * 2)

@@ -2,7 +2,6 @@
 
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,23 +11,17 @@ import pytest
 from core import exclusive
 from core.embedded import ensure_home
 from tests.support.home import settings_in
+from tests.support.patience import finished
 from tests.support.platform import processes_of
 from tests.support.ports import free_ports
-
-SECONDS_MAX = 60
 
 
 def refused(home: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> str:
     """The one line that `parley up` leaves on stderr."""
     port, console = free_ports(2)
     base = {"PARLEY_HOME": str(home), "PARLEY_PORT": str(port), "PARLEY_CONSOLE_PORT": str(console)}
-    ended = subprocess.run(
-        [sys.executable, "-m", "core.cli", "up", *arguments],
-        env=os.environ | base | dict(environment or {}),
-        capture_output=True,
-        text=True,
-        timeout=SECONDS_MAX,
-    )
+    command = [sys.executable, "-m", "core.cli", "up", *arguments]
+    ended = finished(command, env=os.environ | base | dict(environment or {}))
     assert ended.returncode == 1, ended.stderr
     assert ended.stdout == ""
     assert not processes_of(home)

@@ -20,6 +20,7 @@ from core.database import Database
 from core.errors import Refused
 from tests.billing.events import PRICES, an_event
 from tests.billing.test_books import proven, read
+from tests.support.patience import BEAT_SECONDS, pause
 
 
 async def test_a_correction_is_the_difference_and_points_at_what_it_corrects(database: Database) -> None:
@@ -69,7 +70,7 @@ async def test_the_books_as_they_were_are_still_there(database: Database) -> Non
     """A statement of a date does not know what was corrected after it."""
     await post(database, "default", [encode(an_event())])
     before = now_ms()
-    await asyncio.sleep(0.005)
+    await pause(BEAT_SECONDS)  # later by more than a millisecond
     await correct(database, "t1", Correction("r1", {Meter.OUTPUT: 0}, "refund"))
     hour = Window(0, HOUR_MS)
     (then,) = await usage_as_of(database, "t1", hour, GroupBy.PROJECT, before)

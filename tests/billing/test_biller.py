@@ -85,7 +85,7 @@ async def until_posted(database: Database, count: int, tenant: str = "t1") -> li
     async def posted() -> bool:
         return await row_count(database, tenant) == count
 
-    await wait_until(posted, seconds=20.0)
+    await wait_until(posted)
     return await rows(database, tenant)
 
 
@@ -97,7 +97,7 @@ async def until_acknowledged(redis: Redis) -> None:
         biller = groups.get(b"biller")  # missing until the biller's first step
         return biller is not None and biller["pending"] == 0 and biller["lag"] == 0
 
-    await wait_until(done, seconds=20.0)
+    await wait_until(done)
 
 
 async def charged(redis: Redis, tenant: str = "t1") -> tuple[int, int]:
@@ -166,7 +166,7 @@ async def test_kill_9_at_any_moment_loses_and_doubles_nothing(
         process = await asyncio.create_subprocess_exec(sys.executable, *arguments, database_url)
         before = await row_count(database)
         await end(redis, [pending.pop() for _ in range(60)], settings)
-        await wait_until(lambda count=before: more_rows_than(database, count), seconds=20.0)
+        await wait_until(lambda count=before: more_rows_than(database, count))
         async with asyncio.TaskGroup() as group:
             group.create_task(end(redis, [pending.pop() for _ in range(120)], settings))
             await asyncio.sleep(rng.uniform(0, 0.05))  # a random moment, nothing waits for it

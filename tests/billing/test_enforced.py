@@ -28,6 +28,7 @@ from core.settings import Settings
 from tests.billing.acme import Acme
 from tests.billing.events import an_event
 from tests.billing.test_quota_books import COST, Books
+from tests.support.patience import soon
 
 LEAST = 12 + 1 + 2 + 1  # what a request is admitted for: its input and one token, rounded up
 
@@ -167,9 +168,9 @@ async def test_gateways_hear_of_what_is_booked_by_hand(
     await post(sqlite, "default", [encode(an_event("a", tenant))])
     async with redis.pubsub() as listener:
         await listener.subscribe(CONTROL_CHANNEL)
-        await listener.get_message(timeout=5)
+        await soon(listener.get_message(timeout=None))
         await enforce(sqlite, redis, tenant, "a")
-        message = await listener.get_message(timeout=5)
+        message = await soon(listener.get_message(timeout=None))
     assert message is not None
     heard = bytes(message["data"] or b"")  # type: ignore[arg-type]
     news = msgspec.json.decode(heard, type=ControlNews)

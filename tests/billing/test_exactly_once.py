@@ -11,7 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, given, seed
+from hypothesis import given, seed
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
@@ -84,7 +84,7 @@ def test_order_repeats_and_batches_change_no_total(
     expected: list[dict[str, object]] = []
 
     @seed(20261123)
-    @hypothesis_settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @hypothesis_settings(max_examples=8)
     @given(deliveries())
     def check(batches: list[list[UsageEvent]]) -> None:
         found = asyncio.run(_posted(_fresh(kind, home, source), batches))

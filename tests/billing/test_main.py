@@ -20,6 +20,7 @@ from billing.main import biller_command, db_command
 from billing.tenants.keys import Principal, authenticate_key
 from core.database import Database
 from core.errors import StartupError
+from tests.support.patience import ended
 
 Command = Callable[..., Result]
 COMMANDS = {"biller": biller_command, "db": db_command, "keys": keys_command, "tenants": tenants_command}
@@ -140,7 +141,7 @@ def test_the_biller_process_stops_on_sigterm(parley: Command, home: Path, redis_
         assert process.stderr is not None
         assert "biller ready" in process.stderr.readline()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
+        assert ended(process) == 0
         assert "Traceback" not in process.stderr.read()
 
 

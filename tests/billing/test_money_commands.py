@@ -31,6 +31,7 @@ from tests.billing.events import an_event
 from tests.billing.test_books import read
 from tests.billing.test_commands import rows, used
 from tests.billing.test_wallets import sound
+from tests.support.patience import soon
 
 Command = Callable[..., Result]
 OF_USER = ("--scope", "user", "--dimension", "concurrency", "--limit", "1")
@@ -237,13 +238,13 @@ async def test_the_biller_books_what_expired_and_tells_the_gateways(sqlite: Data
     tenant = (await create_tenant(sqlite, "acme")).tenant_id
     news = redis.pubsub()
     await news.subscribe("parley:control")
-    await news.get_message(timeout=5)
+    await soon(news.get_message(timeout=None))
     ends = now_ms() + 60_000
     await grant(sqlite, tenant, NewGrant(GrantKind.PROMO, 500, "a", expires_ms=ends))
     assert await expire_all(sqlite, redis, ends - 1) == 0
     assert await expire_all(sqlite, redis, ends) == 1
     assert await expire_all(sqlite, redis, ends) == 0
-    told: Any = await news.get_message(timeout=5)
+    told: Any = await soon(news.get_message(timeout=None))
     assert json.loads(told["data"]) == {"kind": "limits_changed", "tenant": tenant}
     await news.aclose()
     await sound(sqlite, tenant)

@@ -18,6 +18,7 @@ from billing.tenants.terms import find_terms, list_terms, set_terms, throttled
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused
+from tests.support.patience import soon
 
 
 def a_plan(book: str, priority: str = "standard") -> Plan:
@@ -56,7 +57,7 @@ async def test_a_tenant_that_is_moved_pays_by_the_plans_book_from_the_next_reque
     tenant = await create_tenant(database, "acme")
     async with redis.pubsub() as listener:
         await listener.subscribe(CONTROL_CHANNEL)
-        await listener.get_message(timeout=5)
+        await soon(listener.get_message(timeout=None))
         await assign_plan(database, redis, tenant.tenant_id, cheap.id)
         heard = {await _news(listener) for _ in range(3)}
     assert heard == {
@@ -178,6 +179,6 @@ def test_a_throttle_is_the_lowest_cap_until_it_is_lifted() -> None:
 
 
 async def _news(listener: object) -> ControlNews:
-    message = await listener.get_message(timeout=5)  # type: ignore[attr-defined]
+    message = await soon(listener.get_message(timeout=None))  # type: ignore[attr-defined]
     assert message is not None
     return msgspec.json.decode(bytes(message["data"]), type=ControlNews)

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from billing.quotas.limits import Dimension, Scope, UnitLimit
@@ -39,9 +39,6 @@ def test_the_slot_is_what_the_model_says(slot: type[Slot]) -> None:
         settings=settings(
             max_examples=EXAMPLES,
             stateful_step_count=STEPS,
-            deadline=None,
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-            print_blob=True,
         ),
     )
 

@@ -114,7 +114,7 @@ async def test_the_biller_compares_and_shows_what_differs(tenant: str, home: Pat
                     'parley_reconciliation_differing{check="R4"' in page and "books differ" in log.read_text()
                 )
 
-            await wait_until(shown, seconds=30.0)
+            await wait_until(shown)
             page = (await client.get(f"http://127.0.0.1:{port}/metrics")).text
     finally:
         process.terminate()

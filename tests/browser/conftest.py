@@ -9,7 +9,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 from tests.support.browsers import chromium_path
-from tests.support.patience import HANG_SECONDS
+from tests.support.patience import HANG_SECONDS, wall_seconds_max
 from tests.support.scripted_peer import Peer, scripted_peer
 
 AXE = Path(axe_core_python.__file__).parent / "axe.min.js"
@@ -23,7 +23,8 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
-expect.set_options(timeout=HANG_SECONDS * 1000)
+PATIENCE_MS = wall_seconds_max(HANG_SECONDS) * 1000  # Chromium knows no lived time
+expect.set_options(timeout=PATIENCE_MS)
 
 
 class WatchedPage:
@@ -73,7 +74,7 @@ async def open_page(chromium: Browser) -> AsyncGenerator[OpenPage]:
     async def open_in_context(url: str, script: str = "", **options: Any) -> WatchedPage:
         settings: dict[str, Any] = {"locale": "en-GB"} | options
         context = await chromium.new_context(**settings)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         await context.add_init_script(script)
         page = await context.new_page()

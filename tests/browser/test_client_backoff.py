@@ -1,11 +1,9 @@
 """How long the browser's client waits, on a clock that the test moves or holds."""
 
-import asyncio
-
 import pytest
 
 from tests.browser.conftest import WatchedPage
-from tests.support.patience import wait_until
+from tests.support.patience import pause, wait_until
 from tests.support.scripted_peer import Peer
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -88,6 +86,6 @@ async def test_a_hidden_tab_whose_timers_sleep_acknowledges(blank: WatchedPage, 
     await socket.accept()
     await socket.delta("one ", 1)
     await wait_until(lambda: socket.log[-1]["t"] == "send")
-    await asyncio.sleep(0.25)
+    await pause()
     await socket.delta("two ", 2, p=4)
     assert (await socket.hear("ack"))["a"] == [[1, 2]]

@@ -4,19 +4,18 @@ One of them runs with every change, the others with `make test-long`.
 """
 
 import json
-import subprocess
 import sys
 from typing import Any
 
 import pytest
 
-SECONDS_MAX = 100.0
+from tests.support.patience import finished
 
 
 def figures(*arguments: str) -> dict[str, Any]:
     """Run a benchmark; its figures by name."""
     command = [sys.executable, "-m", "chaos", "bench", *arguments, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+    done = finished(command)
     assert done.returncode == 0, done.stderr[-4000:]
     found = json.loads(done.stdout)
     assert found["machine"]
@@ -121,7 +120,7 @@ def test_a_start_is_told_by_phase():
 def test_each_benchmark_says_what_it_does():
     """--help of the group lists them all, with a line of its own that is not cut."""
     command = [sys.executable, "-m", "chaos", "bench", "--help"]
-    listed = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=True).stdout
+    listed = finished(command).stdout
     lines = {line.split()[0]: line for line in listed.splitlines() if line.strip()}
     session = ("sessions", "relay", "wire", "slow-readers", "resume", "cancel", "drain", "stream")
     for name in (*session, "queue", "fairness", "interactive", "noisy", "prefill", "start"):

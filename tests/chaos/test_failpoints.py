@@ -1,7 +1,6 @@
 """Kills at named points: real gateways, workers and billers; then the books are proved to the nano."""
 
 import json
-import subprocess
 import sys
 
 import msgspec
@@ -10,8 +9,8 @@ import pytest
 from chaos.failpoints import ledger_faults
 from core.failpoints import Point
 from tests.billing.events import an_event
+from tests.support.patience import finished
 
-SECONDS_MAX = 150.0
 SEED = 20261122
 HALVES = {"first": list(Point)[::2], "second": list(Point)[1::2]}
 ON_POSTGRES = (pytest.mark.postgres, pytest.mark.long)
@@ -26,7 +25,7 @@ def test_a_death_at_any_named_point_bills_every_request_once(database: str, half
     command = [sys.executable, "-m", "chaos", "run", "failpoints", "--database", database, *points]
     command += ["--seed", str(SEED), "--json"]
     print("replay:", " ".join(command[1:]))
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+    done = finished(command)
     assert done.stdout, done.stderr[-4000:]
     found = json.loads(done.stdout)
     assert found["wrong"] == [], done.stderr[-2000:]

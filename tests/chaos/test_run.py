@@ -1,23 +1,22 @@
 """Chaos runs in their short form: real processes, scripted engine, a fixed seed; the oracle finds nothing."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-SECONDS_MAX = 100.0
-VLLM_SECONDS_MAX = 280.0
+from tests.support.patience import ENGINE_SECONDS, ENGINE_TEST_SECONDS, RUN_SECONDS, finished
+
 SEED = 20261121
 
 
-def attacked(*arguments: str, seconds_max: float = SECONDS_MAX) -> dict[str, Any]:
+def attacked(*arguments: str, seconds: float = RUN_SECONDS) -> dict[str, Any]:
     """Run a scenario; what it reported."""
     command = [sys.executable, "-m", "chaos", "run", *arguments, "--seed", str(SEED), "--json"]
     print("replay:", " ".join(command[1:]))
-    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds_max, check=False)
+    done = finished(command, seconds)
     assert done.stdout, done.stderr[-4000:]
     report = json.loads(done.stdout)
     assert done.returncode == 0, (report["findings"], done.stderr[-2000:])
@@ -51,11 +50,11 @@ def test_sixty_kills_lose_nothing():
 
 
 @pytest.mark.vllm
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(ENGINE_TEST_SECONDS)
 def test_a_kill_of_a_real_vllm_worker_loses_nothing():
     """SmolLM2 under the supervisor: what a killed worker had goes on at the other, which was ready."""
     options = ["--engine", "vllm", "--workers", "2", "--kills", "1", "--rate", "1"]
-    report = attacked("kill-workers", *options, seconds_max=VLLM_SECONDS_MAX)
+    report = attacked("kill-workers", *options, seconds=ENGINE_SECONDS)
     assert figure(report, "faults with warm capacity") == 100
     assert figure(report, "seams that readers saw") > 0
 
@@ -123,6 +122,6 @@ def test_a_quiet_tenant_is_compared_in_one_run():
 def test_an_engine_core_needs_vllm():
     """A scenario that does not apply says so."""
     command = [sys.executable, "-m", "chaos", "run", "kill-engine-core", "--engine", "scripted"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+    done = finished(command)
     assert done.returncode == 2
     assert "does not apply" in done.stderr

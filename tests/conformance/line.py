@@ -1,6 +1,5 @@
 """One socket of a case: frames in and out in its encoding, each entered in the ledger."""
 
-import asyncio
 import base64
 import json
 from collections.abc import AsyncGenerator
@@ -16,6 +15,7 @@ from core.clock import monotonic
 from tests.conformance.cases import Encoding, Raw
 from tests.conformance.ledger import Answers, BrokenPromise, Frame, Ledger
 from tests.conformance.values import BadCase, Names
+from tests.support.patience import patience
 
 SHOWN = 12
 
@@ -87,7 +87,7 @@ class Line:
 
     async def hear(self, seconds: float) -> Frame | int:
         """The next message, or the code with which the server closed. A lost socket is code 1006."""
-        async with asyncio.timeout(max(seconds, 0)):
+        async with patience(max(seconds, 0)):
             packed = await self._socket.recv()
         if isinstance(packed, int):
             self._note("← closed", packed)

@@ -14,6 +14,7 @@ from core import http
 from core.addresses import UNKNOWN, KnownCallers, address_of, caller, counted, networks
 from core.errors import StartupError
 from core.settings import Settings
+from tests.support.patience import patience
 
 PROXIES = networks("127.0.0.1, 10.0.0.0/8, fd00::/8", "PARLEY_TRUSTED_PROXIES")
 
@@ -125,7 +126,7 @@ async def test_the_application_sees_the_caller(trusted: str, said: str):
             b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
             b"x-forwarded-for: 203.0.113.1, 198.51.100.7\r\nx-forwarded-proto: https\r\n\r\n"
         )
-        async with asyncio.timeout(5):
+        async with patience():
             assert (await reader.read()).endswith(f"\r\n\r\n{said}".encode())
         writer.close()
     finally:

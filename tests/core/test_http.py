@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from core import http
 from core.settings import Settings
-from tests.support.patience import wait_until
+from tests.support.patience import patience, wait_until
 
 
 @asynccontextmanager
@@ -32,7 +32,7 @@ async def _answer(at: tuple[str, int], said: bytes) -> bytes:
     reader, writer = await asyncio.open_connection(*at)
     writer.write(said)
     try:
-        async with asyncio.timeout(5):
+        async with patience():
             return await reader.readline()
     finally:
         writer.close()
@@ -41,9 +41,10 @@ async def _answer(at: tuple[str, int], said: bytes) -> bytes:
 @pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nhost: localhost\r\nslow: "])
 async def test_a_head_that_does_not_come_ends_the_connection(monkeypatch: pytest.MonkeyPatch, said: bytes):
     """A client that connects and dribbles holds a socket for seconds, not for ever."""
-    monkeypatch.setattr(http, "HEAD_SECONDS_MAX", 0.05)
     async with _serving() as at:
-        assert (await _answer(at, said)).startswith(b"HTTP/1.1 408 ")
+        with monkeypatch.context() as hasty:
+            hasty.setattr(http, "HEAD_SECONDS_MAX", 0.05)
+            assert (await _answer(at, said)).startswith(b"HTTP/1.1 408 ")
         assert (await _answer(at, b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
 
 
@@ -76,7 +77,7 @@ async def test_each_request_of_a_connection_has_the_same_bounds(monkeypatch: pyt
     head = b"GET / HTTP/1.1\r\nhost: localhost\r\na: " + b"b" * (http.HEAD_BYTES_MAX // 2) + b"\r\n\r\n"
     async with _serving() as at:
         reader, writer = await asyncio.open_connection(*at)
-        async with asyncio.timeout(20):
+        async with patience():
             for _ in range(4):
                 writer.write(head)
                 assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
@@ -114,11 +115,11 @@ async def test_sockets_that_send_nothing_are_few(limits: dict[str, Any], least: 
         await wait_until(lambda: len(entrance.heads) == least)
         reader, writer = await asyncio.open_connection(*at)
         with contextlib.suppress(ConnectionError):
-            async with asyncio.timeout(5):
+            async with patience():
                 assert await reader.read() == b""
         writer.close()
         silent[0][1].write(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
-        async with asyncio.timeout(5):
+        async with patience():
             assert (await silent[0][0].readline()).startswith(b"HTTP/1.1 200 ")
         await wait_until(lambda: len(entrance.heads) == least - 1)
         for _, writer in silent:

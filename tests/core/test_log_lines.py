@@ -5,7 +5,6 @@ import io
 import json
 import logging
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -19,6 +18,7 @@ from core import crashes, faults
 from core.log_lines import LINE_BYTES_MAX
 from core.settings import Settings
 from core.telemetry import configure_logs, logger
+from tests.support.patience import finished
 
 CANARY = "canary-8f3a"
 FORMATS = ("json", "console")
@@ -148,7 +148,7 @@ service.run(Settings(home=home, log_format=format), "test", main)
 def test_what_a_crash_prints_quotes_nothing(format: str, home: Path):
     """What ends a process, a thread, a forgotten task and a finalizer: one line each, of type and place."""
     argv = [sys.executable, "-c", CRASHING, str(home), format, CANARY]
-    ended = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    ended = finished(argv)
     assert ended.returncode == 1
     assert CANARY not in ended.stdout + ended.stderr
     lines = ended.stderr.splitlines()
@@ -174,14 +174,7 @@ raise KeyError(sys.argv[1])
 
 def test_a_librarys_own_process_writes_logs_as_we_do(home: Path):
     """An engine process that vLLM starts anew has none of our handlers, and its errors hold requests."""
-    ended = subprocess.run(
-        [sys.executable, "-c", CHILD, CANARY],
-        env={"PARLEY_HOME": str(home)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    ended = finished([sys.executable, "-c", CHILD, CANARY], env={"PARLEY_HOME": str(home)})
     assert CANARY not in ended.stdout + ended.stderr
     assert [name in ended.stderr for name in ("ValueError", "KeyError", "Traceback")] == [True, True, False]
 

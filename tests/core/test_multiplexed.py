@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from enum import StrEnum
 
 import pytest
@@ -12,7 +13,7 @@ from redis.exceptions import TimeoutError as ReplyTimeout
 
 from core.multiplexed import MultiplexedConnection
 from core.redis import MultiplexedRedis, connect_url
-from tests.support.patience import wait_until
+from tests.support.patience import BEAT_SECONDS, HANG_SECONDS, QUIET_SECONDS, patience, pause, wait_until
 
 SLOW = "local n = 0 for i = 1, tonumber(ARGV[1]) do n = n + i end return ARGV[2]"
 
@@ -26,9 +27,27 @@ class Word(StrEnum):
 @pytest.fixture
 async def shared(redis: Redis) -> AsyncGenerator[MultiplexedConnection]:
     """One connection to an empty Valkey."""
-    connection = MultiplexedConnection(redis.connection_pool, reply_seconds=0.3)
+    connection = MultiplexedConnection(redis.connection_pool, reply_seconds=HANG_SECONDS)
     yield connection
     await connection.aclose()
+
+
+@pytest.fixture
+async def hasty(redis: Redis) -> AsyncGenerator[MultiplexedConnection]:
+    """One that waits for a reply for a moment only."""
+    connection = MultiplexedConnection(redis.connection_pool, reply_seconds=QUIET_SECONDS)
+    yield connection
+    await connection.aclose()
+
+
+@asynccontextmanager
+async def writes_wait(redis: Redis) -> AsyncGenerator[None]:
+    """Within the block the server answers what writes to nobody."""
+    await redis.client_pause(3_600_000, all=False)
+    try:
+        yield
+    finally:
+        await redis.client_unpause()
 
 
 async def _id(shared: MultiplexedConnection) -> int:
@@ -75,19 +94,19 @@ async def test_who_is_cancelled_takes_nobody_with_it(shared: MultiplexedConnecti
 async def test_a_connection_that_is_cut_is_opened_again(shared: MultiplexedConnection, redis: Redis):
     """All that wait are told; the next call is answered."""
     before = await _id(shared)
-    await redis.client_pause(200)
-    calls = [asyncio.create_task(shared.call("SET", "key", number)) for number in range(5)]
-    await asyncio.sleep(0.02)
-    await redis.client_kill_filter(_id=str(before))
-    for answer in await asyncio.gather(*calls, return_exceptions=True):
-        assert isinstance(answer, ConnectionLost)
+    async with writes_wait(redis):
+        calls = [asyncio.create_task(shared.call("SET", "key", number)) for number in range(5)]
+        await pause(BEAT_SECONDS)
+        await redis.client_kill_filter(_id=str(before))
+        for answer in await asyncio.gather(*calls, return_exceptions=True):
+            assert isinstance(answer, ConnectionLost)
     assert await _id(shared) != before
 
 
 async def test_an_idle_connection_may_be_cut(shared: MultiplexedConnection, redis: Redis):
     before = await _id(shared)
     await redis.client_kill_filter(_id=str(before))
-    async with asyncio.timeout(5):
+    async with patience():
         while True:
             try:
                 after = await _id(shared)
@@ -97,31 +116,29 @@ async def test_an_idle_connection_may_be_cut(shared: MultiplexedConnection, redi
     assert after != before
 
 
-async def test_who_never_answers_is_given_up(shared: MultiplexedConnection, redis: Redis):
+async def test_who_never_answers_is_given_up(hasty: MultiplexedConnection, redis: Redis):
     """After a bounded wait, and for good: a late answer is nobody's."""
-    await _id(shared)
-    await redis.client_pause(1_000)
-    with pytest.raises(ReplyTimeout):
-        await shared.call("SET", "key", 1)
-    await redis.client_unpause()
-    assert await shared.call("ECHO", "again") == b"again"
+    async with writes_wait(redis):
+        with pytest.raises(ReplyTimeout):
+            await hasty.call("SET", "key", 1)
+    assert await hasty.call("ECHO", "again") == b"again"
 
 
-async def test_a_long_idle_time_is_no_trouble(shared: MultiplexedConnection):
+async def test_a_long_idle_time_is_no_trouble(hasty: MultiplexedConnection):
     """Longer than a reply may take."""
-    before = await _id(shared)
-    await asyncio.sleep(0.7)
-    assert await _id(shared) == before
+    before = await _id(hasty)
+    await pause(2 * QUIET_SECONDS)
+    assert await _id(hasty) == before
 
 
 async def test_who_waits_at_the_end_is_told(shared: MultiplexedConnection, redis: Redis):
     await _id(shared)
-    await redis.client_pause(200)
-    call = asyncio.create_task(shared.call("SET", "key", 1))
-    await asyncio.sleep(0.02)
-    await shared.aclose()
-    with pytest.raises(ConnectionLost):
-        await call
+    async with writes_wait(redis):
+        call = asyncio.create_task(shared.call("SET", "key", 1))
+        await pause(BEAT_SECONDS)
+        await shared.aclose()
+        with pytest.raises(ConnectionLost):
+            await call
 
 
 async def test_who_is_cancelled_while_it_opens_leaves_nothing_open(redis: Redis):

@@ -6,13 +6,13 @@ import pytest
 from redis.exceptions import ConnectionError as ConnectionLost
 
 from core.multiplexed import MultiplexedConnection
-from tests.support.patience import HANG_SECONDS, wait_until
+from tests.support.patience import soon, wait_until
 from tests.support.scripted_redis import scripted_redis
 
 
 async def _outcome(call: asyncio.Task[object]) -> object:
     """What came of a call that must end."""
-    (answer,) = await asyncio.wait_for(asyncio.gather(call, return_exceptions=True), HANG_SECONDS)
+    (answer,) = await soon(asyncio.gather(call, return_exceptions=True))
     return answer
 
 
@@ -38,7 +38,7 @@ async def test_closing_ends_an_opening():
         shared = MultiplexedConnection(server.pool)
         call = asyncio.create_task(shared.call("PING"))
         await wait_until(lambda: server.accepted == 1)
-        await asyncio.wait_for(shared.aclose(), HANG_SECONDS)
+        await soon(shared.aclose())
         server.greets.set()
         assert isinstance(await _outcome(call), ConnectionLost)
         await server.all_gone()
@@ -110,7 +110,7 @@ async def test_what_breaks_between_opening_and_sending_is_told():
         server.say(b"+unasked\r\n")
         await wait_until(lambda: opened.broken)
         with pytest.raises(ConnectionLost):
-            await asyncio.wait_for(opened.send(b"*1\r\n$4\r\nPING\r\n"), HANG_SECONDS)
+            await soon(opened.send(b"*1\r\n$4\r\nPING\r\n"))
         await shared.aclose()
 
 

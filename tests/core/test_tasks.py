@@ -7,6 +7,7 @@ import pytest
 
 from core import tasks
 from core.tasks import CANCEL_AGAIN_SECONDS, Group, end_tasks
+from tests.support.patience import BEAT_SECONDS, forever, patience, pause
 
 
 async def _slow_to_end() -> None:
@@ -55,7 +56,7 @@ async def test_a_group_ends_a_task_that_lost_its_cancellation():
     async def loses_one() -> None:
         while True:
             try:
-                await asyncio.sleep(60)
+                await forever()
             except asyncio.CancelledError:
                 if lost:
                     raise
@@ -66,9 +67,9 @@ async def test_a_group_ends_a_task_that_lost_its_cancellation():
             group.create_task(loses_one())
 
     outer = asyncio.create_task(parent())
-    await asyncio.sleep(0.01)
+    await pause(BEAT_SECONDS)
     outer.cancel()
-    async with asyncio.timeout(10):
+    async with patience():
         with pytest.raises(asyncio.CancelledError):
             await outer
     assert lost
@@ -81,15 +82,15 @@ async def test_a_group_whose_task_fails_ends_the_others():
     async def stubborn() -> None:
         for _ in range(3):
             with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.sleep(60)
+                await forever()
             ended.append(1)
 
     async def fails() -> None:
-        await asyncio.sleep(0.01)
+        await pause(BEAT_SECONDS)
         raise ValueError("broken")
 
     async def parent() -> None:
-        async with asyncio.timeout(10), Group() as group:
+        async with patience(), Group() as group:
             group.create_task(stubborn())
             group.create_task(fails())
 
@@ -108,7 +109,7 @@ async def test_a_group_leaves_its_tasks_timeouts_alone(monkeypatch: pytest.Monke
         while waits < 20:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(0.001):
-                    await asyncio.sleep(60)
+                    await forever()
             waits += 1
 
     async with Group() as group:

@@ -20,6 +20,7 @@ from core.redis import Client, connect
 from core.scripts import Script
 from tests.support.cluster import running_cluster
 from tests.support.home import settings_in, short_folder
+from tests.support.patience import ended
 from tests.support.ports import free_ports
 from tests.support.tls import Authority, Pair, tls_before
 
@@ -45,7 +46,7 @@ def redis_port() -> Generator[int]:
     process = subprocess.Popen([str(valkey_binary()), *options], stdout=subprocess.DEVNULL)
     yield port
     process.terminate()
-    process.wait(10)
+    ended(process)
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ import pytest
 from engine.backends.base import EngineDeadError, Finish, Generation, StepOutput
 from engine.backends.scripted import ScriptedEngine, poisoned, seeded
 from tests.engine.tokens import EOS
+from tests.support.patience import QUIET_SECONDS
 
 VOCABULARY = range(97, 123)
 
@@ -63,7 +64,7 @@ async def test_death_and_hang_show():
     await engine.submit(asked("a"))
     engine.hang()
     steps = asyncio.ensure_future(anext(aiter(engine.steps())))
-    done, _ = await asyncio.wait([steps], timeout=0.05)
+    done, _ = await asyncio.wait([steps], timeout=QUIET_SECONDS)
     assert not done
     assert engine.stats().step_age_ms >= 40
     engine.die()

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import AsyncGenerator, Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,12 +29,11 @@ from engine.response_format import Shape
 from tests.engine.builders import TENANT
 from tests.engine.workers import Crew
 from tests.support.home import settings_in, short_folder
-from tests.support.patience import wait_until
+from tests.support.patience import ENGINE_SECONDS, LONG_TEST_SECONDS, PROMPT_SECONDS, Lived, ended, wait_until
 from tests.support.valkey import running_valkey
 
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(LONG_TEST_SECONDS)]
 
-START_SECONDS_MAX = 120.0
 CHAT = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
 
 
@@ -67,7 +65,7 @@ def vllm_worker(model_folder: Path, sqlite_template: Path) -> Generator[VllmWork
             process = subprocess.Popen(argv, env=environment, stdout=out, stderr=out, start_new_session=True)
         yield VllmWorker(process, settings, record, log)
         process.terminate()
-        process.wait(20)
+        ended(process)
 
 
 async def _registered(settings: Settings, folder: Path) -> ModelRecord:
@@ -97,7 +95,7 @@ class Client:
     async def answer(self, question: str, **sampling: Any) -> tuple[str, dict[str, Any]]:
         """The visible text and the END entry's value."""
         id = await self.ask(question, **sampling)
-        end = await self.crew.ended(id, 60)
+        end = await self.crew.ended(id)
         return await self.crew.text(id), end
 
 
@@ -111,7 +109,7 @@ async def client(vllm_worker: VllmWorker) -> AsyncGenerator[Client]:
         assert vllm_worker.process.poll() is None, vllm_worker.log.read_text()[-4000:]
         return bool(await crew.queue.workers())
 
-    await wait_until(registered, START_SECONDS_MAX)
+    await wait_until(registered, ENGINE_SECONDS)
     yield Client(crew, vllm_worker)
     await redis.aclose()
 
@@ -119,7 +117,7 @@ async def client(vllm_worker: VllmWorker) -> AsyncGenerator[Client]:
 async def test_an_answer_streams(client: Client):
     """Text comes in many entries while it is decoded; the end's hash, usage and times fit."""
     id = await client.ask("What is the capital of France?", max_tokens=32, min_tokens=16)
-    end = await client.crew.ended(id, 60)
+    end = await client.crew.ended(id)
     entries = [entry for entry in await client.crew.entries(id) if entry.k is EntryKind.TEXT]
     text = "".join(entry.x for entry in entries)
     assert len(entries) > 5
@@ -145,7 +143,7 @@ async def test_a_seam_does_not_show_in_float32(client: Client):
         id = await client.ask(question)
         await client.crew.reaches(id, at)
         await client.crew.queue.control(TENANT, id, Control.PREEMPT)
-        again = await client.crew.ended(id, 60)
+        again = await client.crew.ended(id)
         assert await client.crew.text(id) == whole
         assert again["usage"]["output"] == end["usage"]["output"]
         assert "moved:preempt" in await client.crew.kinds(id)
@@ -161,7 +159,7 @@ async def test_penalties_count_what_was_said_before_a_seam(client: Client):
         id = await client.ask(question, **options)
         await client.crew.reaches(id, at)
         await client.crew.queue.control(TENANT, id, Control.PREEMPT)
-        await client.crew.ended(id, 60)
+        await client.crew.ended(id)
         assert "moved:preempt" in await client.crew.kinds(id)
         assert await client.crew.text(id) == whole
 
@@ -170,10 +168,10 @@ async def test_a_cancel_reaches_the_engine(client: Client):
     """The answer ends with what it has, and the engine has nothing left to do."""
     id = await client.ask("Tell me a very long story.", max_tokens=1500, min_tokens=1500)
     await client.crew.reaches(id, 4)
-    cancelled = time.monotonic()
-    await client.crew.queue.control(TENANT, id, Control.CANCEL)
-    end = await client.crew.ended(id)
-    assert time.monotonic() - cancelled < 1.0
+    with Lived() as lived:
+        await client.crew.queue.control(TENANT, id, Control.CANCEL)
+        end = await client.crew.ended(id)
+    assert lived.seconds < PROMPT_SECONDS
     assert end["reason"] == "cancelled"
     assert 4 <= end["usage"]["output"] < 200
 
@@ -209,7 +207,7 @@ async def test_seeded_noise_goes_on_at_a_seam(client: Client):
     id = await client.ask("Name some colours.", **options)
     await client.crew.reaches(id, 9)
     await client.crew.queue.control(TENANT, id, Control.PREEMPT)
-    await client.crew.ended(id, 60)
+    await client.crew.ended(id)
     assert "moved:preempt" in await client.crew.kinds(id)
     assert await client.crew.text(id) == whole
 
@@ -234,7 +232,7 @@ async def test_an_answer_of_a_shape_fits_it_across_a_seam(client: Client):
         id = await client.ask("Tell me about a film, as JSON.", **options)
         await client.crew.reaches(id, at)
         await client.crew.queue.control(TENANT, id, Control.PREEMPT)
-        await client.crew.ended(id, 60)
+        await client.crew.ended(id)
         assert "moved:preempt" in await client.crew.kinds(id)
         assert await client.crew.text(id) == whole
 

@@ -10,12 +10,14 @@ from redis.asyncio import Redis
 from billing import usage
 from billing.api import Admission, Quota
 from billing.posting.assessing import assess
+from core.clock import now_ms
 from core.settings import Settings
 from engine import keys
 from engine.api import DamagedLogError, RequestInput, Sampling, input_decoder
 from engine.backends.scripted import ScriptedEngine
+from engine.queue import PoolQueue
 from engine.reaper import Reaper
-from tests.engine.builders import FINGERPRINT, PRICES, TENANT, request_input, tokens
+from tests.engine.builders import FINGERPRINT, HOUR_MS, PRICES, TENANT, request_input, tokens
 from tests.engine.workers import PROMPT, Crew, paused_at, saying
 from tests.support.patience import wait_until
 
@@ -137,10 +139,11 @@ async def test_a_token_log_that_is_none_ends_its_request(crew: Crew, cut: int):
 async def test_the_reaper_ends_what_cannot_be_read(crew: Crew):
     """No worker is there: at its deadline a damaged request ends like any other, and the ones behind it."""
     client: Any = crew.redis
-    damaged, broken, good = [await crew.send(deadline_ms=1_000) for _ in range(3)]
+    damaged, broken, good = [await crew.send(deadline_ms=HOUR_MS) for _ in range(3)]
     await client.set(keys.input_(crew.pool, TENANT, damaged), BAD_INPUTS["truncated"])
     await client.set(keys.log(crew.pool, TENANT, broken), "no stream")
-    reaper = Reaper(crew.queue, Quota(crew.redis, crew.settings), 10)
+    late = PoolQueue(crew.redis, crew.pool, crew.settings, lambda: now_ms() + HOUR_MS)
+    reaper = Reaper(late, Quota(crew.redis, crew.settings), 10)
 
     async def over() -> bool:
         await reaper.once()

@@ -1,6 +1,5 @@
 """Every script on a two-node cluster with split slots: one that left its pool's slot would fail here."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Generator
 from typing import Any
@@ -34,6 +33,7 @@ from engine.api import (
 from tests.engine.builders import FINGERPRINT, Pool, append_to, end_entry, request, text, usage_event
 from tests.support.cluster import SLOTS, running_cluster
 from tests.support.home import short_folder
+from tests.support.patience import soon
 
 
 def pool_on(node: int) -> str:
@@ -132,12 +132,12 @@ async def everything(p: Pool) -> None:
     queue._clock = p.clock
     claim = await p.running(gateway="g1")
     at = (claim.tenant, claim.id)
-    assert (await asyncio.wait_for(anext(aiter(hints)), 5)).id == claim.id
+    assert (await soon(anext(aiter(hints)))).id == claim.id
     assert await queue.renew_gateway("g1")
     (answer,) = await queue.append("w1", [append_to(claim, ids=(1, 2), x="ab")])
     assert answer.code is AppendCode.OK
     await queue.control(*at, Control.PREEMPT)
-    assert await asyncio.wait_for(anext(aiter(wakes)), 5) == (*at, Control.PREEMPT)
+    assert await soon(anext(aiter(wakes))) == (*at, Control.PREEMPT)
     assert (await queue.renew("w1", 0, {})).alive
     assert await queue.release("w1", *at, claim.ck, "preempt")
     await park_and_unpark(p, *at)
@@ -225,7 +225,7 @@ async def test_one_client_serves_pools_on_both_nodes(cluster: Client):
     for p in [*pools, *pools]:
         e = request(gateway="g1")
         assert isinstance(await p.queue.enqueue(e), Enqueued)
-        heard = await asyncio.wait_for(anext(stream), 0.5)
+        heard = await soon(anext(stream))
         assert (heard.pool, heard.id) == (p.name, e.id)
     await hints.close()
 

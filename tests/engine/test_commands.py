@@ -26,6 +26,7 @@ from engine.main import model_of
 from engine.models.registry import ModelRecord, list_models, save
 from tests.engine.builders import FINGERPRINT, TENANT, Pool, append_to, request
 from tests.support.home import settings_in
+from tests.support.patience import soon
 
 FAR_MS = 4_000_000_000_000
 SECRET = "what nobody but its reader may see"
@@ -235,7 +236,7 @@ async def test_top_is_live_until_it_is_interrupted(pool: Pool, parley: Parley):
     lines = [json.loads(await process.stdout.readline()) for _ in range(2)]
     assert lines[1]["at_ms"] > lines[0]["at_ms"]
     process.send_signal(signal.SIGINT)
-    _, said = await asyncio.wait_for(process.communicate(), 10)
+    _, said = await soon(process.communicate())
     assert said == b""
     assert process.returncode == 0
 

@@ -1,10 +1,10 @@
 """The environment of a worker's process: what libraries read from it when they load."""
 
-import subprocess
 import sys
 
 from core.settings import Settings
 from engine.backends.environment import engine_environment, usable_cpus
+from tests.support.patience import finished
 
 FORKING = """
 import os, torch
@@ -21,7 +21,5 @@ def test_a_forked_engine_core_may_run_on_every_core(settings: Settings):
     """Two workers on two cores would share the first one else, and leave the other idle."""
     environment = engine_environment(settings, {}, cpu=True)
     command = [sys.executable, "-c", FORKING]
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=120, check=True
-    ).stdout
+    done = finished(command, env=environment).stdout
     assert int(done) == usable_cpus()

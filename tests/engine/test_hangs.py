@@ -194,17 +194,15 @@ async def test_innocents_beside_a_shape_that_hangs_are_answered(
     redis: redis.asyncio.Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
     """With workers at work: each hung one loses its lease and is replaced, as its supervisor does."""
-    monkeypatch.setattr(engine_queue, "STEP_AGE_MS_MIN", 1000)
-    monkeypatch.setattr(engine_queue, "STEP_AGE_MS_MAX", 1000)
-    monkeypatch.setattr(engine_worker, "STEP_AGE_MS_ALIVE", 1000)
+    monkeypatch.setattr(engine_queue, "STEP_AGE_MS_MAX", engine_queue.STEP_AGE_MS_MIN)
     monkeypatch.setattr(engine_worker, "KEEP_SECONDS", 0.05)
     monkeypatch.setattr(engine_worker, "RENEW_SECONDS", 0.1)
-    crew = Crew(redis, settings.model_copy(update={"worker_lease_ms": 1000}))
+    crew = Crew(redis, settings)
     bad = await crew.send(response_format="bad")
     good = [await crew.send(response_format="good"), *[await crew.send() for _ in range(3)]]
     reaper = Reaper(crew.queue, Quota(redis, settings), 50)
     reaping = asyncio.create_task(reaper.run())
-    over = asyncio.gather(*(crew.ended(id, 60) for id in [bad, *good]))
+    over = asyncio.gather(*(crew.ended(id) for id in [bad, *good]))
     hung = 0
     while not over.done():
         engine = ScriptedEngine(saying("ok"), 0.005, hangs_at=lambda each: each.response_format == "bad")

@@ -1,6 +1,5 @@
 """Hints survive a lost connection, and never grow without bound."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ import redis.asyncio
 from engine import hints as module
 from engine.api import Hints
 from tests.engine.builders import pool, request
-from tests.support.patience import wait_until
+from tests.support.patience import soon, wait_until
 
 
 async def test_hints_come_again_after_a_lost_connection(redis: redis.asyncio.Redis):
@@ -27,7 +26,7 @@ async def test_hints_come_again_after_a_lost_connection(redis: redis.asyncio.Red
     await wait_until(subscribed)
     e = request(gateway="g1")
     await p.queue.enqueue(e)
-    assert (await asyncio.wait_for(anext(aiter(hints)), 5)).id == e.id
+    assert (await soon(anext(aiter(hints)))).id == e.id
     await hints.close()
 
 
@@ -41,8 +40,8 @@ async def test_unread_hints_are_bounded(redis: redis.asyncio.Redis, monkeypatch:
     for e in sent:
         await p.queue.enqueue(e)
     stream = aiter(hints)
-    heard = [(await asyncio.wait_for(anext(stream), 5)).id]
+    heard = [(await soon(anext(stream))).id]
     while heard[-1] != sent[-1].id:
-        heard.append((await asyncio.wait_for(anext(stream), 5)).id)
+        heard.append((await soon(anext(stream))).id)
     assert heard == [e.id for e in sent][-len(heard) :]
     await hints.close()

@@ -1,6 +1,5 @@
 """The log: appends fenced by token and offsets, their retries, hints, retracts, and reading by cursor."""
 
-import asyncio
 import hashlib
 from typing import Any
 
@@ -21,6 +20,7 @@ from tests.engine.builders import (
     tokens,
     usage_event,
 )
+from tests.support.patience import soon
 
 NO_FLAGS = Control(0)
 
@@ -58,7 +58,7 @@ async def test_a_log_that_began_again_is_not_read_as_the_one_before(redis: redis
     await p.queue.deregister("w1", "lost")
     assert await log.read(claim.tenant, claim.id, 2, 10, epoch=1) == []
     assert [entry.k for entry in await log.read(claim.tenant, claim.id, 3, 10, epoch=2)] == [EntryKind.MOVED]
-    heard = [await asyncio.wait_for(anext(aiter(hints)), 5) for _ in range(4)]
+    heard = [await soon(anext(aiter(hints))) for _ in range(4)]
     assert [hint.epoch for hint in heard] == [1, 1, 1, 2]
     await hints.close()
 
@@ -204,13 +204,13 @@ async def test_one_hint_message_a_gateway_and_flush(redis: redis.asyncio.Redis):
     await hints.follow(p.name)
     await p.queue.append("w1", [append_to(c, ids=(1,), x=c.id[-3:]) for c in (mine, both, others)])
     stream = aiter(hints)
-    heard = [await asyncio.wait_for(anext(stream), 5) for _ in range(2)]
+    heard = [await soon(anext(stream)) for _ in range(2)]
     assert [(h.pool, h.tenant, h.id, h.head, h.entries) for h in heard] == [
         (p.name, c.tenant, c.id, 3, [text(3, c.id[-3:], 0, 1)]) for c in (mine, both)
     ]
     messages: list[bytes] = []
     while len(messages) < 2:
-        message = await listener.get_message(timeout=5)
+        message = await soon(listener.get_message(timeout=None))
         messages += [message["channel"]] if message else []
     assert sorted(messages) == [p.key("gw:g1").encode(), p.key("gw:g2").encode()]
     await hints.close()
@@ -227,7 +227,7 @@ async def test_a_duplicate_append_hints_nothing(redis: redis.asyncio.Redis):
         await p.queue.append("w1", [append_to(claim, ids=(1,), x="a")])
     await p.queue.append("w1", [append_to(claim, ids=(2,), n0=1, o0=3, entries=[text(4, "b", 1, 2)])])
     stream = aiter(hints)
-    assert [(await asyncio.wait_for(anext(stream), 5)).head for _ in range(2)] == [3, 4]
+    assert [(await soon(anext(stream))).head for _ in range(2)] == [3, 4]
     await hints.close()
 
 

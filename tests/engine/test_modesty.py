@@ -36,7 +36,7 @@ async def test_a_start_gives_way_and_takes_part_when_it_is_done():
     try:
         for process in (quiet, ready):
             assert modesty.give_way(process.pid)
-        await wait_until(lambda: share(ready.pid) == modesty.EQUAL, 30)
+        await wait_until(lambda: share(ready.pid) == modesty.EQUAL)
         assert share(quiet.pid) == modesty.MODEST
         assert share(os.getpid()) == before
     finally:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     invariant,
@@ -24,6 +24,7 @@ from tests.engine.builders import Pool, append_to, end_entry, text, tokens, usag
 from tests.engine.pool_state import pool_state
 from tests.engine.test_queue_model import SIZE, TENANTS, WORKERS, QueueMachine
 from tests.engine.tracked import Tracked, some
+from tests.support.patience import LONG_TEST_SECONDS
 
 HERE, THERE = "default", "there"
 WORKER = "wt"
@@ -279,7 +280,7 @@ def places_in(state: dict[str, Any], tenant: str, id: str) -> set[str]:
     return found
 
 
-@pytest.mark.timeout(400)  # a failure is shrunk before it is shown
+@pytest.mark.timeout(LONG_TEST_SECONDS)  # a failure is shrunk before it is shown
 def test_any_history_of_two_pools_agrees_with_the_model(redis_url: str):
     """A request is in one place of one pool or on its way; its log is dense, its tokens exact; one end."""
     run_state_machine_as_test(
@@ -287,8 +288,5 @@ def test_any_history_of_two_pools_agrees_with_the_model(redis_url: str):
         settings=settings(
             max_examples=25,
             stateful_step_count=60,
-            deadline=None,
-            print_blob=True,
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
         ),
     )

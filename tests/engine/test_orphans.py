@@ -49,7 +49,7 @@ async def test_what_the_engine_lost_goes_back_in_line(crew: Crew):
         await crew.reaches(beside, 3)
         await worker.engine.abort([key])
         for id in (lost, beside):
-            assert (await crew.ended(id, 20))["reason"] == "stop"
+            assert (await crew.ended(id))["reason"] == "stop"
     assert await crew.text(lost) == await crew.text(beside) == TEXT
     assert await crew.kinds(lost) == ["queued", "running", "moved:lost", "end"]
     assert await crew.kinds(beside) == ["queued", "running", "end"]
@@ -66,7 +66,7 @@ async def test_claims_that_the_worker_never_heard_of_are_given_back(crew: Crew):
         (claim,) = (await crew.queue.claim(worker.name, 10_000, offer)).claims
         assert claim.id == stranded
         for id in (first, stranded):
-            assert (await crew.ended(id, 30))["reason"] == "stop"
+            assert (await crew.ended(id))["reason"] == "stop"
         assert await crew.queue.claimed(worker.name) == set()
     assert await crew.text(first) == await crew.text(stranded) == TEXT
     assert (TENANT, stranded) not in await crew.queue.claimed(worker.name)

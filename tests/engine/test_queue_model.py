@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
@@ -26,6 +26,7 @@ from tests.engine.builders import FINGERPRINT, append_to, end_entry, pool, reque
 from tests.engine.fair_model import FairModel, Item, Room, Weights
 from tests.engine.pool_state import pool_state
 from tests.engine.tracked import Tracked, crowd_at, held_at, some
+from tests.support.patience import LONG_TEST_SECONDS
 from tests.support.tiers import by_form
 
 T = TypeVar("T")
@@ -386,7 +387,7 @@ class QueueMachine(RuleBasedStateMachine):
         return found
 
 
-@pytest.mark.timeout(400)  # a failure is shrunk before it is shown
+@pytest.mark.timeout(LONG_TEST_SECONDS)  # a failure is shrunk before it is shown
 def test_any_history_agrees_with_the_model(redis_url: str):
     """Each request in one place, its log dense, its tokens exact, its owner the only writer, one end each."""
     run_state_machine_as_test(
@@ -394,6 +395,5 @@ def test_any_history_agrees_with_the_model(redis_url: str):
         settings=settings(
             max_examples=by_form(25, 400),
             stateful_step_count=by_form(60, 80),
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
         ),
     )

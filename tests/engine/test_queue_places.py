@@ -21,6 +21,7 @@ from tests.engine.builders import (
     request,
     tokens,
 )
+from tests.support.patience import soon
 
 
 async def test_a_released_request_goes_back_to_its_old_place(redis: redis.asyncio.Redis):
@@ -60,7 +61,7 @@ async def test_cancel_reaches_a_running_request_three_ways(redis: redis.asyncio.
     await wakes.start()
     heard = asyncio.ensure_future(anext(aiter(wakes)))
     assert await p.queue.control(claim.tenant, claim.id, Control.CANCEL) is Status.RUNNING
-    assert await asyncio.wait_for(heard, 5) == (claim.tenant, claim.id, Control.CANCEL)
+    assert await soon(heard) == (claim.tenant, claim.id, Control.CANCEL)
     assert (await p.queue.append("w1", [append_to(claim, ids=(1,))]))[0].control is Control.CANCEL
     assert (await p.queue.renew("w1", 0, {})).control == [(claim.tenant, claim.id, Control.CANCEL)]
     await wakes.close()
@@ -383,7 +384,7 @@ async def test_events_of_the_queue_are_hinted(redis: redis.asyncio.Redis):
     await hints.follow(p.name)
     claim = await p.running(gateway="g1")
     await p.queue.release("w1", claim.tenant, claim.id, claim.ck, "drain")
-    heard = [await asyncio.wait_for(anext(aiter(hints)), 5) for _ in range(3)]
+    heard = [await soon(anext(aiter(hints))) for _ in range(3)]
     assert [(hint.id, hint.head, [(x.o, x.k.value, x.v) for x in hint.entries]) for hint in heard] == [
         (claim.id, 1, [(1, "queued", b"")]),
         (claim.id, 2, [(2, "running", b"")]),

@@ -98,7 +98,7 @@ class Pool:
         return sorted((parse(POOL, *entry) for entry in found.items()), key=lambda each: each.from_ms)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(history=beats)
 def test_heartbeats_add_up_to_ready_time(redis_url: str, history: list[Beat]) -> None:
     """Gaps above a minute are no ready time, nor is what starts, failed, lost its lease or drains empty; a

@@ -9,9 +9,9 @@ from billing.pools.hours import Interval, hours_of
 from billing.pools.store import interval_of, store, take
 from billing.pools.tables import PoolInterval
 from core.database import Database
-from tests.engine.test_supervisor import START_SECONDS_MAX, Crew, supervised
+from tests.engine.test_supervisor import Crew, supervised
 from tests.engine.test_supervisor import crew as crew  # the fixture
-from tests.support.patience import wait_until
+from tests.support.patience import START_SECONDS, wait_until
 
 
 async def stored(database: Database) -> list[Interval]:
@@ -32,7 +32,7 @@ async def test_a_place_is_metered_while_its_worker_is_ready(crew: Crew) -> None:
 
     started = await crew.queue.now_ms()
     async with supervised(crew, settings, workers=1) as (first,):
-        await wait_until(lambda: ready_ms(first.worker), START_SECONDS_MAX)
+        await wait_until(lambda: ready_ms(first.worker), START_SECONDS)
         id = await crew.send(max_tokens=300)
         await crew.reaches(id, 120)
         os.kill(int(first.info["pid"]), signal.SIGKILL)
@@ -41,7 +41,7 @@ async def test_a_place_is_metered_while_its_worker_is_ready(crew: Crew) -> None:
             views = [view for view in await crew.queue.workers() if view.worker != first.worker]
             return views[0].worker if views and await ready_ms(views[0].worker) else ""
 
-        assert await wait_until(next_worker, START_SECONDS_MAX) != first.worker
+        assert await wait_until(next_worker, START_SECONDS) != first.worker
     elapsed = await crew.queue.now_ms() - started
     await take(database, crew.redis, pool)
     found = await stored(database)

@@ -8,15 +8,14 @@ import re
 import shutil
 import signal
 import socket
-import subprocess
 import sys
-import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 from click.testing import CliRunner
 from redis.asyncio import Redis
@@ -39,14 +38,12 @@ from engine.models.registry import ModelRecord, save
 from engine.reaper import Reaper
 from engine.slot import BACKOFF_SECONDS_MAX, STABLE_SECONDS, Backoff
 from engine.supervisor import Supervisor
-from tests.engine.builders import FINGERPRINT, TENANT
+from tests.engine.builders import FINGERPRINT, HOUR_MS, TENANT
 from tests.engine.workers import TOKENIZER, Crew
 from tests.support.home import settings_in
-from tests.support.patience import wait_until
+from tests.support.patience import PROMPT_SECONDS, START_SECONDS, Lived, finished, soon, wait_until
 from tests.support.platform import processes_of
 from tests.support.ports import two_free_ports_in_a_row
-
-START_SECONDS_MAX = 60.0
 
 
 @pytest.fixture
@@ -86,10 +83,10 @@ async def supervised(crew: Crew, settings: Settings, workers: int) -> AsyncGener
         return found if len(found) == workers else []
 
     try:
-        yield await wait_until(all_up, START_SECONDS_MAX)
+        yield await wait_until(all_up, START_SECONDS)
     finally:
         stop.set()
-        await asyncio.wait_for(task, 20)
+        await soon(task)
     await wait_until(lambda: not _others(settings))
     assert await crew.queue.workers() == []
 
@@ -107,14 +104,14 @@ async def test_an_answer_survives_the_death_of_its_worker(crew: Crew):
         await crew.reaches(id, 20)
         holder = next(worker for worker in await crew.queue.workers() if worker.claims)
         n = len(await crew.queue.tokens("t1", id)) // 4
-        killed = time.monotonic()
-        os.kill(int(holder.info["pid"]), signal.SIGKILL)
-        await crew.reaches(id, n + 10)
-        assert time.monotonic() - killed < 1.5
+        with Lived() as lived:
+            os.kill(int(holder.info["pid"]), signal.SIGKILL)
+            await crew.reaches(id, n + 10)
+        assert lived.seconds < PROMPT_SECONDS
         await crew.ended(id)
         assert await crew.text(id) == await crew.text(whole)
         assert await crew.kinds(id) == ["queued", "running", "moved:lost", "end"]
-        await wait_until(lambda: _replaced(crew, holder.worker, 2), START_SECONDS_MAX)
+        await wait_until(lambda: _replaced(crew, holder.worker, 2), START_SECONDS)
         assert holder.worker in {worker.worker for worker in before}
 
 
@@ -138,7 +135,7 @@ async def test_an_operator_drains_a_worker(crew: Crew):
         assert f"{holder} is drained: 1 request moved\n" in await _parley("workers", "drain", holder)
         await crew.ended(id)
         assert await crew.kinds(id) == ["queued", "running", "moved:drain", "end"]
-        await wait_until(lambda: _replaced(crew, holder, 2), START_SECONDS_MAX)
+        await wait_until(lambda: _replaced(crew, holder, 2), START_SECONDS)
 
 
 async def test_an_operator_kills_a_worker(crew: Crew):
@@ -155,7 +152,7 @@ async def test_an_operator_kills_a_worker(crew: Crew):
         assert f"{holder} is killed: 1 request given back\n" in await _parley("workers", "kill", holder)
         await crew.ended(id)
         assert await crew.kinds(id) == ["queued", "running", "moved:lost", "end"]
-        await wait_until(lambda: _replaced(crew, holder, 2), START_SECONDS_MAX)
+        await wait_until(lambda: _replaced(crew, holder, 2), START_SECONDS)
 
 
 async def _parley(*arguments: str) -> str:
@@ -171,15 +168,22 @@ async def _replaced(crew: Crew, gone: str, count: int) -> bool:
 
 async def test_a_stopped_worker_is_taken_out(crew: Crew, monkeypatch: pytest.MonkeyPatch):
     """SIGSTOP: others have its request when its lease is over, and it is replaced, by force."""
-    monkeypatch.setattr(slot, "LAPSED_SECONDS_MAX", 1.0)
-    monkeypatch.setattr(slot, "STOP_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(slot, "STOP_SECONDS_MAX", 0)
     async with supervised(crew, crew.settings, workers=1) as (worker,):
         id = await crew.send(max_tokens=60)
         await crew.reaches(id, 5)
         os.kill(int(worker.info["pid"]), signal.SIGSTOP)
-        await wait_until(lambda: _replaced(crew, worker.worker, 1), START_SECONDS_MAX)
+        await wait_until(lambda: _lapsed(crew))
+        with monkeypatch.context() as impatient:
+            impatient.setattr(slot, "LAPSED_SECONDS_MAX", 0)
+            await wait_until(lambda: not psutil.pid_exists(int(worker.info["pid"])))
+        await wait_until(lambda: _replaced(crew, worker.worker, 1), START_SECONDS)
         await crew.ended(id)
         assert await crew.kinds(id) == ["queued", "running", "moved:lost", "end"]
+
+
+async def _lapsed(crew: Crew) -> bool:
+    return not any(view.alive for view in await crew.queue.workers())
 
 
 async def test_a_model_that_does_not_load_is_an_alarm(crew: Crew, monkeypatch: pytest.MonkeyPatch):
@@ -200,20 +204,20 @@ async def test_a_model_that_does_not_load_is_an_alarm(crew: Crew, monkeypatch: p
         async def well() -> bool:
             return await state("ready") == "well"
 
-        why = await wait_until(lambda: state("alarm"), START_SECONDS_MAX)
+        why = await wait_until(lambda: state("alarm"), START_SECONDS)
         assert why == "its model has not loaded 4 times: see worker-0.log"
         seen_at, starts = await _seen_at(crew), (await seen.workers())[0].starts or 0
 
         async def tried_again() -> bool:
             return ((await seen.workers())[0].starts or 0) >= starts + 2
 
-        await wait_until(tried_again, START_SECONDS_MAX)
+        await wait_until(tried_again, START_SECONDS)
         assert await _seen_at(crew) == seen_at, "no request waits for what does not load"
         hidden.rename(tokenizer)
-        await wait_until(well, START_SECONDS_MAX)
+        await wait_until(well, START_SECONDS)
     finally:
         stop.set()
-        await asyncio.wait_for(task, 20)
+        await soon(task)
 
 
 async def _seen_at(crew: Crew) -> bytes | None:
@@ -234,10 +238,10 @@ async def test_a_worker_that_does_not_get_ready_is_ended(crew: Crew, monkeypatch
         return any("not ready" in row.why for row in await seen.workers())
 
     try:
-        await wait_until(why, START_SECONDS_MAX)
+        await wait_until(why, START_SECONDS)
     finally:
         stop.set()
-        await asyncio.wait_for(task, 20)
+        await soon(task)
 
 
 async def test_a_worker_that_fails_its_self_test_never_claims(crew: Crew, monkeypatch: pytest.MonkeyPatch):
@@ -245,7 +249,7 @@ async def test_a_worker_that_fails_its_self_test_never_claims(crew: Crew, monkey
     monkeypatch.setenv("PARLEY_TEST_UNSOUND", "1")
     id = await crew.send(max_tokens=5)
     argv = [sys.executable, "-m", "engine.main", "worker", "--name", "unsound"]
-    run = await asyncio.to_thread(subprocess.run, argv, capture_output=True, text=True, timeout=60)
+    run = await asyncio.to_thread(finished, argv)
     assert run.returncode == 1
     line = "parley worker: self-test failed: the engine gives different answers to the same greedy prompt"
     assert run.stderr.splitlines()[-1] == line
@@ -281,18 +285,18 @@ async def test_a_sick_gpu_is_taken_out_until_it_is_well(crew: Crew):
         return place.report().state is state
 
     try:
-        await wait_until(lambda: looked(SlotState.READY), START_SECONDS_MAX)
+        await wait_until(lambda: looked(SlotState.READY), START_SECONDS)
         id = await crew.send(max_tokens=120)
         await crew.reaches(id, 5)
         place.judge("GPU 0: Xid 79")
-        await wait_until(lambda: looked(SlotState.SICK), START_SECONDS_MAX)
+        await wait_until(lambda: looked(SlotState.SICK), START_SECONDS)
         assert place.report().why == "GPU 0: Xid 79"
         assert (await crew.kinds(id))[-1] == "moved:drain"
         place.judge("")
-        await crew.ended(id, START_SECONDS_MAX)
+        await crew.ended(id, START_SECONDS)
     finally:
         stop.set()
-        await asyncio.wait_for(task, 20)
+        await soon(task)
 
 
 MEASURED = {
@@ -348,13 +352,15 @@ async def test_the_reaper_ends_what_nobody_can_run(crew: Crew):
         end = await crew.ended(await crew.send())
         assert (end["reason"], end["code"]) == ("error", "engine_lost")
     async with _reaping(crew, crew.settings):
-        end = await crew.ended(await crew.send(deadline_ms=1_000))
+        id = await crew.send(deadline_ms=HOUR_MS)
+    async with _reaping(crew, crew.settings, HOUR_MS):
+        end = await crew.ended(id)
         assert (end["reason"], end["usage"]["total"]) == ("deadline", 0)
 
 
 @asynccontextmanager
-async def _reaping(crew: Crew, settings: Settings) -> AsyncGenerator[None]:
-    queue = PoolQueue(crew.redis, crew.pool, settings)
+async def _reaping(crew: Crew, settings: Settings, later_ms: int = 0) -> AsyncGenerator[None]:
+    queue = PoolQueue(crew.redis, crew.pool, settings, lambda: now_ms() + later_ms)
     task = asyncio.create_task(Reaper(queue, Quota(crew.redis, settings), 10).run())
     yield
     await end_tasks([task])

@@ -12,8 +12,13 @@ from engine.api import checked_format
 from engine.trials.trier import Trier
 from tests.engine.real_patterns import REAL_PATTERNS
 from tests.support.home import short_folder
+from tests.support.patience import LONG_TEST_SECONDS
 
-pytestmark = [pytest.mark.vllm, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(LONG_TEST_SECONDS),
+]
 
 TOO_LARGE = "(.?)" * 60
 BAD_PATTERNS = {

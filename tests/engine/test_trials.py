@@ -23,7 +23,7 @@ from engine.trials.asking import ASKING_PER_TENANT_MAX, Trials
 from engine.trials.desk import TrialDesk
 from engine.trials.lanes import WAITING_MAX, WAITING_PER_TENANT_MAX, Lanes
 from tests.engine.builders import FINGERPRINT, TENANT
-from tests.support.patience import wait_until
+from tests.support.patience import patience, wait_until
 
 POOL = "default"
 
@@ -241,7 +241,7 @@ async def test_a_host_that_dies_is_started_again(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PARLEY_REDIS_URL", "secret")
     trier = trier_module.Trier(tmp_path, tmp_path / "trials.log")
     try:
-        async with asyncio.timeout(30):
+        async with patience():
             first = await trier.problem("any")
             assert first is not None
             assert "PATH" in first

@@ -1,6 +1,5 @@
 """The worker on a real queue: what readers find in the log, whoever dies in between."""
 
-import asyncio
 import hashlib
 import json
 from typing import Any
@@ -13,10 +12,10 @@ from core.settings import Settings
 from engine.api import Control, EntryKind, Offer, PriorityClass
 from engine.backends.base import EngineDeadError
 from engine.backends.scripted import ScriptedEngine
-from tests.engine.builders import FINGERPRINT, TENANT, append_to
+from tests.engine.builders import FINGERPRINT, HOUR_MS, TENANT, append_to
 from tests.engine.tokens import EOS, ids_of
-from tests.engine.workers import PROMPT, Crew, paused_at, pausing, saying
-from tests.support.patience import wait_until
+from tests.engine.workers import PROMPT, Crew, later, paused_at, pausing, saying
+from tests.support.patience import patience, wait_until
 
 TEXT = "Zażółć 日本語 👩‍👩‍👧 naïve.\n\nThe end of it."
 
@@ -145,10 +144,12 @@ async def test_preempted_and_parked_answers_continue_later(crew: Crew):
     assert await crew.kinds(id) == ["queued", "running", "moved:preempt", "parked", "resumed", "end"]
 
 
-async def test_the_deadline_ends_an_answer_with_what_it_has(crew: Crew):
+async def test_the_deadline_ends_an_answer_with_what_it_has(crew: Crew, monkeypatch: pytest.MonkeyPatch):
     """It is the worker's to end while the worker has it."""
     async with crew.worker(paused_at(3, TEXT)) as worker:
-        id = await crew.send(deadline_ms=1000)
+        id = await crew.send(deadline_ms=HOUR_MS)
+        await crew.reaches(id, 3)
+        later(monkeypatch, HOUR_MS)
         end = await crew.ended(id)
         assert len(worker.engine.aborted) == 1
     assert end["reason"] == "deadline"
@@ -162,7 +163,7 @@ async def test_a_draining_worker_gives_its_answers_back(crew: Crew):
         for id in ids:
             await crew.reaches(id, 6)
         worker.stop.set()
-        async with asyncio.timeout(5):
+        async with patience():
             await worker.task
     assert await crew.queue.workers() == []
     async with crew.worker(fast(TEXT)):
@@ -307,7 +308,7 @@ async def test_a_hung_engine_loses_its_work(crew: Crew):
         async def taken() -> int:
             return (await crew.queue.reap()).requeued
 
-        assert await wait_until(taken, seconds=9, interval=0.1) == 1
+        assert await wait_until(taken, interval=0.1) == 1
         async with crew.worker(fast(TEXT)):
             await crew.ended(id)
         assert await crew.text(id) == TEXT

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -10,8 +9,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pytest
 from redis.asyncio import Redis
 
+from core.clock import ServerClock, now_ms
 from core.ids import uuid7
 from core.pools import announce_pool
 from core.processes import WORKER
@@ -40,12 +41,18 @@ from engine.worker import Worker
 from engine.workload import Workload
 from tests.engine.builders import FINGERPRINT, TENANT, request, request_input, tokens
 from tests.engine.tokens import EOS, byte_tokenizer, ids_of
-from tests.support.patience import wait_until
+from tests.support.patience import HANG_SECONDS, wait_until
 from tests.support.users import client_of
 
 TOKENIZER = byte_tokenizer()
 LIMITS = ModelLimits(stop_ids=(EOS,), max_model_len=8192)
 PROMPT = ids_of("prompt: ")
+
+
+def later(monkeypatch: pytest.MonkeyPatch, ms: int) -> None:
+    """From now on workers know a time that is so much later than the server's: deadlines have passed."""
+    true = ServerClock.now_ms
+    monkeypatch.setattr(ServerClock, "now_ms", lambda clock: true(clock) + ms)
 
 
 def saying(text: str, prompt: Sequence[int] = PROMPT) -> NextToken:
@@ -114,7 +121,7 @@ class Crew:
         self, *, prompt: Sequence[int] = PROMPT, fingerprint: str = FINGERPRINT, **sampling: Any
     ) -> Enqueue:
         """A request that is accepted now; `priority` and `deadline_ms` (from now) beside sampling options."""
-        now = int(time.time() * 1000)
+        now = now_ms()
         priority = sampling.pop("priority", PriorityClass.INTERACTIVE)
         deadline = now + sampling.pop("deadline_ms", 600_000)
         options: dict[str, Any] = {"max_tokens": 256, **sampling}
@@ -150,7 +157,7 @@ class Crew:
         """All visible text so far."""
         return visible_text(await self.entries(id))
 
-    async def ended(self, id: str, seconds: float = 10.0) -> dict[str, Any]:
+    async def ended(self, id: str, seconds: float = HANG_SECONDS) -> dict[str, Any]:
         """The END entry's value, once there is one."""
 
         async def last() -> Entry | None:

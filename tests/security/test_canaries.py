@@ -41,7 +41,7 @@ from tests.engine.workers import Crew, saying
 from tests.security.sinks import CANARY, Sinks, spans
 from tests.server.conftest import gateway as gateway
 from tests.server.site import Site
-from tests.support.patience import wait_until
+from tests.support.patience import pause, wait_until
 
 LOOP_SECONDS = 0.05
 
@@ -143,7 +143,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 async def _for_a_while(loops: list[Awaitable[Any]]) -> None:
     """As their processes run them: what ends a loop is told as what ends a process is."""
     tasks = [asyncio.ensure_future(loop) for loop in loops]
-    await asyncio.sleep(LOOP_SECONDS)
+    await pause()
     ended = [task.exception() for task in tasks if task.done() and not task.cancelled()]
     await end_tasks(tasks)
     for error in ended:

@@ -3,7 +3,7 @@
 import itertools
 
 import msgspec
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlmodel import select
 
@@ -64,7 +64,7 @@ EVENTS = st.builds(
 numbers = itertools.count()
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12)
 @given(events=st.lists(EVENTS, min_size=4, max_size=8))
 async def test_every_hostile_event_is_billed(database: Database, events: list[UsageEvent]):
     """With its cost; nothing is held back, and the books stay whole."""

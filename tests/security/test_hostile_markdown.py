@@ -1,15 +1,14 @@
 """What a model says may be written to stop the page: the time to show it grows with its length, no faster."""
 
 import json
-import subprocess
 from pathlib import Path
 
 from scripts.javascript import find_node
+from tests.support.patience import START_SECONDS, finished
 
 WEB = Path(__file__).parents[2] / "server" / "web"
 CHARACTERS = 200_000
 # A squared length would take minutes. Each text takes well under a second.
-SECONDS_MAX = 60
 # One of each repetition that a pattern or a loop of the page could look at again and again.
 PARTS = (
     ("# x", " ", "y"),
@@ -65,9 +64,7 @@ def test_the_time_to_show_a_text_grows_with_its_length():
     node, _ = find_node()
     texts = [start + part * (CHARACTERS // len(part)) + end for start, part, end in PARTS]
     command = [*node, "--input-type=module", "--eval", SHOW, str(WEB)]
-    done = subprocess.run(
-        command, input=json.dumps(texts), capture_output=True, text=True, timeout=SECONDS_MAX, check=False
-    )
+    done = finished(command, START_SECONDS, json.dumps(texts))
     print(done.stdout)
     assert done.returncode == 0, done.stderr[-2000:]
     assert len(done.stdout.splitlines()) == len(PARTS)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from core.settings import Settings
 from engine.models.known import record_of
 from tests.engine.test_supervisor import crew, supervised  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from tests.engine.workers import Crew
+from tests.support.patience import finished
 
 CANARY = "canary-Zq7x"
 NEEDED = {"PATH": "/bin", "LC_ALL": "C.UTF-8", "CUDA_VISIBLE_DEVICES": "0", "TOKENIZERS_PARALLELISM": "false"}
@@ -92,9 +92,7 @@ def test_an_engine_finds_no_secret(home: Path):
         "PARLEY_MODEL_RECORD": "what its supervisor told it",
         "AWS_SECRET_ACCESS_KEY": CANARY,
     }
-    done = subprocess.run(
-        [sys.executable, "-c", SELF], env=environment, capture_output=True, text=True, timeout=120, check=True
-    )
+    done = finished([sys.executable, "-c", SELF], env=environment)
     own, child, *endpoints = json.loads(done.stdout)
     assert CANARY not in own + child
     assert "PARLEY_MODEL_RECORD=what its supervisor told it" in own

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from engine.backends.mask_budget import CALL_SECONDS_MAX
+from tests.support.patience import ENGINE_TEST_SECONDS
 
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(ENGINE_TEST_SECONDS)]
 
 
 def test_no_mask_of_an_accepted_shape_is_slow(model_folder: Path):

@@ -15,6 +15,7 @@ from server.http import replies
 from server.protocol import codec
 from server.protocol.codec import Malformed, Subprotocol
 from tests.server.http_site import HttpSite
+from tests.support.patience import patience
 
 
 def _cursor(text: str) -> str:
@@ -90,7 +91,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for(site: HttpSite, monke
         yield b"{"
         await asyncio.Event().wait()
 
-    async with asyncio.timeout(20):
+    async with patience():
         reply = await site.client.post("/v1/login", content=never())
     assert (reply.status_code, "did not arrive" in reply.json()["error"]["message"]) == (400, True)
 

@@ -1,6 +1,5 @@
 """A resume token goes on with one session of one owner, and the one before it dies."""
 
-import asyncio
 from dataclasses import replace
 
 import pytest
@@ -13,6 +12,7 @@ from server import sessions
 from server.session import resume
 from server.sessions import BEFORE_GRACE_MS, SessionRecord, Sessions
 from tests.server.http_site import HttpSite
+from tests.support.patience import BEAT_SECONDS, pause
 
 
 class Sat:
@@ -86,7 +86,7 @@ async def test_it_dies_with_its_session(sat: Sat, redis: Redis):
     second = await sat.open(second.token)  # who goes on has the whole time again
     assert await redis.pttl(sat.key(second)) > 60_000
     await redis.pexpire(sat.key(second), 1)
-    await asyncio.sleep(0.01)
+    await pause(BEAT_SECONDS)
     assert not await sat.good(second.token, second)
 
 

@@ -13,6 +13,7 @@ from billing.tables import PLATFORM
 from billing.tenants import sessions
 from billing.tenants.tenancy import CONTROL_CHANNEL, ControlNews, tell
 from tests.server.http_site import ORIGIN, HttpSite
+from tests.support.patience import soon
 
 OWN = {"origin": ORIGIN}
 LAST = "last"
@@ -35,7 +36,7 @@ async def _heard(listener: PubSub, redis: Redis) -> list[ControlNews]:
     await tell(redis, "", LAST)
     heard: list[ControlNews] = []
     while True:
-        message = await listener.get_message(timeout=5)
+        message = await soon(listener.get_message(timeout=None))
         assert message is not None
         if message["type"] != "message":
             continue

@@ -34,7 +34,7 @@ from server.main import serve
 from tests.engine.builders import FINGERPRINT
 from tests.engine.tokens import EOS, byte_tokenizer, ids_of
 from tests.engine.workers import Crew
-from tests.support.patience import wait_until
+from tests.support.patience import patience, wait_until
 from tests.support.ports import free_ports
 from tests.support.users import assert_nothing_refused, make_user, url_of
 
@@ -162,7 +162,7 @@ class Peer:
             self.passed.remove(kept)
             return kept
         while True:
-            async with asyncio.timeout(5):
+            async with patience():
                 frame: dict[str, Any] = json.loads(await self.socket.recv())
             if wanted(frame):
                 return frame
@@ -177,7 +177,7 @@ class Peer:
     async def closed(self) -> int | None:
         """The close code, once the server has closed; messages before it are passed over."""
         try:
-            async with asyncio.timeout(5):
+            async with patience():
                 while True:
                     await self.socket.recv()
         except ConnectionClosed as closed:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import patience
 from tests.support.scripted_peer import Peer, Socket, scripted_peer
 
 COMMAND = [sys.executable, "-m", "core.cli", "chat"]
-EXIT_SECONDS_MAX = 10.0
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ async def chat(home: Path, *arguments: str, stdin: int | None = None) -> Process
 
 async def finished(process: Process, typed: bytes | None = None) -> tuple[int | None, str, str]:
     """Its exit code, stdout and stderr."""
-    async with asyncio.timeout(EXIT_SECONDS_MAX):
+    async with patience():
         out, error = await process.communicate(typed)
     return process.returncode, out.decode(), error.decode()
 
@@ -138,7 +138,7 @@ async def test_ctrl_c_stops_the_answer_not_the_program(peer: Peer, home: Path):
         id = await socket.accept()
         await socket.delta("Once upon", 1)
         assert process.stdout is not None
-        async with asyncio.timeout(EXIT_SECONDS_MAX):
+        async with patience():
             await process.stdout.readuntil(b"Once upon")
         process.send_signal(signal.SIGINT)
         assert (await socket.hear("cancel"))["id"] == id
@@ -148,7 +148,7 @@ async def test_ctrl_c_stops_the_answer_not_the_program(peer: Peer, home: Path):
         assert second["conversation"] == first["conversation"]
         socket.heard.append(second)
         await answer(socket, "The end.", g=2)
-        async with asyncio.timeout(EXIT_SECONDS_MAX):
+        async with patience():
             await process.stdout.readuntil(b"The end.")
         os.write(terminal, b"\x04")
         code, _, error = await finished(process)

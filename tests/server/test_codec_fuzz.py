@@ -102,7 +102,7 @@ def framed(fields: Any, subprotocol: Subprotocol) -> str | bytes:
 # Anything at all
 
 
-@settings(max_examples=400, deadline=None, print_blob=True)
+@settings(max_examples=400)
 @given(st.binary(max_size=4000))
 def test_arbitrary_bytes(data: bytes):
     """As a binary frame, and as the text they spell."""
@@ -119,14 +119,14 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None, print_blob=True)
+@settings(max_examples=400)
 @given(json_values, st.sampled_from(Subprotocol))
 def test_arbitrary_values(value: Any, subprotocol: Subprotocol):
     """Well-formed JSON and MessagePack of every shape; NaN and infinities are how Python writes them."""
     take(framed(value, subprotocol), subprotocol)
 
 
-@settings(max_examples=400, deadline=None, print_blob=True)
+@settings(max_examples=400)
 @given(st.sampled_from(VALID), st.data())
 def test_wrong_kinds(fields: dict[str, Any], data: st.DataObject):
     """A message with any of its fields, and one within, replaced by something else."""
@@ -300,7 +300,7 @@ good = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None, print_blob=True)
+@settings(max_examples=400)
 @given(good)
 def test_good_messages_read_the_same_in_both_encodings(fields: dict[str, Any]):
     """Whatever a client may write arrives as the same struct, which written again is what it was."""
@@ -330,7 +330,7 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
 server_messages = st.one_of([values_of(kind) for kind in get_args(m.ServerMessage)])
 
 
-@settings(max_examples=600, deadline=None, print_blob=True)
+@settings(max_examples=600)
 @given(server_messages)
 def test_server_messages_write_the_same_in_both_encodings(message: m.ServerMessage):
     """Every message of the server, with any values: the same object on the wire, its type under `t`."""

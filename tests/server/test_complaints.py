@@ -15,7 +15,7 @@ from server import door
 from server.client import Client
 from server.hub import Hub
 from tests.server.site import Peer, Site, running_site
-from tests.support.patience import wait_until
+from tests.support.patience import soon, wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,7 +42,7 @@ async def test_news_that_never_arrive_delay_an_answer_and_lose_nothing(
         Client(site.url, site.key) as client,
     ):
         answer = await client.send("hello")
-        ended = await asyncio.wait_for(answer.end(), 10)
+        ended = await soon(answer.end())
         assert (answer.text, ended.verified) == ("not a word of it is lost", True)
 
 

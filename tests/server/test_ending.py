@@ -11,6 +11,7 @@ from server import main
 from server.door import Door
 from server.hub import Hub
 from tests.server.site import running_site
+from tests.support.patience import patience
 
 
 @pytest.mark.parametrize("of", [(Door, "left"), (Hub, "_tell_gone")], ids=["door", "hub"])
@@ -33,6 +34,6 @@ async def test_nothing_of_a_gateway_goes_on_after_its_end(
         async with site.answering("hello"), site.welcomed() as peer:
             await peer.send(max_tokens=1000)
             await peer.hear("accepted")
-        async with asyncio.timeout(5):
+        async with patience():
             await began.wait()
     assert ended.is_set()

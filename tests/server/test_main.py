@@ -12,10 +12,8 @@ import pytest
 
 from core.database import Database
 from core.settings import Settings
-from tests.support.patience import wait_until
+from tests.support.patience import START_SECONDS, said, wait_until
 from tests.support.ports import free_ports
-
-SECONDS_MAX = 30
 
 
 def start(home: Path, **environment: str) -> "subprocess.Popen[str]":
@@ -31,7 +29,7 @@ def start(home: Path, **environment: str) -> "subprocess.Popen[str]":
 
 def failure(process: "subprocess.Popen[str]") -> str:
     """The one line that a process which could not start leaves."""
-    _, line = process.communicate(timeout=SECONDS_MAX)
+    _, line = said(process)
     assert process.returncode == 1, line
     assert line.count("\n") == 1, line
     return line
@@ -74,8 +72,8 @@ async def test_sigterm_ends_it_well(sqlite: Database, home: Path, settings: Sett
                 except httpx.TransportError:
                     return None
 
-            assert await wait_until(ready, SECONDS_MAX) == 503
+            assert await wait_until(ready, START_SECONDS) == 503
     finally:
         process.send_signal(signal.SIGTERM)
-        _, log = process.communicate(timeout=SECONDS_MAX)
+        _, log = said(process)
     assert process.returncode == 0, log

@@ -16,7 +16,7 @@ from engine.backends.scripted import ScriptedEngine
 from server.client import Client
 from tests.engine.workers import Crew
 from tests.server.site import Site, saying
-from tests.support.patience import wait_until
+from tests.support.patience import patience, wait_until
 from tests.system.wire import wired
 
 TEXT = "Elbe, Oder and Neiße: 川 🌊. " * 6
@@ -112,7 +112,7 @@ async def test_many_readers_of_many_answers_follow(gateway: Site):
         reading = [asyncio.create_task(answer.end()) for answer in [*answers, *again]]
         await asyncio.gather(*(pools.says(answer.id, 10) for answer in answers))
         await asyncio.gather(*(pools.move(answer.id) for answer in answers))
-        async with asyncio.timeout(30):
+        async with patience():
             ends = await asyncio.gather(*reading)
         assert {answer.text for answer in [*answers, *again]} == {TEXT}
         assert {end.reason for end in ends} == {"stop"}

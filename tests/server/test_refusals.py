@@ -96,7 +96,6 @@ async def test_memory_is_bounded_while_redis_is_away_and_nothing_is_lost(
     redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
     """A flood of tens of thousands of users of many tenants; it is told when Redis is back."""
-    monkeypatch.setattr("server.refusals.FLUSH_SECONDS_MAX", 0.01)
     refusals = Refusals(redis, settings)
     stores: list[Any] = [Away(hangs=False), Away(hangs=True), redis]
     for round, store in enumerate(stores):
@@ -105,7 +104,10 @@ async def test_memory_is_bounded_while_redis_is_away_and_nothing_is_lost(
             who = Principal(f"t{number % 97}", "p1", "k1", "", frozenset(), "bulk", None, False, "k1")
             refusals.note(who, uuid7(now_ms()), f"u{round}-{number}", Refusal("overloaded", WORDS))
             assert refusals.rows <= 2 * ROWS_MAX
-        await refusals.flush()
+        with monkeypatch.context() as hasty:
+            if store is not redis:
+                hasty.setattr("server.refusals.FLUSH_SECONDS_MAX", 0.01)
+            await refusals.flush()
     assert refusals.rows == 0
     client: Any = redis
     (entry,) = await client.xrange(stream_key(settings.installation))
@@ -120,7 +122,7 @@ def test_noting_one_is_cheap(redis_url: str, settings: Settings) -> None:
     """A flood of users costs each refusal some microseconds, folding included."""
     refusals = Refusals(Redis.from_url(redis_url), settings)
     who, refused = WHO, Refusal("rate_limited", "", scope="user", dimension="requests_per_minute")
-    began = time.process_time()
+    began = time.thread_time()
     for number in range(50_000):
         refusals.note(who, ID, f"u{number}", refused)
-    assert time.process_time() - began < 50_000 * 200e-6
+    assert time.thread_time() - began < 50_000 * 200e-6

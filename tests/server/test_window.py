@@ -10,7 +10,7 @@ from server.session.window import ConnectionWindow, Window
 EVENTS, BYTES, CONNECTION = 8, 100, 150
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.integers(0, 2**32))
 def test_windows_hold_under_any_order_of_sends_and_acks(seed: int):
     """Unacked bytes are those in flight; only a single entry with nothing in flight may pass a window."""

@@ -2,7 +2,6 @@
 
 import ssl
 import subprocess
-import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
@@ -12,10 +11,10 @@ from typing import Any
 import redis
 
 from core.embedded import valkey_binary
+from tests.support.patience import START_SECONDS, ended, watch_until
 from tests.support.ports import free_ports
 from tests.support.tls import tls_before
 
-START_SECONDS_MAX = 15.0
 SLOTS = 16_384
 
 
@@ -42,7 +41,7 @@ def running_cluster(folder: Path, tls: ssl.SSLContext | None = None) -> Generato
         for process in processes:
             process.terminate()
         for process in processes:
-            process.wait(START_SECONDS_MAX)
+            ended(process)
 
 
 def _start(folder: Path, port: int, bus: int, announced: int) -> "subprocess.Popen[bytes]":
@@ -90,13 +89,11 @@ def _is_whole(client: redis.Redis) -> bool:
 
 
 def _until(check: Callable[[], bool], process: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + START_SECONDS_MAX
-    while True:
-        try:
-            if check():
-                return
-        except (redis.ConnectionError, redis.BusyLoadingError):
-            pass
+    def came() -> bool:
         assert process.poll() is None, "a Valkey node ended at its start"
-        assert time.monotonic() < deadline, "the Valkey cluster does not form"
-        time.sleep(0.02)
+        try:
+            return check()
+        except (redis.ConnectionError, redis.BusyLoadingError):
+            return False
+
+    watch_until(came, START_SECONDS)

@@ -31,10 +31,9 @@ from engine.reaper import Reaper
 from tests.engine.builders import FINGERPRINT
 from tests.engine.workers import Crew
 from tests.server.site import CONTEXT, Site, tiny_model
-from tests.support.patience import wait_until
+from tests.support.patience import START_SECONDS, wait_until
 from tests.support.ports import free_ports
 
-START_SECONDS_MAX = 30.0
 LETTERS = [*range(ord("a"), ord("z") + 1), ord(" ")]
 
 
@@ -85,7 +84,7 @@ class Gateway:
 
     async def starts(self) -> None:
         """Until it serves."""
-        await wait_until(self._lives, START_SECONDS_MAX)
+        await wait_until(self._lives, START_SECONDS)
 
     async def _lives(self) -> bool:
         assert self.process.returncode is None, self.log.read_text(errors="replace")[-2000:]

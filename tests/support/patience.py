@@ -7,6 +7,7 @@ its last beat, 50 ms at most. Every deadline of a test is one of these constants
 import asyncio
 import inspect
 import subprocess
+import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -22,12 +23,21 @@ RUN_SECONDS = 100.0  # lived: a command that does a whole piece of work
 ENGINE_SECONDS = 300.0  # lived: vLLM with a model
 PROMPT_SECONDS = 2.0  # lived: what people would call at once
 QUIET_SECONDS = 0.2  # lived: what was going to come has come
+FLOOD_SECONDS = 2.0  # lived: how long a flood or an outage lasts
+ROUND_TRIP_SECONDS = 1.0  # lived: a ping beside a flood
+LONG_TEST_SECONDS = 400.0  # by the wall: a test that shrinks its failure, or uses an engine
+ENGINE_TEST_SECONDS = 900.0  # by the wall: a test that starts engines
 WALL_SHARE_MAX = 3.0  # so much longer by the wall, it hangs: the machine is not paused for ever
 
 
 def wall_seconds_max(seconds: float) -> float:
     """How long `seconds` of lived time may take by the wall."""
     return max(seconds, HANG_SECONDS) * WALL_SHARE_MAX
+
+
+def _leaps(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether its time is not the wall's: no pause is in it, and no heart needs to beat."""
+    return getattr(loop, "leaps", False)
 
 
 class _Heart:
@@ -42,10 +52,12 @@ class _Heart:
 
     @property
     def lived(self) -> float:
+        if _leaps(self._loop):
+            return self._loop.time()
         return self._lived + min(self._loop.time() - self._last, BEAT_SECONDS_MAX)
 
     def watch(self, look: Callable[[], None]) -> None:
-        if not self.watchers:
+        if not self.watchers and not _leaps(self._loop):
             self._last = self._loop.time()
             self._next = self._loop.call_later(BEAT_SECONDS, self._beat)
         self.watchers.append(look)
@@ -91,15 +103,20 @@ class Lived:
         return self._heart.lived - self._began if self._kept is None else self._kept
 
     @property
+    def wall_seconds(self) -> float:
+        """What passed by the wall since then: for what must not come early."""
+        return self._loop.time() - self._wall
+
+    @property
     def over(self) -> bool:
         """Whether that is more than was granted."""
         if self._seconds_max is None:
             return False
-        wall = self._loop.time() - self._wall
-        return self.seconds >= self._seconds_max or wall >= wall_seconds_max(self._seconds_max)
+        wall_seconds = wall_seconds_max(self._seconds_max)
+        return self.seconds >= self._seconds_max or self.wall_seconds >= wall_seconds
 
     def __str__(self) -> str:
-        return f"{self.seconds:.2f} s lived, {self._loop.time() - self._wall:.2f} s by the wall"
+        return f"{self.seconds:.2f} s lived, {self.wall_seconds:.2f} s by the wall"
 
     def _look(self) -> None:
         if self.over:
@@ -109,7 +126,8 @@ class Lived:
 @asynccontextmanager
 async def patience(seconds: float = HANG_SECONDS) -> AsyncGenerator[Lived]:
     """asyncio.timeout in lived time."""
-    loop, limit, lived = asyncio.get_running_loop(), asyncio.timeout(None), None
+    loop, lived = asyncio.get_running_loop(), None
+    limit = asyncio.timeout(seconds if _leaps(loop) else None)
     try:
         async with limit:
             with Lived(seconds, lambda: None if limit.expired() else limit.reschedule(loop.time())) as lived:
@@ -182,16 +200,14 @@ def watch_until(check: Callable[[], T], seconds: float = HANG_SECONDS, why: Call
         time.sleep(BEAT_SECONDS / 2)
 
 
-def said(
-    process: "subprocess.Popen[str]", seconds: float = RUN_SECONDS, given: str | None = None
-) -> tuple[str, str]:
+def said(process: "subprocess.Popen[str]", seconds: float = RUN_SECONDS) -> tuple[str, str]:
     """What a process says until it ends. One that does not is killed and fails the test."""
     sleeps = _Sleeps(seconds)
     while True:
         try:
-            return process.communicate(given, timeout=BEAT_SECONDS)
+            return process.communicate(timeout=BEAT_SECONDS)
         except subprocess.TimeoutExpired:
-            given = None
+            pass
         if not sleeps.look():
             process.kill()
             out, err = process.communicate()
@@ -210,12 +226,14 @@ def ended(process: "subprocess.Popen[Any]", seconds: float = START_SECONDS) -> i
 
 
 def finished(
-    command: Sequence[str], seconds: float = RUN_SECONDS, given: str | None = None, **options: Any
+    command: Sequence[str], seconds: float = RUN_SECONDS, given: str = "", **options: Any
 ) -> "subprocess.CompletedProcess[str]":
     """subprocess.run in lived time, with what the command said as text."""
     pipe = subprocess.PIPE
-    stdin = subprocess.DEVNULL if given is None else pipe
-    options = {"stdin": stdin, "stdout": pipe, "stderr": pipe} | options
-    with subprocess.Popen(command, text=True, **options) as process:
-        out, err = said(process, seconds, given)
+    with tempfile.TemporaryFile("w+") as stdin:
+        stdin.write(given)
+        stdin.seek(0)
+        options = {"stdin": stdin, "stdout": pipe, "stderr": pipe} | options
+        with subprocess.Popen(command, text=True, **options) as process:
+            out, err = said(process, seconds)
     return subprocess.CompletedProcess(command, process.returncode, out, err)

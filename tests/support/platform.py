@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,10 +13,8 @@ from pathlib import Path
 import httpx
 import psutil
 
+from tests.support.patience import ENGINE_SECONDS, ended, watch_until
 from tests.support.ports import free_ports
-
-READY_SECONDS_MAX = 300.0
-STOP_SECONDS_MAX = 30.0
 
 
 @dataclass(frozen=True)
@@ -82,16 +79,20 @@ def running_platform(
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-        process.wait(STOP_SECONDS_MAX)
+        ended(process)
 
 
 def _until_ready(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    deadline = time.monotonic() + READY_SECONDS_MAX
+    def last_words() -> str:
+        return log.read_text(errors="replace")[-4000:]
+
     with httpx.Client() as client:
-        while not _answers(client, url):
-            assert process.poll() is None, f"parley up ended: {log.read_text(errors='replace')[-4000:]}"
-            assert time.monotonic() < deadline, f"not ready: {log.read_text(errors='replace')[-4000:]}"
-            time.sleep(0.1)
+
+        def ready() -> bool:
+            assert process.poll() is None, f"parley up ended: {last_words()}"
+            return _answers(client, url)
+
+        watch_until(ready, ENGINE_SECONDS, last_words)
 
 
 def _answers(client: httpx.Client, url: str) -> bool:

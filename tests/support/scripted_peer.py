@@ -24,11 +24,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from core.clock import now_ms
 from server.http.app import WEB, SecurityHeaders, page
-from tests.support.patience import wait_until
+from tests.support.patience import START_SECONDS, patience, wait_until
 
 Frame = dict[str, Any]
-HEAR_SECONDS_MAX = 20.0
-START_SECONDS_MAX = 30.0  # a client may be a process that only starts
 PRICES = {"currency": "usd", "input_nano": 50_000_000, "output_nano": 100_000_000}
 BLANK = '<!doctype html><title>blank</title><link rel="icon" href="data:,">'
 MODELS = [
@@ -83,7 +81,7 @@ class Socket:
 
     async def hear(self, t: str) -> Frame:
         """Take the next frame of this type; others stay to be taken."""
-        async with asyncio.timeout(HEAR_SECONDS_MAX):
+        async with patience():
             while True:
                 found = next((frame for frame in self.heard if frame["t"] == t), None)
                 if found is not None:
@@ -190,7 +188,7 @@ class Peer:
 
     async def socket(self) -> Socket:
         """The next WebSocket that a client opens."""
-        async with asyncio.timeout(START_SECONDS_MAX):
+        async with patience(START_SECONDS):
             return await self.sockets.get()
 
     def cut(self) -> None:

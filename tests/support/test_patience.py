@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.server.virtual.loop import played
 from tests.support import patience as module
 from tests.support.patience import (
     BEAT_SECONDS_MAX,
@@ -112,11 +113,23 @@ async def test_pauses_and_deadlines_end_inside_each_other() -> None:
                 await forever()
 
 
+def test_time_that_leaps_needs_no_heart() -> None:
+    """An hour of patience is over in an hour of such a loop's time, and in no time of the machine's."""
+
+    async def waits() -> float:
+        with Lived() as lived, pytest.raises(TimeoutError):
+            await soon(forever(), 3600.0)
+        await pause(60.0)
+        return lived.seconds
+
+    assert played(waits()) == 3600.0
+
+
 def test_a_process_is_waited_for() -> None:
     """What it was given reaches it, and one that stays is killed."""
     echo = [sys.executable, "-c", "import sys; print(sys.stdin.read()); sys.exit(3)"]
-    done = finished(echo, given="word")
-    assert (done.stdout, done.returncode) == ("word\n", 3)
+    done = finished(echo, given="word" * 100_000)
+    assert (done.stdout, done.returncode) == ("word" * 100_000 + "\n", 3)
     with subprocess.Popen(["sleep", "100"], text=True, stdout=subprocess.PIPE) as stays:
         with pytest.raises(AssertionError, match="runs on"):
             said(stays, 0.1)

@@ -1,7 +1,6 @@
 """A real Valkey for tests: on a Unix socket in a short folder, nothing written to disk."""
 
 import subprocess
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,8 +8,7 @@ from pathlib import Path
 import redis
 
 from core.embedded import valkey_binary
-
-START_SECONDS_MAX = 10.0
+from tests.support.patience import START_SECONDS, ended, watch_until
 
 
 @contextmanager
@@ -36,20 +34,20 @@ def running_valkey(folder: Path) -> Generator[str]:
         yield f"unix://{socket}"
     finally:
         process.terminate()
-        process.wait(START_SECONDS_MAX)
+        ended(process)
 
 
 def _until_it_answers(socket: Path, process: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + START_SECONDS_MAX
     client = redis.Redis(unix_socket_path=str(socket))
+
+    def answers() -> bool:
+        assert process.poll() is None, "Valkey ended at its start"
+        try:
+            return bool(client.ping())
+        except (redis.ConnectionError, redis.BusyLoadingError):
+            return False
+
     try:
-        while True:
-            try:
-                client.ping()
-                return
-            except (redis.ConnectionError, redis.BusyLoadingError):
-                assert process.poll() is None, "Valkey ended at its start"
-                assert time.monotonic() < deadline, "Valkey does not answer"
-                time.sleep(0.01)
+        watch_until(answers, START_SECONDS)
     finally:
         client.close()

@@ -10,8 +10,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from tests.support.patience import patience
+
 TEXT, BINARY, CLOSE, PING, PONG, CONTINUATION = 1, 2, 8, 9, 10, 0
-HEAR_SECONDS_MAX = 10.0
 
 Frame = dict[str, Any]
 
@@ -63,7 +64,7 @@ class RawSocket:
 
     async def frame(self) -> tuple[int, bytes]:
         """The next frame: its kind and payload."""
-        async with asyncio.timeout(HEAR_SECONDS_MAX):
+        async with patience():
             first, length = await self.reader.readexactly(2)
             if length == 126:
                 length = int.from_bytes(await self.reader.readexactly(2), "big")

@@ -1,6 +1,5 @@
 """What strangers may try against somebody's requests and conversations, and whose these are."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from core.clock import now_ms
 from core.ids import uuid7
 from tests.server.conftest import gateway as gateway
 from tests.server.site import Peer, Site
+from tests.support.patience import pause
 
 Frame = dict[str, Any]
 Probe = Callable[[Site, str, "Owned"], Awaitable[list[Any]]]
@@ -56,8 +56,6 @@ class Victim:
         assert view is not None
         assert view.status == "running"
 
-
-LATE_SECONDS = 0.2
 
 # What a stranger may try; each returns what it got to see.
 
@@ -123,7 +121,7 @@ PROBES = [attach, cancel, detach_and_ack, resume_requests, resume_token, convers
 async def all_frames(peer: Peer, answers: int = 0) -> list[Frame]:
     """Everything the server has to say to what was asked so far: `answers` at least, and what is late."""
     frames = [await hear_answer(peer) for _ in range(answers)]
-    await asyncio.sleep(LATE_SECONDS)
+    await pause()
     await peer.tell("ping", ts=8)
     while (frame := await peer.hear()) != {"t": "pong", "ts": 8}:
         frames.append(frame)

@@ -13,7 +13,7 @@ from server.protocol.codes import CloseCode
 from tests.server.conftest import gateway as gateway
 from tests.server.site import Site
 from tests.support.gateways import WatchedEngine
-from tests.support.patience import wait_until
+from tests.support.patience import BEAT_SECONDS, pause, wait_until
 from tests.system.beside import leaving_nothing, neighbour, no_work
 from tests.system.raw import (
     CLOSE,
@@ -101,7 +101,7 @@ async def test_fragments_that_never_end_have_the_limit_of_a_frame(gateway: Site)
         await raw.send(framed(b"x" * 60_000, TEXT, fin=False))
         while not closed.done():
             raw.writer.write(framed(b"x" * 60_000, CONTINUATION, fin=False))
-            await asyncio.sleep(0.005)
+            await pause(BEAT_SECONDS)
         assert await closed == CloseCode.TOO_BIG
 
 
@@ -119,7 +119,7 @@ async def test_garbage_ends_a_socket_and_no_other(gateway: Site):
                 try:
                     while not code.done():
                         await raw.send(chance.randbytes(200))
-                        await asyncio.sleep(0.001)
+                        await asyncio.sleep(0)
                 except ConnectionError:
                     pass
                 assert (await code) in (

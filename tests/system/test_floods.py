@@ -5,7 +5,6 @@ import asyncio
 import random
 import signal
 import sys
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 
@@ -21,7 +20,7 @@ from server.protocol.codes import CloseCode
 from tests.server.conftest import gateway as gateway
 from tests.server.site import Site, running_site
 from tests.support.gateways import Fleet, Gateway, WatchedEngine, running_gateways
-from tests.support.patience import wait_until
+from tests.support.patience import BEAT_SECONDS, FLOOD_SECONDS, Lived, patience, pause, wait_until
 from tests.support.tiers import by_form
 from tests.system.beside import leaving_nothing, neighbour, no_work
 from tests.system.raw import (
@@ -35,7 +34,6 @@ from tests.system.raw import (
 )
 from tests.system.wire import wired
 
-FLOOD_SECONDS = 2.0
 GROWTH_MIB_MAX = 24.0
 MANY = by_form(100, 300)
 DROPPED = by_form(200, 1000)
@@ -77,14 +75,17 @@ async def test_attaches_without_end_cost_no_memory(alone: Fleet):
         await raw.hello(alone.site.key)
 
         async def flood() -> None:
-            until = time.monotonic() + FLOOD_SECONDS
-            while time.monotonic() < until:
-                ids = [own.id if random.random() < 0.5 else uuid7(now_ms()) for _ in range(50)]
-                await raw.send(b"".join(message("attach", id=id, o=0) for id in ids))
-                await raw.send(message("ping", ts=1))
-                while (frame := await raw.hear())["t"] != "pong":
-                    assert frame["t"] in ("attached", "error", "event", "delta", "end"), frame
-                    assert frame.get("code") in (None, "not_resumable", "rate_limited", "bad_message"), frame
+            with Lived(FLOOD_SECONDS) as lived:
+                while not lived.over:
+                    await attach_many()
+
+        async def attach_many() -> None:
+            ids = [own.id if random.random() < 0.5 else uuid7(now_ms()) for _ in range(50)]
+            await raw.send(b"".join(message("attach", id=id, o=0) for id in ids))
+            await raw.send(message("ping", ts=1))
+            while (frame := await raw.hear())["t"] != "pong":
+                assert frame["t"] in ("attached", "error", "event", "delta", "end"), frame
+                assert frame.get("code") in (None, "not_resumable", "rate_limited", "bad_message"), frame
 
         assert await growth_mib(gateway, flood) < GROWTH_MIB_MAX
 
@@ -99,7 +100,7 @@ async def test_answers_that_nobody_reads_cost_no_memory(alone: Fleet, asks: str)
         async with upgraded(gateway.port, receive_bytes=32 * 1024) as raw:
             await raw.hello(alone.site.key)
             with suppress(TimeoutError, ConnectionError):
-                async with asyncio.timeout(FLOOD_SECONDS):
+                async with patience(FLOOD_SECONDS):
                     await ask_for_ever(raw, ask * 100)
 
     assert await growth_mib(gateway, flood) < GROWTH_MIB_MAX
@@ -132,7 +133,7 @@ async def test_a_flood_of_frames_starves_nobody(alone: Fleet, ask: bytes):
     flooder = await asyncio.create_subprocess_exec(sys.executable, "-I", "-S", "-c", FLOODER, *words)
     try:
         async with neighbour(gateway.url, alone.site.key):
-            await asyncio.sleep(FLOOD_SECONDS)
+            await pause(FLOOD_SECONDS)
     finally:
         flooder.kill()
         await flooder.wait()
@@ -143,7 +144,7 @@ async def test_a_peer_that_reads_nothing_is_closed_and_may_resume(quick: Site):
     async with leaving_nothing(quick), neighbour(quick.url, quick.key):
         async with upgraded(quick.settings.port, receive_bytes=32 * 1024) as raw:
             welcome = await raw.hello(quick.key)
-            async with asyncio.timeout(15.0):
+            async with patience():
                 with pytest.raises(ConnectionError):
                     await ask_for_ever(raw, message("ping", ts=1) * 200)
         async with quick.welcomed(resume={"token": welcome["resume_token"], "requests": []}) as again:
@@ -168,7 +169,7 @@ async def test_hellos_that_never_come_are_timed_out(quick: Site):
                 if silent or closed.done():
                     break
                 raw.writer.write(hello[at : at + 1])
-                await asyncio.sleep(0.05)
+                await pause(2 * BEAT_SECONDS)
             return await closed
 
     async with leaving_nothing(quick), neighbour(quick.url, quick.key):
@@ -178,23 +179,21 @@ async def test_hellos_that_never_come_are_timed_out(quick: Site):
 
 async def test_upgrades_that_never_end_are_cut(quick: Site, monkeypatch: pytest.MonkeyPatch):
     """Hundreds of TCP connections that send nothing, half a request line or endless headers are closed."""
-    monkeypatch.setattr(http, "HEAD_SECONDS_MAX", 1.0)
     starts = [b"", b"GET /v1/ws HT", upgrade(quick.settings.port)[:-2]]
 
     async def dribble(start: bytes) -> bool:
         async with connected(quick.settings.port) as raw:
             raw.writer.write(start)
             reading = asyncio.create_task(raw.reader.read())
-            for n in range(40):
-                if reading.done():
-                    return True
-                if start:
-                    raw.writer.write(b"X-%d: y\r\n" % n)
-                await asyncio.sleep(0.1)
-            reading.cancel()
-            return False
+            async with patience():
+                while not reading.done():
+                    if start:
+                        raw.writer.write(b"X: y\r\n")
+                    await pause(5 * BEAT_SECONDS)
+            return True
 
     async with leaving_nothing(quick), neighbour(quick.url, quick.key):
+        monkeypatch.setattr(http, "HEAD_SECONDS_MAX", 1.0)
         cut = await asyncio.gather(*(dribble(starts[n % 3]) for n in range(MANY)))
     assert all(cut)
 
@@ -207,7 +206,7 @@ async def test_headers_have_a_limit(gateway: Site):
         connected(gateway.settings.port) as raw,
     ):
         await raw.send(upgrade(gateway.settings.port)[:-2])
-        async with asyncio.timeout(20.0):
+        async with patience():
             with pytest.raises(ConnectionError):
                 await ask_for_ever(raw, b"X-Filler: " + b"y" * 10_000 + b"\r\n")
 
@@ -225,13 +224,13 @@ async def test_hundreds_of_sockets_come_and_go(gateway: Site):
             if stage >= 4:
                 assert (await raw.hear())["t"] == "welcome"
                 raw.writer.write(message("send", id=uuid7(now_ms()), content="dropped", options=SHORT))
-            await asyncio.sleep(0.001 * stage)
+            await asyncio.sleep(0)
 
     async with gateway.crew.worker(WatchedEngine(0.001)), leaving_nothing(gateway):
         async with neighbour(gateway.url, gateway.key):
             for _ in range(DROPPED // 50):
                 await asyncio.gather(*(drop(n % 5) for n in range(50)))
-        await wait_until(lambda: no_work(gateway), 10.0)
+        await wait_until(lambda: no_work(gateway))
 
 
 async def test_a_keys_connections_count_over_all_gateways(sqlite: Database, redis: Redis, settings: Settings):

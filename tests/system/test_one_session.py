@@ -10,6 +10,7 @@ from websockets.exceptions import ConnectionClosed
 from server.protocol.codes import CloseCode
 from tests.server.site import Peer, Site
 from tests.support.gateways import Fleet, WatchedEngine
+from tests.support.patience import BEAT_SECONDS, patience, pause
 
 ROUNDS = 15
 TABS = 5
@@ -52,12 +53,12 @@ async def say_hello(tab: Peer, site: Site, token: str, after: float) -> str | No
 async def fate(tab: Peer) -> int | str:
     """How a connection is closed; `lives` where it still answers after a while."""
     try:
-        async with asyncio.timeout(5.0):
+        async with patience():
             for at in range(4):
                 await tab.tell("ping", ts=at)
                 while json.loads(await tab.socket.recv()) != {"t": "pong", "ts": at}:
                     pass
-                await asyncio.sleep(0.05)
+                await pause(BEAT_SECONDS)
     except ConnectionClosed as closed:
         return closed.rcvd.code if closed.rcvd else 0
     return "lives"

@@ -23,12 +23,11 @@ from server.client import Answer, Client, Reset
 from server.client_answer import Ended, ProtocolError
 from tests.support.gateways import Fleet, WatchedEngine, running_gateways
 from tests.support.home import settings_in
-from tests.support.patience import wait_until
+from tests.support.patience import patience, wait_until
 
 TOKENS = 150
 LONG = {"max_tokens": TOKENS, "min_tokens": TOKENS}
 HALF = TOKENS // 2
-OUTCOME_SECONDS_MAX = 10.0
 LOST = ("error log_lost", "log_lost", "not_resumable")
 
 
@@ -93,7 +92,7 @@ async def shaken(sqlite: Database, home: Path) -> AsyncGenerator[Shaken]:
 async def outcome(answer: Answer) -> str:
     """How reading it came out: its end's reason and code, or the code of the error that the reader gets."""
     try:
-        async with asyncio.timeout(OUTCOME_SECONDS_MAX):
+        async with patience():
             end = await answer.end()
     except ProtocolError as error:
         return error.code
@@ -227,7 +226,7 @@ async def has_entries(redis: Redis, log: str, count: int) -> bool:
 
 async def watched(answer: Answer, resets: list[str]) -> Ended:
     """Read to the end; what replaced the text on the way is noted."""
-    async with asyncio.timeout(OUTCOME_SECONDS_MAX):
+    async with patience():
         async for event in answer.events():
             if isinstance(event, Reset):
                 resets.append(event.text)

@@ -22,11 +22,10 @@ from server.protocol.codes import CloseCode
 from tests.server.conftest import gateway as gateway
 from tests.server.site import Peer, Site
 from tests.support.gateways import WatchedEngine
-from tests.support.patience import wait_until
+from tests.support.patience import pause, wait_until
 from tests.system.strangers import PROBES, Owned, Victim
 
 LONG = {"max_tokens": 1500, "min_tokens": 1500}
-SETTLE_SECONDS = 0.2
 TRIES = 4
 SHORT = {"max_tokens": 10, "min_tokens": 10}
 
@@ -97,7 +96,7 @@ async def settled(made: list[str]) -> None:
     before = -1
     while len(made) != before:
         before = len(made)
-        await asyncio.sleep(SETTLE_SECONDS)
+        await pause()
 
 
 async def stranger_of_another_tenant(site: Site) -> tuple[str, str]:

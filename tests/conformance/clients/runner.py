@@ -1,14 +1,13 @@
 """Plays one case of the clients' suite: it is the server, by hand (README.md says what each step does)."""
 
-import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import count
 from typing import Any, cast
 
 from tests.conformance.clients import steps as s
 from tests.conformance.clients.subjects import Facts, Subject
 from tests.conformance.values import BadCase, Names
-from tests.support.patience import wait_until
+from tests.support.patience import Lived, patience, pause, wait_until
 from tests.support.scripted_peer import (
     Frame,
     Peer,
@@ -69,6 +68,7 @@ class Playing:
         self._names = Names(each=case.each)
         self._lines: dict[str, Line] = {}
         self._last = ""
+        self._stamps = count(1)  # of pings
 
     async def do(self, step: s.Step) -> None:  # noqa: C901  (one arm an action)
         """Do one step. Raises Failed."""
@@ -119,13 +119,13 @@ class Playing:
     # Connections
 
     async def _connect(self, step: s.Open | s.Connect) -> None:
-        started = time.monotonic()
-        socket = await self._peer.socket()
-        name = step.open if isinstance(step, s.Open) else step.connect
-        line = self._lines[name] = Line(socket)
-        self._last = name
-        self._match(step.hello, await socket.hear("hello"))
-        _not_before(started, step.not_before_ms)
+        with Lived() as lived:
+            socket = await self._peer.socket()
+            name = step.open if isinstance(step, s.Open) else step.connect
+            line = self._lines[name] = Line(socket)
+            self._last = name
+            self._match(step.hello, await socket.hear("hello"))
+        _not_before(lived, step.not_before_ms)
         if isinstance(step, s.Open):
             await self._welcome(line, step.welcome)
             await self._see(step, {"state": "open"}, self._subject.state)
@@ -158,10 +158,10 @@ class Playing:
         await line.tell(frame)
 
     async def _expect(self, step: s.Expect) -> None:
-        started = time.monotonic()
         pattern = step.expect.get("$only", step.expect)
-        self._match(step.expect, await self._line(step).socket.hear(pattern["t"]))
-        _not_before(started, step.not_before_ms)
+        with Lived() as lived:
+            self._match(step.expect, await self._line(step).socket.hear(pattern["t"]))
+        _not_before(lived, step.not_before_ms)
 
     async def _expect_acked(self, step: s.ExpectAcked) -> None:
         line, wanted = self._line(step), self._names.value(step.expect_acked)
@@ -175,8 +175,8 @@ class Playing:
     async def _quiet(self, step: s.Quiet) -> None:
         """After a ping is answered, everything that was sent before has had its effect."""
         line = self._line(step)
-        await asyncio.sleep(step.for_ms / 1000)
-        ts = time.monotonic_ns() // 1000
+        await pause(step.for_ms / 1000)
+        ts = next(self._stamps)
         await line.tell({"t": "ping", "ts": ts})
         while (await line.socket.hear("pong"))["ts"] != ts:
             pass
@@ -246,7 +246,7 @@ async def play(case: s.Case, peer: Peer, subject: Subject) -> None:
     try:
         for number, step in enumerate(case.steps, start=1):
             try:
-                async with asyncio.timeout(step.within_ms / 1000):
+                async with patience(step.within_ms / 1000):
                     await playing.do(step)
             except (Failed, AssertionError, TimeoutError) as error:
                 problem = "nothing came in time" if isinstance(error, TimeoutError) else str(error)
@@ -264,7 +264,7 @@ async def _patiently(true: Callable[[], Any], step: s.Step, problem: Callable[[]
         raise Failed(problem()) from None
 
 
-def _not_before(started: float, milliseconds: int) -> None:
-    passed = (time.monotonic() - started) * 1000
+def _not_before(lived: Lived, milliseconds: int) -> None:
+    passed = lived.wall_seconds * 1000
     if passed < milliseconds:
         raise Failed(f"it came after {passed:.0f} ms, {milliseconds} at the earliest")

@@ -2,13 +2,11 @@
 
 import os
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
 from tests.support.tiers import by_form
 
 PROFILE = settings(
     max_examples=int(os.environ.get("PARLEY_MODEL_EXAMPLES", by_form("100", "1000"))),
     stateful_step_count=int(os.environ.get("PARLEY_MODEL_STEPS", "50")),
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )
