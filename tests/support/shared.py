@@ -3,7 +3,7 @@
 import asyncio
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from core.database import migrate
 from tests.support.home import made_folder
 
 FOLDERS = pytest.StashKey[list[Path]]()
+COMPILED = Path(__file__).parent.parent.parent / ".cache" / "compiled"
+MANY = 2_000  # so many tests are a whole run's
 TEMPLATE = "template_parley"
 MADE = "made"
 
@@ -30,6 +32,21 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_configure_node(node: Any) -> None:
     """A worker gets the folders of the process that started it."""
     node.workerinput["parley_folders"] = [str(each) for each in node.config.stash[FOLDERS]]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """In a fresh checkout one worker compiles all files first; the others find them compiled."""
+    if not is_worker(session.config) or COMPILED.exists():
+        return (yield)
+    COMPILED.parent.mkdir(exist_ok=True)
+    with FileLock(f"{COMPILED}.lock"):
+        if not COMPILED.exists():
+            outcome = yield
+            if len(session.items) > MANY:
+                COMPILED.touch()
+            return outcome
+    return (yield)
 
 
 @pytest.hookimpl(trylast=True)
