@@ -11,13 +11,13 @@ from redis.asyncio import Redis
 
 from core.database import Database
 from core.settings import Settings
-from server import door
 from server.client import Client
 from server.hub import Hub
 from tests.server.site import Peer, Site, running_site
 from tests.support.patience import soon, wait_until
 
 ROOT = Path(__file__).parents[2]
+DEFLATED = "Nile, Rhine and Zambezi. " * 20
 
 
 async def read_on(peer: Peer, g: int, text: str) -> tuple[str, int]:
@@ -82,28 +82,6 @@ async def test_a_second_resume_goes_on_where_the_first_one_stood(gateway: Site):
     assert got == text
 
 
-async def test_a_connection_that_lived_long_can_be_resumed(
-    sqlite: Database, redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
-):
-    """Complaint 15: a session does not expire under the connection that holds it."""
-    monkeypatch.setattr(door, "KEEP_SECONDS", 0.2)
-    async with running_site(settings, sqlite, redis) as site:
-        async with site.welcomed() as peer:
-            [record] = [key async for key in redis.scan_iter("*sess:*")]
-            await redis.pexpire(
-                record, 30_000
-            )  # most of the time that it is kept without a connection is over
-
-            async def is_kept() -> bool:
-                return await redis.pttl(record) > 30_000
-
-            await wait_until(is_kept)
-            token = peer.welcome["resume_token"]
-            peer.socket.transport.abort()
-        async with site.welcomed(resume={"token": token, "requests": []}) as again:
-            assert again.welcome["session"] == peer.welcome["session"]
-
-
 async def test_no_memory_for_compression_unless_it_is_asked_for(gateway: Site):
     """Complaint 21: a client that offers deflate gets plain frames from a gateway as it comes."""
     async with gateway.welcomed() as peer:
@@ -111,6 +89,17 @@ async def test_no_memory_for_compression_unless_it_is_asked_for(gateway: Site):
         assert offered is not None
         assert "permessage-deflate" in offered.headers["Sec-WebSocket-Extensions"]
         assert peer.socket.protocol.extensions == []
+
+
+async def test_deflate_where_the_installation_wants_it(sqlite: Database, redis: Redis, settings: Settings):
+    """Offered by the client and switched on by a setting; an answer arrives whole."""
+    deflating = running_site(settings, sqlite, redis, deflate=True)
+    async with deflating as site, site.answering(DEFLATED), Client(site.url, site.key) as client:
+        async with site.welcomed() as peer:
+            assert [each.name for each in peer.socket.protocol.extensions] == ["permessage-deflate"]
+        answer = await client.send("hello")
+        assert (await answer.end()).verified
+    assert answer.text == DEFLATED
 
 
 async def test_readers_that_leave_leave_nothing_behind(gateway: Site, redis: Redis):

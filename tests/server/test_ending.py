@@ -1,4 +1,4 @@
-"""The end of a gateway."""
+"""Ends that a gateway makes: of itself, and of what nobody runs."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from core.settings import Settings
 from server import main
 from server.door import Door
 from server.hub import Hub
-from tests.server.site import running_site
+from tests.server.site import Site, running_site
 from tests.support.patience import patience
 
 
@@ -37,3 +37,11 @@ async def test_nothing_of_a_gateway_goes_on_after_its_end(
         async with patience():
             await began.wait()
     assert ended.is_set()
+
+
+async def test_what_nobody_runs_ends_at_its_deadline(gateway: Site):
+    """No worker and no supervisor lives: a gateway writes the end (P4)."""
+    async with gateway.welcomed() as peer:
+        await peer.send(options={"deadline_ms": 3_000})
+        end = await peer.hear("end")
+    assert (end["reason"], end["usage"]["total"], end["cost"]["nano"]) == ("deadline", 0, 0)
