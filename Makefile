@@ -11,7 +11,7 @@ RUN ?= -m pytest
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-long check format bench audit bill lock clean
+.PHONY: help up test test-long test-stall check format bench audit bill lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -27,6 +27,10 @@ test: ## run the tests of every change: real vLLM, Valkey, SQLite, Postgres, Chr
 test-long: ## run all tests, with more examples; scripts/needs_long.py says when a change needs it
 	@$(PYTHON) scripts/setup.py $(STACK) test
 	@PARLEY_TEST_LONG=1 $(BIN)/python -m pytest -n auto $(ARGS)
+
+test-stall: ## run the tests that start no engine under pauses of 1.5 s of all their processes
+	@$(PYTHON) scripts/setup.py $(STACK) test
+	@$(BIN)/python scripts/stall.py $(BIN)/python -m pytest -n 0 -m "not long and not vllm" $(ARGS)
 
 check: ## formatting, lint, types, import contracts, file sizes, real time in tests, named tests, the browser code's types
 	@$(PYTHON) scripts/setup.py $(STACK) test
