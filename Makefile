@@ -11,7 +11,7 @@ RUN ?= -m pytest
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-long test-stall check format bench audit bill lock clean
+.PHONY: help up test minutes test-long test-stall check format bench audit bill lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -23,6 +23,9 @@ up: ## start the whole platform on this machine; Ctrl-C stops it
 test: ## run the tests of every change: real vLLM, Valkey, SQLite, Postgres, Chromium
 	@$(PYTHON) scripts/setup.py $(STACK) test
 	@$(BIN)/python $(RUN) -n auto -m "not long" $(ARGS)
+
+minutes: ## whether the last run's tests cost no more CPU than their budgets
+	@$(BIN)/python scripts/check_minutes.py $(ARGS)
 
 test-long: ## run all tests, with more examples; scripts/needs_long.py says when a change needs it
 	@$(PYTHON) scripts/setup.py $(STACK) test

@@ -1,9 +1,10 @@
 """Holds what the tests cost to their budgets: CPU seconds by file, in tests/minutes.json.
 
-    make test && .venv/bin/python scripts/check_minutes.py            the last run is within its budgets
-    .venv/bin/python scripts/check_minutes.py --renew                 the last run's figures are the budgets
+    make test && .venv/bin/python scripts/check_minutes.py     the last run is within its budgets
+    .venv/bin/python scripts/check_minutes.py --renew          the last run's figures are the budgets
+    .venv/bin/python scripts/check_minutes.py FILE [--renew]   of another run, as pytest wrote it
 
-The last run may have been of some files only: the others keep their budgets. A line in parentheses is what
+A run may have been of some files only: the others keep their budgets. A line in parentheses is what
 several files share. More than CPU_SECONDS_MAX in all is refused: make something cheaper, or move it to the
 long form.
 """
@@ -54,13 +55,14 @@ def renewed(budgets: Lines, told: Lines, exists: set[str]) -> Lines:
 
 def main(arguments: list[str]) -> None:
     """Check, or renew."""
-    if not TOLD.exists():
-        sys.exit("there are no figures of a run: make test")
-    run: dict[str, Any] = json.loads(TOLD.read_text())
+    told = Path(next((each for each in arguments if not each.startswith("-")), TOLD))
+    if not told.exists():
+        sys.exit(f"there are no figures of a run in {told}: make test")
+    run: dict[str, Any] = json.loads(told.read_text())
     if run["long"]:
-        sys.exit("the last run was of the long form, which has no budget: make test")
+        sys.exit("that run was of the long form, which has no budget: make test")
     budgets: Lines = json.loads(BUDGETS.read_text())["files"] if BUDGETS.exists() else {}
-    if arguments == ["--renew"]:
+    if "--renew" in arguments:
         _renew(budgets, run["files"])
         return
     found = list(faults(budgets, run["files"]))

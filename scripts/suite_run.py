@@ -93,6 +93,9 @@ def _pytest(results: Path, junit: str, options: Sequence[str]) -> tuple[int, dic
     with tempfile.TemporaryDirectory() as folder:
         failures = Path(folder) / "failures.json"
         wanted = {"PARLEY_TEST_FAILURES": str(failures), "PARLEY_TEST_KEEP": str(results / "logs")}
+        wanted["PARLEY_TEST_MINUTES"] = str(
+            results / junit.replace("junit", "minutes").replace("xml", "json")
+        )
         command = [sys.executable, "-m", "pytest", f"--junitxml={results / junit}", *options]
         code = subprocess.run(command, cwd=ROOT, env=os.environ | wanted).returncode
         return code, json.loads(failures.read_text()) if failures.exists() else {}

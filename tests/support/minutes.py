@@ -16,7 +16,9 @@ import pytest
 from tests.support.shared import is_worker, postgres_process
 from tests.support.tiers import IS_LONG
 
-TOLD = Path(__file__).parent.parent.parent / ".cache" / "minutes.json"
+TOLD = Path(
+    os.environ.get("PARLEY_TEST_MINUTES") or Path(__file__).parent.parent.parent / ".cache" / "minutes.json"
+)
 TICKS = os.sysconf("SC_CLK_TCK")
 SHOWN = 15
 COLLECTION = "(collection)"
