@@ -4,7 +4,8 @@ import os
 import signal
 import sys
 import threading
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoints, entry_points
 from typing import Any, NoReturn
 
 import click
@@ -22,16 +23,24 @@ AUTHOR_CHARACTERS_MAX = 120
 STORES = ("redis", "sqlalchemy")
 
 
+@cache
+def registered() -> EntryPoints:
+    """All commands: looking for them reads a file of every package, and `--help` asks for each."""
+    return entry_points(group=GROUP)
+
+
 class Commands(click.Group):
     """Loads a subcommand's package only when that subcommand is named."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All registered commands by name."""
-        return sorted(entry.name for entry in entry_points(group=GROUP))
+        return sorted(entry.name for entry in registered())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return one command, None where there is none of that name."""
-        for entry in entry_points(group=GROUP, name=cmd_name):
+        for entry in registered():
+            if entry.name != cmd_name:
+                continue
             loaded = entry.load()
             assert isinstance(loaded, click.Command), f"{entry.value} is not a click command"
             return loaded

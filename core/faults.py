@@ -7,12 +7,11 @@ import errno
 import os
 import re
 import smtplib
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-
-from redis.exceptions import ResponseError
-from sqlalchemy.exc import DBAPIError
+from typing import Any
 
 from core.errors import Refused
 
@@ -73,17 +72,24 @@ def _codes(error: BaseException) -> Iterator[str]:
         yield "of " + ", ".join(sorted({type(each).__name__ for each in _leaves(error)})[:CAUSES_MAX])
     elif isinstance(error, Refused):
         yield error.refusal.code
-    elif isinstance(error, ResponseError):
+    elif _is(error, "redis.exceptions", "ResponseError"):
         if code := REDIS_CODE.match(str(error)):
             yield code[0]
         if line := SCRIPT_LINE.search(str(error)):
             yield f"in line {line[1]} of its script"
-    elif isinstance(error, DBAPIError):
-        yield from _sql_codes(error.orig)
+    elif _is(error, "sqlalchemy.exc", "DBAPIError"):
+        of_driver: Any = error
+        yield from _sql_codes(of_driver.orig)
     elif isinstance(error, smtplib.SMTPResponseException):
         yield str(int(error.smtp_code))
     elif isinstance(error, OSError) and error.errno is not None and error.errno in errno.errorcode:
         yield errno.errorcode[error.errno]
+
+
+def _is(error: BaseException, module: str, name: str) -> bool:
+    """Of a library that nobody has imported there is no error: a command that needs no store loads none."""
+    library = sys.modules.get(module)
+    return library is not None and isinstance(error, getattr(library, name))
 
 
 def _sql_codes(orig: BaseException | None) -> Iterator[str]:

@@ -13,15 +13,8 @@ from collections.abc import Generator
 
 import structlog
 from opentelemetry import metrics, trace
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.metrics import Meter
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, Status, StatusCode, Tracer
-from prometheus_client import generate_latest
 from structlog.typing import FilteringBoundLogger, Processor
 
 from core import faults, log_lines
@@ -32,10 +25,19 @@ SELDOM_SECONDS = 5.0
 
 def configure(settings: Settings, service: str) -> None:
     """Set up structlog, the tracer and the meter of this process. Call once, first thing in a command."""
+    # Only a process that serves needs these; every command would wait for them.
+    from opentelemetry.exporter.prometheus import PrometheusMetricReader
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
     configure_logs(settings, service)
     resource = Resource.create({"service.name": f"parley-{service}", "service.namespace": "parley"})
     provider = TracerProvider(resource=resource)
     if settings.otlp_endpoint:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # most export none
+
         endpoint = settings.otlp_endpoint.get_secret_value().rstrip("/") + "/v1/traces"
         exporter = OTLPSpanExporter(endpoint=endpoint)
         provider.add_span_processor(BatchSpanProcessor(exporter))
@@ -142,4 +144,6 @@ def meter(package: str) -> Meter:
 
 def prometheus_page() -> bytes:
     """All metrics of this process in Prometheus' text format."""
+    from prometheus_client import generate_latest  # as in `configure`
+
     return generate_latest()

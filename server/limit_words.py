@@ -5,7 +5,6 @@ The chat page says the same (web/limit_words.js).
 
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from billing.api import to_display
 from server.client_answer import ProtocolError
 
 OWNERS = {
@@ -46,7 +45,7 @@ def _limit_text(error: ProtocolError, now_ms: int, zone: tzinfo | None) -> str:
 
 
 def _budget_text(error: ProtocolError, now_ms: int, zone: tzinfo | None) -> str:
-    size = "" if error.limit is None else f" of {to_display(error.limit)}"
+    size = "" if error.limit is None else f" of {_money(error.limit)}"
     what = f"{_owner(error)} budget{size}{PERIODS.get(error.dimension or '', '')}"
     resets = error.resets_at_ms
     anew = f"; it begins anew {_when(resets, now_ms, zone)}" if resets else ""
@@ -71,7 +70,7 @@ def _spent(remaining: int | None) -> str:
     """What is left of it does not do."""
     if not remaining:
         return "is used up"
-    return f"has {to_display(remaining)} left, too little for this request"
+    return f"has {_money(remaining)} left, too little for this request"
 
 
 def _when(at_ms: int, now_ms: int, zone: tzinfo | None) -> str:
@@ -81,3 +80,9 @@ def _when(at_ms: int, now_ms: int, zone: tzinfo | None) -> str:
         return f"at {time}"
     day = f"{at.day} {at:%B}"
     return f"on {day}" if time == "00:00" else f"on {day} at {time}"
+
+
+def _money(nano: int) -> str:
+    from billing.api import to_display  # and SQL with it: a chat waits for that only where money is refused
+
+    return to_display(nano)
