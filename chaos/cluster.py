@@ -20,6 +20,7 @@ from chaos import crew
 from chaos.balancer import Balancer, running_balancer
 from chaos.bench.session.ground import Ground, Running, ground
 from chaos.facts import Posted, Sums
+from chaos.forked import forking
 from core.database import Database
 from core.failpoints import CONSENT_VALUE
 from core.redis import Client, connect
@@ -178,6 +179,7 @@ async def running_cluster(plan: Plan) -> AsyncGenerator[Cluster]:
     """A fresh installation, ready to answer; it is removed at the end."""
     changed: dict[str, Any] = {"log_keep_seconds": 300, **plan.settings, **_engine_settings(plan)}
     async with AsyncExitStack() as stack:
+        stack.enter_context(forking())
         site = await stack.enter_async_context(ground(**plan.settings))  # ours obeys them like the others
         database = Database(site.settings.database_endpoint)
         stack.push_async_callback(database.close)

@@ -1,88 +1,182 @@
-"""Starts `parley worker` processes quickly: everything is imported once, each worker is a fork of that.
+"""Starts Parley's processes quickly: everything is imported once, each process is a fork of that.
 
-An interpreter that imports what a worker needs takes most of a second of CPU; a fork takes milliseconds, and
-is a process like any other: own pid, own connections, killed like any other. Only what does not exist before
-a worker's command begins is shared, so nothing here opens a connection, a thread or an event loop.
+An interpreter that imports what a gateway needs takes over a second of CPU; a fork takes milliseconds, and is
+a process like any other: own pid, environment, command line, files and connections, killed like any other.
+Only what does not exist before a command begins is shared, so nothing here opens a connection, a thread or an
+event loop. Asked by chaos/forked.py; for tests and chaos only, and only on Linux.
 
-Talks to its starter in JSON lines over a Unix socket (argument 1), and ends with it.
+Arguments: the listening socket's descriptor, its address, room for a command line. Standard input ends when
+its starter does, and so do this process and all that it started.
 """
 
 import gc
+import importlib
 import json
 import os
 import select
 import signal
 import socket
+import struct
 import sys
-from contextlib import suppress
-from typing import NoReturn
+from importlib.metadata import entry_points
+from typing import Any
 
-from engine.main import worker_command
+from chaos import forked, guise
+from core import leash_main
 
-REQUEST_BYTES = 4096
+# What processes of ours import beside their commands: some of it only when they run.
+IMPORTED = (
+    *("aiosqlite", "alembic.command", "asyncpg", "httptools", "httpx", "multiprocessing", "uvloop"),
+    *("sqlalchemy.dialects.postgresql.asyncpg", "sqlalchemy.dialects.sqlite.aiosqlite"),
+    *("uvicorn.lifespan.on", "uvicorn.protocols.http.httptools_impl", "websockets"),
+    *("core.away", "core.environment", "engine.main", "chaos.cluster", "chaos.run"),
+)
+COMMANDS = ("parley.commands", "parley.actions")
+MESSAGE_BYTES = 65536
 
 
-def main(address: str) -> None:
-    """Until the starter closes the socket: {"start": name} in; {"started": name, "pid"} and
-    {"ended": pid, "code"} out, code 128 + n where signal n ended it."""
-    starter = socket.socket(socket.AF_UNIX)
-    starter.connect(address)
-    wake_read, wake_write = os.pipe()
-    os.set_blocking(wake_write, False)
-    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+def main(listening: int, address: str) -> None:
+    """Until standard input ends."""
+    for name in IMPORTED:
+        importlib.import_module(name)
+    for group in COMMANDS:
+        for entry in entry_points(group=group):
+            entry.load()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who asked; its end is ours
+    assert len(os.listdir("/proc/self/task")) == 1, "a fork has one thread of its parent's"
     gc.collect()
     gc.freeze()
-    orders = b""
-    while True:
-        ready, _, _ = select.select([starter, wake_read], [], [])
-        if wake_read in ready:
-            os.read(wake_read, REQUEST_BYTES)
-            _report_ended(starter)
-        if starter in ready:
-            received = starter.recv(REQUEST_BYTES)
-            if not received:
-                return
-            *lines, orders = (orders + received).split(b"\n")
-            for line in lines:
-                name = json.loads(line)["start"]
-                pid = _fork(name, [starter.fileno(), wake_read, wake_write])
-                _tell(starter, {"started": name, "pid": pid})
+    Nursery(socket.socket(fileno=listening), address).serve()
 
 
-def _fork(name: str, ours: list[int]) -> int:
-    pid = os.fork()
-    if pid:
-        return pid
-    _become_worker(name, ours)
+class Nursery:
+    """What was forked, and for whom."""
 
+    def __init__(self, server: socket.socket, address: str) -> None:
+        self._server = server
+        self._address = address
+        self._askers: dict[int, socket.socket] = {}  # by the pid of what was started for them
+        self._leashes: set[int] = set()  # which end by themselves once who asked is gone
+        self._wake = os.pipe()
+        for end in self._wake:
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(self._wake[1], warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
 
-def _become_worker(name: str, ours: list[int]) -> NoReturn:
-    """In the child: as a fresh process would begin."""
-    try:
+    def serve(self) -> None:
+        """Until standard input ends; then what is left is killed."""
+        wake, stdin = self._wake[0], sys.stdin.fileno()
+        while True:
+            ready, _, _ = select.select([stdin, self._server, wake, *self._askers.values()], [], [])
+            if stdin in ready:
+                break
+            for pid in [pid for pid, asker in self._askers.items() if asker in ready]:
+                self._forget(pid)
+            if wake in ready:
+                os.read(wake, MESSAGE_BYTES)
+                self._report_ended()
+            if self._server in ready:
+                self._obey()
+        for pid in list(self._askers):
+            self._forget(pid)
+
+    def _obey(self) -> None:
+        asker, _ = self._server.accept()
+        try:
+            order, fds = _order(asker)
+        except (OSError, ValueError):
+            asker.close()
+            return
+        pid = os.fork()
+        if pid == 0:
+            self._leave_to_parent()
+            guise.run(lambda: _become(order, fds, self._address, asker))
+        for fd in fds:
+            os.close(fd)
+        self._askers[pid] = asker
+        if order["leashed"]:
+            self._leashes.add(pid)
+
+    def _leave_to_parent(self) -> None:
+        """In the child."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        for fd in ours:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for each in (self._server, *self._askers.values()):
+            each.close()
+        for fd in self._wake:
             os.close(fd)
-        worker_command.main(args=["--name", name], prog_name="parley worker")
-    finally:
-        os._exit(1)
 
+    def _forget(self, pid: int) -> None:
+        """Who asked for it is gone, or wants no more of it."""
+        self._askers.pop(pid).close()
+        if pid not in self._leashes:
+            os.kill(pid, signal.SIGKILL)
 
-def _report_ended(starter: socket.socket) -> None:
-    with suppress(ChildProcessError):
+    def _report_ended(self) -> None:
         while True:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
             if pid == 0:
                 return
-            code = os.waitstatus_to_exitcode(status)
-            _tell(starter, {"ended": pid, "code": code if code >= 0 else 128 - code})
+            self._leashes.discard(pid)
+            if asker := self._askers.pop(pid, None):
+                _tell(asker, {"ended": os.waitstatus_to_exitcode(status)})
+                asker.close()
 
 
-def _tell(starter: socket.socket, message: dict[str, str | int]) -> None:
-    with suppress(BrokenPipeError):
-        starter.sendall(json.dumps(message).encode() + b"\n")
+def _order(asker: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """What is asked for, and the descriptors that came with it."""
+    size, fds, _, _ = socket.recv_fds(asker, 4, forked.DESCRIPTORS_MAX)
+    (wanted,) = struct.unpack("!I", size)
+    received = b""
+    while len(received) < wanted:
+        received += (more := asker.recv(wanted - len(received)))
+        if not more:
+            raise ValueError("who asked is gone")
+    return json.loads(received), fds
+
+
+def _become(order: dict[str, Any], fds: list[int], address: str, asker: socket.socket) -> None:
+    """In the child: as a fresh process would begin, then its program."""
+    forked.use(lambda: address)  # what it starts is forked, too
+    if order["session"]:
+        os.setsid()
+    os.chdir(order["folder"])
+    os.umask(order["umask"])
+    guise.limit_files(order["files_max"])
+    guise.take_streams(fds[:3])
+    argv: list[str] = order["argv"]
+    leash = [sys.executable, "-I", "-S", str(leash_main.__file__)] if order["leashed"] else []
+    guise.take([*leash, *argv], order["environment"])
+    _tell(asker, {"pid": os.getpid()})  # from here on others find it under its name
+    asker.close()
+    if not leash:
+        guise.program(argv)
+        return
+    held, report = fds[3:]
+
+    def begin(_: str, command: list[str]) -> None:
+        os.execvp = execvp
+        guise.take(command, order["environment"])
+        guise.close_as_exec_does()
+        guise.run(lambda: guise.program(command))
+
+    execvp, os.execvp = (
+        os.execvp,
+        begin,
+    )  # the leash itself is as it is: only its command needs no new interpreter
+    sys.exit(leash_main.main(held, report, argv))
+
+
+def _tell(asker: socket.socket, message: dict[str, int]) -> None:
+    try:
+        asker.sendall(json.dumps(message).encode() + b"\n")
+    except OSError:
+        return  # it has gone, which is seen next
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(int(sys.argv[1]), sys.argv[2])

@@ -14,6 +14,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis.strategies import text
 from redis.asyncio import Redis
 
+from chaos.forked import forking
 from core.database import Database
 from core.redis import MultiplexedRedis
 from core.settings import Settings
@@ -23,10 +24,12 @@ from tests.support.emptied import EmptiedPostgres, emptied_postgres
 from tests.support.home import lend_model, settings_in, short_folder
 from tests.support.patience import HANG_SECONDS, wall_seconds_max
 from tests.support.platform import Platform, running_platform
+from tests.support.processes import finished, parley
 from tests.support.shared import shared_postgres, shared_sqlite, worker_name
 from tests.support.valkey import running_valkey
 
 CACHE = Path(__file__).parent.parent / ".cache"
+MANY_TESTS = 100
 # A starting engine may take minutes on a busy machine; requests wait for it.
 PATIENT = {"PARLEY_NO_WORKER_SECONDS_MAX": "600"}
 
@@ -73,6 +76,16 @@ def _characters() -> None:  # pyright: ignore[reportUnusedFunction]
         pass
 
     draw()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _forks(request: pytest.FixtureRequest, _clean_environment: None) -> Generator[None]:  # pyright: ignore[reportUnusedFunction]
+    """Processes of ours are forks of one that has imported everything: an interpreter of its own costs each
+    over a second of CPU. Tests of a real start begin one themselves."""
+    with forking():
+        if len(request.session.items) > MANY_TESTS:  # its own start is then no single file's cost
+            finished(parley("--version"))
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -2,7 +2,6 @@
 
 import os
 import socket
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,17 +10,16 @@ import pytest
 from core import exclusive
 from core.embedded import ensure_home
 from tests.support.home import settings_in
-from tests.support.patience import finished
 from tests.support.platform import processes_of
 from tests.support.ports import free_ports
+from tests.support.processes import finished, parley
 
 
 def refused(home: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> str:
     """The one line that `parley up` leaves on stderr."""
     port, console = free_ports(2)
     base = {"PARLEY_HOME": str(home), "PARLEY_PORT": str(port), "PARLEY_CONSOLE_PORT": str(console)}
-    command = [sys.executable, "-m", "core.cli", "up", *arguments]
-    ended = finished(command, env=os.environ | base | dict(environment or {}))
+    ended = finished(parley("up", *arguments), {**os.environ, **base, **(environment or {})})
     assert ended.returncode == 1, ended.stderr
     assert ended.stdout == ""
     assert not processes_of(home)

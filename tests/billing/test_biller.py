@@ -25,6 +25,7 @@ from core.database import Database
 from core.settings import Settings
 from tests.billing.events import PRICES, an_event
 from tests.support.patience import wait_until
+from tests.support.processes import begun
 
 STREAM = ended_stream("default")
 
@@ -163,7 +164,7 @@ async def test_kill_9_at_any_moment_loses_and_doubles_nothing(
     arguments = ["-m", "tests.billing.biller_process", str(settings.home), settings.redis_endpoint]
     pending = list(events)
     for _ in range(4):
-        process = await asyncio.create_subprocess_exec(sys.executable, *arguments, database_url)
+        process = await begun([sys.executable, *arguments, database_url])
         before = await row_count(database)
         await end(redis, [pending.pop() for _ in range(60)], settings)
         await wait_until(lambda count=before: more_rows_than(database, count))

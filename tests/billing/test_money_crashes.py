@@ -22,6 +22,7 @@ from tests.billing.test_biller import a_biller, end, row_count, until_acknowledg
 from tests.billing.test_books import read
 from tests.billing.test_wallets import balances, sound
 from tests.support.patience import wait_until
+from tests.support.processes import begun
 
 
 async def test_kill_9_of_a_biller_leaves_no_wallet_budget_or_alert_in_between(
@@ -52,7 +53,7 @@ async def test_kill_9_of_a_biller_leaves_no_wallet_budget_or_alert_in_between(
             session.add(budget)
     arguments = ["-m", "tests.billing.biller_process", str(settings.home), settings.redis_endpoint]
     for count in range(2):
-        process = await asyncio.create_subprocess_exec(sys.executable, *arguments, database_url)
+        process = await begun([sys.executable, *arguments, database_url])
         try:
             await end(redis, [pending.pop() for _ in range(100)], settings)
             await wait_until(lambda least=100 * count: more_than(database, tenant, least))

@@ -40,6 +40,7 @@ from tests.billing.receivers import MailServer, Receiver, http_receiver, mail_se
 from tests.billing.test_books import read
 from tests.support.home import settings_in
 from tests.support.patience import wait_until
+from tests.support.processes import begun
 
 
 @pytest.fixture
@@ -169,7 +170,7 @@ async def test_a_sender_killed_between_sending_and_marking_is_made_good_by_anoth
     async with http_receiver(Receiver(lambda number: 200 if number > 1 else 0)) as receiver:
         message = await a_message(database, tenant, receiver.port)
         command = (sys.executable, "-m", "tests.billing.sender_process", str(home), database_url)
-        process = await asyncio.create_subprocess_exec(*command)
+        process = await begun(command)
         try:
             await wait_until(lambda: receiver.requests)
         finally:

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from core.metrics import BILLER_PLACE
 from tests.billing.events import an_event
 from tests.support.patience import wait_until
 from tests.support.ports import free_ports
+from tests.support.processes import begun, parley
 
 
 @pytest.fixture
@@ -98,10 +98,7 @@ async def test_the_biller_compares_and_shows_what_differs(tenant: str, home: Pat
     environment = {**os.environ, "PARLEY_HOME": str(home), "PARLEY_REDIS_URL": redis_url}
     environment["PARLEY_METRICS_PORT"] = str(port - BILLER_PLACE)
     log = home / "biller.log"
-    with log.open("wb") as file:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "core.cli", "biller", env=environment, stderr=file
-        )
+    process = await begun(parley("biller"), environment, log)
     try:
         async with httpx.AsyncClient() as client:
 

@@ -9,7 +9,7 @@ import pytest
 from chaos.failpoints import ledger_faults
 from core.failpoints import Point
 from tests.billing.events import an_event
-from tests.support.patience import finished
+from tests.support.processes import finished
 
 SEED = 20261122
 HALVES = {"first": list(Point)[::2], "second": list(Point)[1::2]}

@@ -27,6 +27,8 @@ from engine.models.registry import ModelRecord, list_models, save
 from tests.engine.builders import FINGERPRINT, TENANT, Pool, append_to, request
 from tests.support.home import settings_in
 from tests.support.patience import soon
+from tests.support.processes import finished
+from tests.support.processes import parley as command_line
 
 FAR_MS = 4_000_000_000_000
 SECRET = "what nobody but its reader may see"
@@ -182,16 +184,12 @@ async def test_empty_pools_say_so(parley: Parley, redis: Redis):
 
 def test_a_redis_that_is_away_is_one_line(home: Path):
     """With where it was looked for, on stderr, and exit code 1."""
-    argv = [sys.executable, "-m", "core.cli", "workers", "list"]
-    run = subprocess.run(argv, env=os.environ | {"PARLEY_HOME": str(home)}, capture_output=True, text=True)
+    run = finished(command_line("workers", "list"), os.environ | {"PARLEY_HOME": str(home)})
     assert run.returncode == 1
     assert run.stderr.startswith(f"parley: Redis does not answer at unix://{home}/redis/redis.sock")
     assert len(run.stderr.splitlines()) == 1
     for arguments in (["workers", "list"], ["requests", "show", "x"], ["queue", "top", "--once"]):
-        argv = [sys.executable, "-m", "core.cli", *arguments, "--json"]
-        run = subprocess.run(
-            argv, env=os.environ | {"PARLEY_HOME": str(home)}, capture_output=True, text=True
-        )
+        run = finished(command_line(*arguments, "--json"), os.environ | {"PARLEY_HOME": str(home)})
         assert (run.returncode, list(json.loads(run.stdout))) == (1, ["error"])
 
 

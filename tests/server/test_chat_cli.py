@@ -1,21 +1,18 @@
 """`parley chat` as a process, against a peer whose every frame is written by hand."""
 
-import asyncio
 import json
 import os
 import pty
 import signal
-import sys
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import Process
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
 from tests.support.patience import patience
+from tests.support.processes import Piped, parley, piped
 from tests.support.scripted_peer import Peer, Socket, scripted_peer
-
-COMMAND = [sys.executable, "-m", "core.cli", "chat"]
 
 
 @pytest.fixture
@@ -25,20 +22,12 @@ async def peer() -> AsyncGenerator[Peer]:
         yield playing
 
 
-async def chat(home: Path, *arguments: str, stdin: int | None = None) -> Process:
+async def chat(home: Path, *arguments: str, stdin: int | None = None) -> Piped | Process:
     """Start the command with an own PARLEY_HOME."""
-    environment = os.environ | {"PARLEY_HOME": str(home)}
-    return await asyncio.create_subprocess_exec(
-        *COMMAND,
-        *arguments,
-        env=environment,
-        stdin=PIPE if stdin is None else stdin,
-        stdout=PIPE,
-        stderr=PIPE,
-    )
+    return await piped(parley("chat", *arguments), os.environ | {"PARLEY_HOME": str(home)}, stdin)
 
 
-async def finished(process: Process, typed: bytes | None = None) -> tuple[int | None, str, str]:
+async def finished(process: Piped | Process, typed: bytes | None = None) -> tuple[int | None, str, str]:
     """Its exit code, stdout and stderr."""
     async with patience():
         out, error = await process.communicate(typed)

@@ -4,7 +4,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import httpx
@@ -14,12 +13,13 @@ from core.database import Database
 from core.settings import Settings
 from tests.support.patience import START_SECONDS, said, wait_until
 from tests.support.ports import free_ports
+from tests.support.processes import finished, parley
 
 
 def start(home: Path, **environment: str) -> "subprocess.Popen[str]":
-    """The process, its stderr captured."""
+    """As operators start it, in an interpreter of its own; its stderr captured."""
     return subprocess.Popen(
-        [sys.executable, "-m", "core.cli", "gateway"],
+        parley("gateway"),
         env=os.environ | {"PARLEY_HOME": str(home), **environment},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -27,12 +27,12 @@ def start(home: Path, **environment: str) -> "subprocess.Popen[str]":
     )
 
 
-def failure(process: "subprocess.Popen[str]") -> str:
+def failure(home: Path, **environment: str) -> str:
     """The one line that a process which could not start leaves."""
-    _, line = said(process)
-    assert process.returncode == 1, line
-    assert line.count("\n") == 1, line
-    return line
+    ended = finished(parley("gateway"), {**os.environ, "PARLEY_HOME": str(home), **environment})
+    assert ended.returncode == 1, ended.stderr
+    assert ended.stderr.count("\n") == 1, ended.stderr
+    return ended.stderr
 
 
 @pytest.mark.usefixtures("sqlite")
@@ -40,7 +40,7 @@ def test_a_port_in_use_is_one_line(home: Path, redis_url: str):
     """It names the address and the setting that chooses another."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        line = failure(start(home, PARLEY_PORT=port, PARLEY_REDIS_URL=redis_url))
+        line = failure(home, PARLEY_PORT=port, PARLEY_REDIS_URL=redis_url)
     assert port in line
     assert "PARLEY_PORT" in line
 
@@ -48,14 +48,14 @@ def test_a_port_in_use_is_one_line(home: Path, redis_url: str):
 @pytest.mark.usefixtures("sqlite")
 def test_no_redis_is_one_line(home: Path):
     """It names where Redis was looked for."""
-    line = failure(start(home, PARLEY_PORT="0"))
+    line = failure(home, PARLEY_PORT="0")
     assert "redis.sock" in line
 
 
 def test_no_schema_is_one_line(home: Path, redis_url: str):
     """It names the command that makes one."""
     home.mkdir(exist_ok=True)
-    line = failure(start(home, PARLEY_PORT="0", PARLEY_REDIS_URL=redis_url))
+    line = failure(home, PARLEY_PORT="0", PARLEY_REDIS_URL=redis_url)
     assert "parley db migrate" in line or "database" in line
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,8 +12,10 @@ from pathlib import Path
 import httpx
 import psutil
 
-from tests.support.patience import ENGINE_SECONDS, ended, watch_until
+from chaos.forked import Forked, forks, start
+from tests.support.patience import ENGINE_SECONDS, watch_until
 from tests.support.ports import free_ports
+from tests.support.processes import parley
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Platform:
     """A running platform and what `up.json` says of it."""
 
     home: Path
-    process: "subprocess.Popen[bytes]"
+    process: "subprocess.Popen[bytes] | Forked"
     url: str
     console: str
     tenant: str
@@ -60,18 +61,18 @@ def processes_of(home: Path) -> list[psutil.Process]:
 
 @contextmanager
 def running_platform(
-    home: Path, *arguments: str, environment: dict[str, str] | None = None
+    home: Path, *arguments: str, environment: dict[str, str] | None = None, fresh: bool = True
 ) -> Generator[Platform]:
-    """`parley up` on `home`, ready to answer; stopped by SIGTERM at the end."""
+    """`parley up` on `home`, ready to answer; stopped by SIGTERM at the end. `fresh`: each process is an
+    interpreter of its own, as a newcomer starts it; else a fork."""
     port, console = free_ports(2)
     base = {"PARLEY_HOME": str(home), "PARLEY_PORT": str(port), "PARLEY_CONSOLE_PORT": str(console)}
     with (home.parent / f"{home.name}.log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "core.cli", "up", *arguments],
-            env=os.environ | base | (environment or {}),
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
+        argv, given = parley("up", *arguments), {**os.environ, **base, **(environment or {})}
+        if fresh or not forks(argv, given):
+            process = subprocess.Popen(argv, env=given, stdout=log, stderr=subprocess.STDOUT)
+        else:
+            process = start(argv, given, (0, log.fileno(), log.fileno())).begun_here()
     try:
         _until_ready(f"http://127.0.0.1:{port}/readyz", process, Path(log.name))
         up = json.loads((home / "up.json").read_text())
@@ -79,10 +80,10 @@ def running_platform(
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-        ended(process)
+        watch_until(lambda: process.poll() is not None)
 
 
-def _until_ready(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+def _until_ready(url: str, process: "subprocess.Popen[bytes] | Forked", log: Path) -> None:
     def last_words() -> str:
         return log.read_text(errors="replace")[-4000:]
 
