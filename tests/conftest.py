@@ -19,7 +19,7 @@ from core.database import Database
 from core.redis import MultiplexedRedis
 from core.settings import Settings
 from engine.models.provision import provision
-from tests.support import groups, minutes, pauses, shared, tiers
+from tests.support import engines, groups, minutes, pauses, shared, tiers
 from tests.support.emptied import EmptiedPostgres, emptied_postgres
 from tests.support.home import lend_model, settings_in, short_folder
 from tests.support.patience import HANG_SECONDS, wall_seconds_max
@@ -54,7 +54,7 @@ for wait in ("connect", "read", "write", "pool"):
 
 def pytest_configure(config: pytest.Config) -> None:
     """What the suite does with itself."""
-    for part in (groups, shared, minutes, tiers, pauses):
+    for part in (engines, groups, shared, minutes, tiers, pauses):
         config.pluginmanager.register(part, part.__name__)
 
 
@@ -191,9 +191,10 @@ def model_folder() -> Path:
 
 
 @pytest.fixture(scope="session")
-def platform(model_folder: Path) -> Generator[Platform]:
+def platform(model_folder: Path, pytestconfig: pytest.Config) -> Generator[Platform]:
     """A whole platform with a real vLLM worker, started once: tests talk to it, the last one ends it."""
     with short_folder("platform") as home:
         lend_model(home, model_folder)
         with running_platform(home, environment=PATIENT) as running:
             yield running
+        engines.count(pytestconfig, (home / "logs").glob("worker-*.log"))

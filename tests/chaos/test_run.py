@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.patience import ENGINE_SECONDS, ENGINE_TEST_SECONDS, RUN_SECONDS, finished
+from tests.support.patience import ENGINE_SECONDS, ENGINE_TEST_SECONDS, RUN_SECONDS
+from tests.support.processes import finished
 
 SEED = 20261121
 
@@ -16,7 +17,7 @@ def attacked(*arguments: str, seconds: float = RUN_SECONDS) -> dict[str, Any]:
     """Run a scenario; what it reported."""
     command = [sys.executable, "-m", "chaos", "run", *arguments, "--seed", str(SEED), "--json"]
     print("replay:", " ".join(command[1:]))
-    done = finished(command, seconds)
+    done = finished(command, seconds=seconds)
     assert done.stdout, done.stderr[-4000:]
     report = json.loads(done.stdout)
     assert done.returncode == 0, (report["findings"], done.stderr[-2000:])
@@ -49,6 +50,7 @@ def test_sixty_kills_lose_nothing():
     assert figure(report, "seams that readers saw") > 60
 
 
+@pytest.mark.long  # three engines; a real one's worker is killed by tests/system/test_no_orphans.py, too
 @pytest.mark.vllm
 @pytest.mark.timeout(ENGINE_TEST_SECONDS)
 def test_a_kill_of_a_real_vllm_worker_loses_nothing():

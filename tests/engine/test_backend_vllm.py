@@ -28,6 +28,7 @@ from engine.models.vocabulary import load_tokenizer
 from engine.response_format import Shape
 from tests.engine.builders import TENANT
 from tests.engine.workers import Crew
+from tests.support import engines
 from tests.support.home import settings_in, short_folder
 from tests.support.patience import ENGINE_SECONDS, LONG_TEST_SECONDS, PROMPT_SECONDS, Lived, ended, wait_until
 from tests.support.valkey import running_valkey
@@ -48,7 +49,9 @@ class VllmWorker:
 
 
 @pytest.fixture(scope="module")
-def vllm_worker(model_folder: Path, sqlite_template: Path) -> Generator[VllmWorker]:
+def vllm_worker(
+    model_folder: Path, sqlite_template: Path, pytestconfig: pytest.Config
+) -> Generator[VllmWorker]:
     """`parley worker` in float32, where a greedy answer does not depend on how it was batched."""
     with short_folder("vllm") as home, running_valkey(home) as redis_url:
         shutil.copy(sqlite_template, home / "parley.db")
@@ -66,6 +69,7 @@ def vllm_worker(model_folder: Path, sqlite_template: Path) -> Generator[VllmWork
         yield VllmWorker(process, settings, record, log)
         process.terminate()
         ended(process)
+        engines.count(pytestconfig, [log])
 
 
 async def _registered(settings: Settings, folder: Path) -> ModelRecord:

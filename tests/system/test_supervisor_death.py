@@ -1,0 +1,27 @@
+"""SIGKILL of a supervisor: its workers go with it, and the next one's answer on (INV-17)."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.home import lend_model, short_folder
+from tests.support.patience import LONG_TEST_SECONDS
+from tests.support.platform import running_platform
+from tests.system.killing import family, kill_mid_answer, kill_up, one
+
+pytestmark = pytest.mark.timeout(LONG_TEST_SECONDS)
+SCRIPTED = {"PARLEY_TEST_BACKEND": "scripted", "PARLEY_TEST_STEP_MS": "20"}
+
+
+async def test_answers_go_on_under_the_next_supervisor(model_folder: Path):
+    """A worker, the supervisor, then `parley up` are killed: the engine is a script, all else is real."""
+    with short_folder("platform") as home:
+        lend_model(home, model_folder)
+        with running_platform(home, environment=SCRIPTED, fresh=False) as platform:
+            for words in (("engine.main", " worker "), ("core.cli", " supervisor ")):
+                process = one(platform, *words)
+                leash = process.parent()
+                assert leash is not None
+                await kill_mid_answer(platform, process, family(process))
+                assert not leash.is_running() or leash.status() == "zombie"
+            await kill_up(platform)
