@@ -5,26 +5,29 @@ import signal
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Protocol
 
 import httpx
 import pytest
-from playwright.async_api import async_playwright
+import pytest_asyncio
+from playwright.async_api import Browser
 from redis.asyncio import Redis
 
 from billing.api import revoke_key
 from core.clock import now_ms
 from core.database import Database
 from core.ids import uuid7
+from core.redis import MultiplexedRedis
 from core.settings import Settings
-from tests.browser.conftest import FLAGS
 from tests.conformance.clients.steps import Options
 from tests.conformance.clients.subjects import BrowserSubject, Facts, PythonSubject, Subject
 from tests.server.site import running_site
 from tests.support.balancer import running_balancer
-from tests.support.browsers import chromium_path
 from tests.support.gateways import Gateway, WatchedEngine, running_gateways
 from tests.support.patience import wait_until
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 TEXT = "Nile, Rhine and Zambezi: 川 🌊. " * 12
 
@@ -38,13 +41,20 @@ class Make(Protocol):
 
 
 @pytest.fixture(params=["python", pytest.param("browser", marks=pytest.mark.browser)])
-async def make(request: pytest.FixtureRequest) -> AsyncGenerator[Make]:
+def chromium_or_none(request: pytest.FixtureRequest) -> Browser | None:
+    """The session's Chromium, for the client in it."""
+    return request.getfixturevalue("chromium") if request.param == "browser" else None
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def make(chromium_or_none: Browser | None) -> AsyncGenerator[Make]:
     """The Python client, in MessagePack as all other tests with a gateway use JSON, and the browser's."""
     async with AsyncExitStack() as stack:
 
         async def made(url: str, key: str, **options: Any) -> Subject:
-            if request.param == "browser":
-                subject: Subject = await stack.enter_async_context(_in_chromium(url, key))
+            if chromium_or_none is not None:
+                opened = _in_chromium(chromium_or_none, url, key)
+                subject: Subject = await stack.enter_async_context(opened)
             else:
                 subject = PythonSubject("msgpack", key)
             await subject.start(url, Options(**options))
@@ -55,22 +65,30 @@ async def make(request: pytest.FixtureRequest) -> AsyncGenerator[Make]:
 
 
 @asynccontextmanager
-async def _in_chromium(url: str, key: str) -> AsyncGenerator[BrowserSubject]:
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium_path(), args=FLAGS)
-        page = await browser.new_page()
-        await page.goto(f"{url}/healthz")
-        yield BrowserSubject(page, key)
-        await browser.close()
+async def _in_chromium(chromium: Browser, url: str, key: str) -> AsyncGenerator[BrowserSubject]:
+    page = await chromium.new_page()  # in a context of its own
+    await page.goto(f"{url}/healthz")
+    yield BrowserSubject(page, key)
+    await page.close()
 
 
-@pytest.fixture
-async def sqlite(sqlite_template: Any, home: Any) -> AsyncGenerator[Database]:
+# Everything is on the loop of the session's Chromium.
+@pytest_asyncio.fixture(loop_scope="session")
+async def sqlite(sqlite_template: Path, home: Path) -> AsyncGenerator[Database]:
     """A migrated, empty SQLite database at the home's default place."""
     shutil.copy(sqlite_template, home / "parley.db")
     opened = Database(f"sqlite+aiosqlite:///{home / 'parley.db'}")
     yield opened
     await opened.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def redis(redis_url: str) -> AsyncGenerator[Redis]:
+    """A client of a real, empty Valkey."""
+    client = MultiplexedRedis.from_url(redis_url)
+    await client.flushall()
+    yield client
+    await client.aclose()
 
 
 async def ask(subject: Subject, unread: bool = False, **fields: Any) -> str:
