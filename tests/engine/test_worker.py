@@ -202,9 +202,13 @@ async def test_a_lost_tail_is_appended_again(crew: Crew):
         worker.engine.resume()
         await crew.reaches(id, 12)
         before = await crew.entries(id)
-        for key, value in zip(keys, saved, strict=True):
-            await client.restore(key, 0, value, replace=True)
-        assert len(await crew.entries(id)) < len(before)
+        long = await client.xlen(keys[-1])
+        async with client.pipeline(transaction=True) as back:  # at once: the worker may look at any moment
+            for key, value in zip(keys, saved, strict=True):
+                back.restore(key, 0, value, replace=True)
+            back.xlen(keys[-1])
+            *_, short = await back.execute()
+        assert short < long
         worker.engine.resume()
         await crew.ended(id)
     entries = await crew.entries(id)
@@ -224,10 +228,15 @@ async def test_an_end_that_redis_lost_is_appended_again(crew: Crew):
         worker.engine.resume()
         end = await crew.ended(id)
         before = await crew.entries(id)
-        await client.flushdb()
-        for key, value in saved.items():
-            await client.restore(key, 0, value)
-        assert len(await crew.entries(id)) < len(before)
+        log = f"{{p:default}}log:{TENANT}:{id}"
+        long = await client.xlen(log)
+        async with client.pipeline(transaction=True) as back:  # at once: the worker may look at any moment
+            back.flushdb()
+            for key, value in saved.items():
+                back.restore(key, 0, value)
+            back.xlen(log)
+            *_, short = await back.execute()
+        assert short < long
         assert await crew.ended(id) == end
         [_] = await client.xrange(usage.ended_stream(crew.pool))
         assert await crew.queue.claimed(worker.name) == set()
