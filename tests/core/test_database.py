@@ -5,6 +5,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Generator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -12,6 +13,7 @@ from uuid import uuid4
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 from sqlmodel import SQLModel, select
 
@@ -28,7 +30,15 @@ import engine.tables
 import server.tables
 from billing.tables import PriceBook, Tenant
 from chaos import postgres
-from core.database import Database, insert_ignore, insert_rows, migrate, require_schema
+from core.database import (
+    Database,
+    _alembic,
+    insert_ignore,
+    insert_rows,
+    migrate,
+    require_schema,
+    schema_versions,
+)
 from core.errors import StartupError
 
 TABLES_OF_ALL_PACKAGES = (
@@ -99,6 +109,24 @@ async def test_an_unmigrated_database_is_named_with_the_command_that_helps(
     with pytest.raises(StartupError, match="parley db migrate"):
         await require_schema(database)
     await database.close()
+
+
+def test_the_versions_are_those_of_the_files() -> None:
+    """Named by number: what alembic finds by reading each of them, in its order."""
+    script = ScriptDirectory.from_config(_alembic())
+    assert schema_versions() == [each.revision for each in script.walk_revisions()]
+
+
+async def test_an_older_schema_is_named_with_the_command_that_helps(sqlite: Database) -> None:
+    """One version behind is too old; a newer one than this code knows is a deploy under way."""
+    await require_schema(sqlite)
+    for found, fits in ((schema_versions()[1], False), (schema_versions()[-1], False), ("9999", True)):
+        async with sqlite.engine.begin() as connection:
+            await connection.execute(
+                text("UPDATE alembic_version SET version_num = :found"), {"found": found}
+            )
+        with nullcontext() if fits else pytest.raises(StartupError, match="not up to date"):
+            await require_schema(sqlite)
 
 
 async def test_insert_ignore_returns_the_keys_of_new_rows_only(database: Database) -> None:
