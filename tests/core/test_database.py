@@ -40,6 +40,7 @@ from core.database import (
     schema_versions,
 )
 from core.errors import StartupError
+from tests.support.processes import begun
 
 TABLES_OF_ALL_PACKAGES = (
     billing.tenants.audit_tables,
@@ -54,7 +55,6 @@ TABLES_OF_ALL_PACKAGES = (
     engine.tables,
     server.tables,
 )
-MIGRATE = "import asyncio, sys; from core.database import migrate; asyncio.run(migrate(sys.argv[1]))"
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
@@ -89,9 +89,8 @@ async def test_the_migrated_schema_is_the_one_that_the_tables_describe(database:
 
 async def test_processes_that_migrate_at_once_all_succeed(fresh_url: str) -> None:
     """Each process of an installation may migrate at its start; one does the work, the others wait."""
-    processes = [
-        await asyncio.create_subprocess_exec(sys.executable, "-c", MIGRATE, fresh_url) for _ in range(3)
-    ]
+    argv = [sys.executable, "-m", "tests.core.migrating_process", fresh_url]
+    processes = [await begun(argv) for _ in range(3)]
     assert [await process.wait() for process in processes] == [0, 0, 0]
     database = Database(fresh_url)
     async with database.session() as session:
