@@ -1,0 +1,42 @@
+"""What the workers of a run share is made once."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.support import shared
+
+
+def test_whoever_comes_first_makes_it(tmp_path: Path) -> None:
+    """The others wait, and find it whole."""
+    made: list[Path] = []
+
+    def make(folder: Path) -> None:
+        made.append(folder)
+        (folder / "whole").touch()
+
+    def wanted(_: int) -> bool:
+        return (shared._once(tmp_path / "x", make) / "whole").exists()
+
+    with ThreadPoolExecutor(4) as workers:
+        assert list(workers.map(wanted, range(8))) == [True] * 8
+    assert made == [tmp_path / "x"]
+
+
+def test_what_was_left_half_made_is_made_again(tmp_path: Path) -> None:
+    """A worker that failed at it leaves no half for the others."""
+
+    def fail(folder: Path) -> None:
+        (folder / "half").touch()
+        raise RuntimeError("no room")
+
+    with pytest.raises(RuntimeError, match="no room"):
+        shared._once(tmp_path / "x", fail)
+    assert list(shared._once(tmp_path / "x", lambda _: None).iterdir()) == [tmp_path / "x" / shared.MADE]
+
+
+def test_a_worker_has_the_folders_of_its_run(pytestconfig: pytest.Config) -> None:
+    """And a name for its own database."""
+    assert all(folder.is_dir() for folder in pytestconfig.stash[shared.FOLDERS])
+    assert shared.worker_name(pytestconfig).startswith("gw" if shared.is_worker(pytestconfig) else "alone")
