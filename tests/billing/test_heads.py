@@ -318,6 +318,20 @@ async def test_a_place_that_takes_nothing_is_told_and_holds_up_nobody(
     assert late.read_text() != ""
 
 
+async def test_heads_that_were_not_taken_are_kept_the_next_time(sqlite: Database, home: Path) -> None:
+    """All of them, though none moved meanwhile; those that were taken are not said again."""
+    await changes(sqlite, 2)
+    place = FilePlace(home / "folder" / "heads")
+    keeping = Keeping(sqlite, settings_in(home), place)
+    with pytest.raises(NotKept):
+        await keeping.keep()
+    place.path.parent.mkdir()
+    for _ in range(2):
+        await keeping.keep()
+        heads = [read_line(line) for line in place.path.read_text().splitlines()]
+        assert [head.sequence for head in heads if head and head.tenant == "t1"] == [2]
+
+
 def test_the_alarm_knows_the_place_that_is_furthest_behind() -> None:
     """Of each kind, as long as something keeps heads there."""
     near, far = FilePlace(Path("near")), FilePlace(Path("far"))
