@@ -75,6 +75,15 @@ def since_of(text: str, zone: ZoneInfo, now: int) -> int:
     return at
 
 
+TAKEN_BACK = "taken back"
+
+
+def end_state(mistake: bool, dry_run: bool) -> str:
+    """What became of a commitment that somebody ends, in words. Pure."""
+    done = TAKEN_BACK if mistake else "ended"
+    return f"would be {done}" if dry_run else done
+
+
 def nano_of(text: str) -> int:
     """The nano-USD of an amount like `250.00 USD`, exactly. Raises StartupError."""
     match = AMOUNT.fullmatch(text.strip())

@@ -152,7 +152,7 @@ def test_a_mistake_is_taken_back_within_a_day(parley: Command, home: Path) -> No
     (made,) = rows(parley(*COMMIT, "--amount", "5000 USD", "--json"))
     mistake = (*END, made["id"], "--reason", "meant 500", "--mistake", "--json")
     (tried,) = rows(parley(*mistake, "--dry-run"))
-    assert tried["not_billed_nano"] == 12 * 5_000 * NANO
+    assert (tried["not_billed_nano"], tried["state"]) == (12 * 5_000 * NANO, "would be taken back")
 
     async def age(database: Database) -> None:
         async with database.transaction() as session:
@@ -165,8 +165,10 @@ def test_a_mistake_is_taken_back_within_a_day(parley: Command, home: Path) -> No
     (made,) = rows(
         parley(*COMMIT, "--amount", "8 USD", "--meter", "output", "--model", "*", "--units", "9", "--json")
     )
-    rows(parley(*END, made["id"], "--reason", "meant input", "--mistake", "--json"))
+    said = parley(*END, made["id"], "--reason", "meant input", "--mistake").output
+    assert said.count("taken back") == 2, "its end, and what became of it"
     assert [row["to"] for row in listed(parley)] == [month(11), None]
+    assert "taken back" in parley("prices", "commitments", "--tenant", "acme").output
     (dry,) = rows(
         parley("prices", "close-period", "--tenant", "acme", "--month", month(0), "--dry-run", "--json")
     )
