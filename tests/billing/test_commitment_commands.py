@@ -11,7 +11,7 @@ from sqlmodel import select
 
 from billing.money import NANO
 from billing.periods import HOUR_MS
-from billing.prices.price_tables import PeriodCommitment
+from billing.prices.price_tables import PeriodClose, PeriodCommitment
 from billing.tenants.tenancy import find_tenant
 from core.clock import now_ms
 from core.database import Database
@@ -173,6 +173,27 @@ def test_a_mistake_is_taken_back_within_a_day(parley: Command, home: Path) -> No
         parley("prices", "close-period", "--tenant", "acme", "--month", month(0), "--dry-run", "--json")
     )
     assert dry["costs_nano"] == 5_000 * NANO
+
+
+def test_what_was_billed_is_no_mistake_any_more(parley: Command, home: Path) -> None:
+    """Its first month may be closed on the day after it was made."""
+    (made,) = rows(parley(*COMMIT, "--amount", "5 USD", "--json"))
+
+    async def close(database: Database) -> None:
+        async with database.transaction() as session:
+            row = (await session.exec(select(PeriodCommitment))).one()
+            start = row.start_ms
+            of: dict[str, Any] = {
+                "start_ms": start,
+                "end_ms": start + 1,
+                "closed_ms": start + 1,
+                "line_seq": 0,
+            }
+            session.add(PeriodClose(tenant_id=row.tenant_id, month=month(0), amount_nano=0, **of))
+
+    on_database(home, close)
+    said = refused(parley(*END, made["id"], "--reason", "r", "--mistake"))
+    assert "before its first month is closed" in said
 
 
 @pytest.mark.parametrize(

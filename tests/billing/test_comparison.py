@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from billing.books.comparison import Cell, CompareBy, Difference, Sums, compare, sums_of, total
 from billing.books.reports import GroupBy, usage_in
 from billing.commands.months import month_window
-from billing.periods import UTC_ZONE, Calendar
+from billing.periods import UTC_ZONE, Calendar, month_number
 from billing.prices.rating import Meter
 from billing.tenants.tenancy import find_tenant
 from core.database import Database
@@ -86,10 +86,10 @@ def test_lines_are_what_their_kind_makes_them() -> None:
 
 
 def _history(parley: Command, home: Path) -> None:
-    """October with one answer, November with two, one of which is corrected."""
+    """October with one answer, November with two, its first moment's corrected."""
     times = {
         "october": OCTOBER_MS,
-        "first": OCTOBER_MS + 32 * 86_400_000,
+        "first": Calendar(UTC_ZONE).window(month_number(2026, 11)).start_ms,
         "second": OCTOBER_MS + 33 * 86_400_000,
     }
     used(home, [an_event(name, ended_ms=ended) for name, ended in times.items()])

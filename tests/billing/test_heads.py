@@ -159,6 +159,9 @@ async def test_a_head_that_nobody_signed_counts_for_nothing(sqlite: Database, ho
     lines = (await typed(home, "head", "--json")).stdout.splitlines()
     checked = await check_heads(sqlite, lines, "parley", KEY.encode())
     assert (checked.heads, checked.unsigned, checked.latest) == (2, 2, "")
+    for head, faults in ((HEAD, 0), (signed(HEAD, KEY.encode()), 1)):
+        untrue = await check_heads(sqlite, [line_of(head)], "parley", KEY.encode())
+        assert len(untrue.faults) == faults, "which anybody could make up, else"
     (home / "heads").write_text("\n".join(lines))
     found = await typed(home, "verify", "--heads", str(home / "heads"), PARLEY_AUDIT_HEADS_KEY=KEY)
     assert (found.exit_code, "2 heads in" in found.stderr) == (1, True)
