@@ -1,6 +1,7 @@
 """Why a month cost more than another: parts that mean what they say, and add up to the nano."""
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,15 @@ def test_lines_are_what_their_kind_makes_them() -> None:
         Cell("gpu", "gpu_second"): Sums(3600, 70),
         Cell("", "minimum"): Sums(0, 0, 9),
     }
+
+
+def test_sums_are_read_as_postgres_writes_them() -> None:
+    """A round one comes with an exponent."""
+    lines = [
+        ("m", "input", "usage", Decimal("1E+3"), Decimal("1.2500E+8")),
+        ("m", "input", "usage", None, None),
+    ]
+    assert sums_of(lines) == {Cell("m", "input"): Sums(1_000, 125_000_000)}
 
 
 def _history(parley: Command, home: Path) -> None:
