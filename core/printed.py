@@ -23,6 +23,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from core.errors import StartupError
 from core.plain import plain, prose, spreadsheet_cell
 
 PIPED_COLUMNS = 1_000
@@ -183,8 +184,13 @@ def is_terminal() -> bool:
 
 @contextmanager
 def sheet(file: Path | None) -> Generator[Callable[[Iterable[object]], None]]:
-    """Gives a function that writes one row of a CSV file, or of stdout."""
-    with file.open("w", newline="", encoding="utf-8") if file else nullcontext(sys.stdout) as stream:
+    """Gives a function that writes one row of a CSV file, or of stdout. Raises StartupError where there can
+    be no such file."""
+    try:
+        opened = file.open("w", newline="", encoding="utf-8") if file else nullcontext(sys.stdout)
+    except OSError as error:
+        raise StartupError(f"{file} cannot be written: {error.strerror}") from error
+    with opened as stream:
         yield _writer(stream)
 
 

@@ -14,6 +14,7 @@ from admin.children import Child
 from admin.up import Up
 from core import printed
 from core.cli import main
+from core.errors import StartupError
 from core.plain import plain, prose, spreadsheet_cell
 from core.printed import (
     Styled,
@@ -284,3 +285,12 @@ def test_nothing_else_prints():
 def test_the_rule_sees(line: str):
     """Each way that was used before."""
     assert printing(ast.parse(line))
+
+
+def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    """Not a traceback."""
+    with (
+        pytest.raises(StartupError, match="cannot be written: No such file or directory"),
+        sheet(tmp_path / "none" / "a.csv"),
+    ):
+        pass
