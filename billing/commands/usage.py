@@ -169,8 +169,8 @@ _yes = click.option("--yes", is_flag=True, help="It is meant to move more than $
 @_of_tenant
 @click.argument("request_id", metavar="REQUEST")
 @click.option("--input", "input_tokens", type=WHOLE_TOKENS, help="Input tokens in truth, in all.")
-@click.option("--cached-input", "cached_input_tokens", type=WHOLE_TOKENS)
-@click.option("--output", "output_tokens", type=WHOLE_TOKENS)
+@click.option("--cached-input", "cached_input_tokens", type=WHOLE_TOKENS, help="Of those, cached ones.")
+@click.option("--output", "output_tokens", type=WHOLE_TOKENS, help="Output tokens in truth, in all.")
 @_cause("correction")
 @_dry_run
 @_yes
