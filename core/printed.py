@@ -18,10 +18,12 @@ from typing import Any, NamedTuple, TextIO
 import click
 import msgspec
 from rich import box, table
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from core.errors import StartupError
 from core.plain import plain, prose, spreadsheet_cell
 
 PIPED_COLUMNS = 1_000
@@ -100,17 +102,26 @@ class Table:
         """For this module. Where words would be broken to fit `columns`: row by row, a line a fact."""
         if columns is None or not self._table.show_header:
             return self._table
-        words = self._longest_words()
-        if sum(words) + 2 * (len(words) - 1) <= columns:
-            for column, word in zip(self._table.columns, words, strict=True):
-                column.min_width = max(column.min_width or 0, word)  # heads fold before words do
+        cells = [[_text(row[at]).plain for row in self._rows] for at in range(len(self._names))]
+        wanted = [max(map(cell_len, [name, *texts])) for name, texts in zip(self._names, cells, strict=True)]
+        count = len(wanted)
+        room = columns - (2 * count if self._table.box is None else 3 * count + 1)
+        if sum(wanted) <= room:
             return self._table
-        return Group(*(self._record(row, first=at == 0) for at, row in enumerate(self._rows)))
+        words = [_longest_word(texts) for texts in cells]
+        if sum(words) > room:
+            return Group(*(self._record(row, first=at == 0) for at, row in enumerate(self._rows)))
+        heads = [_longest_word([name.replace("_", " ")]) for name in self._names]
+        with_heads = list(map(max, words, heads))
+        self._narrow(fitted(with_heads if sum(with_heads) <= room else words, wanted, room))
+        return self._table
 
-    def _longest_words(self) -> list[int]:
-        """Characters of the longest word of each column's rows, whatever its head."""
-        texts = [[_text(row[at]).plain for row in self._rows] for at in range(len(self._names))]
-        return [max((len(word) for text in column for word in text.split()), default=1) for column in texts]
+    def _narrow(self, widths: list[int]) -> None:
+        """Give the columns these widths. Heads fold, at their `_` first."""
+        for column, name, width in zip(self._table.columns, self._names, widths, strict=True):
+            column.width = width
+            if cell_len(plain(name)) > width:
+                column.header = Text(plain(name).replace("_", " "))
 
     def _record(self, row: tuple[str | Styled, ...], *, first: bool) -> RenderableType:
         facts = table.Table.grid(padding=(0, 2, 0, 0))
@@ -120,6 +131,22 @@ class Table:
             if cell.plain:
                 facts.add_row(Text(plain(name), "bold"), cell)
         return facts if first else Group(Text(), facts)
+
+
+def _longest_word(texts: Iterable[str]) -> int:
+    return max((cell_len(word) for text in texts for word in text.split()), default=1)
+
+
+def fitted(words: list[int], wanted: list[int], room: int) -> list[int]:
+    """The widths of columns that have to share so much room: what a column's longest word takes, then as far
+    as it goes what it wants, those that want the least more first. Pure."""
+    widths, left = list(words), room - sum(words)
+    order = sorted(range(len(words)), key=lambda at: wanted[at] - words[at])
+    for done, at in enumerate(order):
+        more = min(wanted[at] - words[at], left // (len(order) - done))
+        widths[at] += more
+        left -= more
+    return widths
 
 
 Block = Table | str | Styled
@@ -157,8 +184,13 @@ def is_terminal() -> bool:
 
 @contextmanager
 def sheet(file: Path | None) -> Generator[Callable[[Iterable[object]], None]]:
-    """Gives a function that writes one row of a CSV file, or of stdout."""
-    with file.open("w", newline="", encoding="utf-8") if file else nullcontext(sys.stdout) as stream:
+    """Gives a function that writes one row of a CSV file, or of stdout. Raises StartupError where there can
+    be no such file."""
+    try:
+        opened = file.open("w", newline="", encoding="utf-8") if file else nullcontext(sys.stdout)
+    except OSError as error:
+        raise StartupError(f"{file} cannot be written: {error.strerror}") from error
+    with opened as stream:
         yield _writer(stream)
 
 

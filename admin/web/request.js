@@ -32,16 +32,27 @@ export function explainRequests(form, place) {
       const reply = await fetch(`/api/requests/${encodeURIComponent(id)}${query}`);
       const body = await reply.json();
       if (!reply.ok) throw new Error(body.error.message);
-      place.replaceChildren(...sections(body));
+      place.replaceChildren(closing(form, place), ...sections(body));
     } catch (error) {
       place.replaceChildren(make("p", "note", error instanceof Error ? error.message : "no answer"));
     }
   });
 }
 
+/** What takes the answer away again. @param {HTMLFormElement} form @param {HTMLElement} place */
+function closing(form, place) {
+  const button = make("button", "close", "Close");
+  button.addEventListener("click", () => {
+    place.replaceChildren();
+    form.querySelector("input")?.focus();
+  });
+  return button;
+}
+
 /** @param {Explained} found */
 function sections(found) {
   const facts = table(`Request ${found.id}`, ["Fact", ""], factsOf(found), "");
+  facts.classList.add("facts");
   if (!found.booked) return [facts];
   const { lines, steps, currency } = found.booked;
   return [

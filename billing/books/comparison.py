@@ -20,7 +20,7 @@ rounded.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import select
 from sqlmodel import col, func
@@ -140,18 +140,18 @@ def total(differences: Iterable[Difference]) -> Difference:
     return sum(differences, Difference())
 
 
-def sums_of(rows: Iterable[Sequence[object]]) -> dict[Cell, Sums]:
-    """Rows of (model, meter, kind, quantity, amount) as a month."""
+def sums_of(rows: Iterable[Sequence[Any]]) -> dict[Cell, Sums]:
+    """Rows of (model, meter, kind, quantity, amount) as a month; Postgres's sums are decimals."""
     found: dict[Cell, Sums] = {}
     for model, meter, kind, quantity, amount in rows:
-        cell, nano = Cell(str(model), str(meter)), int(str(amount or 0))
+        cell, nano = Cell(str(model), str(meter)), int(amount or 0)
         match LineKind(str(kind)):
             case LineKind.ADJUST:
                 each = Sums(corrections_nano=nano)
             case LineKind.TRUE_UP if cell.meter not in OF_POOLS:
                 each = Sums(tiers_nano=nano)
             case LineKind.USAGE | LineKind.TRUE_UP:
-                each = Sums(int(str(quantity or 0)), nano)
+                each = Sums(int(quantity or 0), nano)
         found[cell] = found.get(cell, Sums()) + each
     return found
 

@@ -15,7 +15,7 @@ from billing.commands.running import (
 )
 from billing.money import to_display
 from billing.moves import proposals
-from billing.moves.moves import Moved
+from billing.moves.moves import Moved, in_words
 from billing.moves.second_person import shown_second
 from billing.moves.tables import Proposal
 from billing.tenants.tenancy import tenant_names
@@ -77,7 +77,7 @@ def approve_command(proposal: str, code: str | None, as_json: bool) -> None:
     keyring = Settings().keyring
     row, moved = run_with_redis(book)
     amount: dict[str, Any] = {"amount_nano": moved.nano} if as_json else {"amount": to_display(moved.nano)}
-    show({"proposal": row.id, "kind": row.kind, **amount, "done": "booked"}, as_json)
+    show({"proposal": row.id, "kind": _kind(row, as_json), **amount, "done": "booked"}, as_json)
 
 
 @approvals_command.command("reject")
@@ -87,7 +87,11 @@ def approve_command(proposal: str, code: str | None, as_json: bool) -> None:
 def reject_command(proposal: str, reason: str, as_json: bool) -> None:
     """End PROPOSAL (its id): its code is good for nothing any more."""
     row = run_on_database(lambda db: proposals.reject(db, proposal, reason))
-    show({"proposal": row.id, "kind": row.kind, "done": "rejected"}, as_json)
+    show({"proposal": row.id, "kind": _kind(row, as_json), "done": "rejected"}, as_json)
+
+
+def _kind(row: Proposal, as_json: bool) -> str:
+    return row.kind if as_json else in_words(row.kind)
 
 
 def _facts(row: Proposal, tenant: str, as_json: bool) -> dict[str, Any]:
@@ -97,7 +101,7 @@ def _facts(row: Proposal, tenant: str, as_json: bool) -> dict[str, Any]:
     return {
         "proposal": row.id,
         "tenant": tenant,
-        "kind": row.kind,
+        "kind": _kind(row, as_json),
         **amount,
         "about": proposals.about_of(row),
         "author": row.author,

@@ -69,10 +69,22 @@ def duration_ms(text: str) -> int | None:
 def since_of(text: str, zone: ZoneInfo, now: int) -> int:
     """The Unix ms of a time, or of a span before now like `2h`. Raises StartupError."""
     ago = duration_ms(text)
-    at = now - ago if ago is not None else instant_of(text, zone)
+    try:
+        at = now - ago if ago is not None else instant_of(text, zone)
+    except StartupError as error:
+        raise StartupError(f"{error}, or like 2h: so long ago") from error
     if not 0 <= at <= LAST_MS:
         raise StartupError(f"{text!r} is before 1970 or after 9998")
     return at
+
+
+TAKEN_BACK = "taken back"
+
+
+def end_state(mistake: bool, dry_run: bool) -> str:
+    """What became of a commitment that somebody ends, in words. Pure."""
+    done = TAKEN_BACK if mistake else "ended"
+    return f"would be {done}" if dry_run else done
 
 
 def nano_of(text: str) -> int:

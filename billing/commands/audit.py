@@ -2,15 +2,16 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import click
 import msgspec
 
 from billing.books.pricing_proof import pricing_faults
 from billing.books.verify import Verified, proving, verify_books
+from billing.commands.arguments import since_of
 from billing.commands.audit_heads import checked_heads, faults_of, head_command, tell_heads
 from billing.commands.running import (
     iso_time,
@@ -31,6 +32,7 @@ from billing.tenants.erasing import erased_tenants
 from billing.tenants.users import known_users
 from billing.wallets.budgets import budget_faults
 from billing.wallets.proof import wallet_faults
+from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
 from core.faults import reason
@@ -51,18 +53,18 @@ def audit_command() -> None:
 
 @audit_command.command("list")
 @click.option("--tenant", help="Only this tenant (name or id); `(platform)`: what belongs to no tenant.")
-@click.option("--since", type=click.DateTime(["%Y-%m-%dT%H:%M:%S%z"]), help="As 2026-11-21T00:00:00Z.")
+@click.option("--since", help="From this time on, as 2h, 7d or 2026-10-01T12:00.")
 @click.option("--limit", type=click.IntRange(1, LISTED_MAX), default=100, show_default=True)
 @json_option
-def list_command(tenant: str | None, since: datetime | None, limit: int, as_json: bool) -> None:
+def list_command(tenant: str | None, since: str | None, limit: int, as_json: bool) -> None:
     """Who changed what, newest first: tenants, keys, plans, limits, money, prices, corrections, terms.
 
     Of a change only what differs is shown, without secrets. `parley --author "Ann, ticket 7" …` names who
-    makes a change, beside the system's user.
+    makes a change, beside the system's user. A time is in the tenant's zone, without a tenant in UTC.
     """
 
     async def read(db: Database) -> list[dict[str, Any]]:
-        since_ms = int(since.timestamp() * 1000) if since else 0
+        since_ms = since_of(since, await _zone(db, tenant), now_ms()) if since else 0
         names = await owners(db)
         rows = await _shown(db, await list_rows(db, await _owner(db, tenant), since_ms, limit))
         return [_row_facts(row) if as_json else _line(row, names) for row in rows]
@@ -147,6 +149,12 @@ async def verify_all(db: Database, only: str | None, before: Mapping[str, Sequen
 def faults_in(found: Sequence[Found]) -> list[tuple[str, str]]:
     """Every fault, with whose it is."""
     return [(books.tenant_id, fault) for _, books, log, rows in found for fault in _faults(books, log, rows)]
+
+
+async def _zone(db: Database, name: str | None) -> ZoneInfo:
+    if name is None or name == PLATFORM_NAME:
+        return ZoneInfo("UTC")
+    return ZoneInfo((await tenant_named(db, name)).time_zone)
 
 
 async def _owner(db: Database, name: str | None) -> str | None:

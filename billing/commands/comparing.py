@@ -10,6 +10,7 @@ from billing.commands.months import month_name, month_window
 from billing.commands.running import json_option, run_on_database, show_table, tenant_named
 from billing.money import to_display
 from billing.prices.calendars import calendar_of
+from billing.prices.period_close import closed_without
 from billing.tables import Tenant
 from billing.tenants.tenancy import list_tenants
 from core.clock import now_ms
@@ -22,12 +23,14 @@ AMOUNTS = ("before_nano", "after_nano", "difference_nano", *PARTS)
 
 
 class Compared(NamedTuple):
-    """A tenant's two months, as `2026-10`, and what differs by group. `over`: the later one is."""
+    """A tenant's two months, as `2026-10`, and what differs by group. `over`: the later one is. `lacks`:
+    what the earlier and the later were closed without."""
 
     tenant: Tenant
     before: str
     after: str
     over: bool
+    lacks: tuple[str, str]
     differences: Mapping[str, Difference]
 
 
@@ -64,6 +67,10 @@ def compare_command(month: str | None, other: str | None, tenant: str | None, by
     for each in found[:1]:
         running = "" if each.over else ", which is not over"
         say(f"{each.after}{running}, compared with {each.before}:", err=True)
+    for each in found:
+        for name, lacks in zip((each.before, each.after), each.lacks, strict=True):
+            if lacks:
+                say(f"{each.tenant.name}: {name} was closed without: {lacks}", err=True)
     rows = [
         _row(each, {by: group}, difference, as_json)
         for each in found
@@ -88,7 +95,8 @@ async def _compared(
         raise StartupError("--month and --with name the same month")
     before, after = [await month_of(db, owner.tenant_id, each) for each in (earlier, later)]
     names = month_name(earlier, calendar), month_name(later, calendar)
-    return Compared(owner, *names, later.end_ms <= now, compare(before, after, by))
+    lacked = [await closed_without(db, owner.tenant_id, each) for each in (earlier, later)]
+    return Compared(owner, *names, later.end_ms <= now, (lacked[0], lacked[1]), compare(before, after, by))
 
 
 def _row(each: Compared, group: dict[str, str], found: Difference, as_json: bool) -> dict[str, Any]:

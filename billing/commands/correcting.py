@@ -7,14 +7,22 @@ from billing.commands.moving import Ask, Outcome, run_move, say_unbooked
 from billing.commands.running import show_table
 from billing.money import to_display, to_text
 from billing.moves.moves import CorrectMove
-from core.printed import say
+from core.printed import say, say_json
+
+ALREADY = "the books say so already: nothing is changed"
+NOTHING: dict[str, Any] = {
+    **{"line": None, "adjusts": None, "meter": None, "quantity": 0},
+    **{"amount": "0.00", "amount_nano": 0, "state": ALREADY},
+}
 
 
 def book_correction(tenant: str, move: CorrectMove, ask: Ask) -> None:
     """Book it, or only show it. Raises StartupError where it moves more than goes without --yes."""
     outcome = run_move(tenant, move, ask)
     lines = [_facts(line, outcome, ask) for line in outcome.moved.lines]
-    show_table(lines, ask.as_json, "the books say so already: nothing is changed")
+    if not lines and ask.as_json:
+        say_json(NOTHING)
+    show_table(lines, ask.as_json, ALREADY)
     if lines and not ask.as_json:
         say(f"in all: {to_display(sum(line.amount_nano for line in outcome.moved.lines))}")
     say_unbooked(outcome, ask)

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from billing.commands.arguments import nano_of
+from billing.commands.arguments import TAKEN_BACK, end_state, nano_of
 from billing.commands.months import month_window
 from billing.commands.running import iso_time, json_option, run_on_database, show, show_table, tenant_named
 from billing.money import to_display
@@ -224,7 +224,7 @@ def commit_command(
             rate_nano=nano_of(rate),
             overage_nano=None if overage is None else nano_of(overage),
         )
-        return _commitment(await commit_gpus(db, owner.tenant_id, made))
+        return _commitment(await commit_gpus(db, owner.tenant_id, made), as_json)
 
     show(run_on_database(add), as_json)
 
@@ -233,17 +233,18 @@ def commit_command(
 @_tenant
 @json_option
 def commitments_command(tenant: str, as_json: bool) -> None:
-    """What GPUs a tenant committed to."""
+    """What GPUs a tenant committed to. What was taken back holds in no hour."""
 
     async def read(db: Database) -> list[dict[str, Any]]:
         owner = await tenant_named(db, tenant)
         async with db.session() as session:
-            return [_commitment(row) for row in await gpu_commitments_of(session, owner.tenant_id)]
+            return [_commitment(row, as_json) for row in await gpu_commitments_of(session, owner.tenant_id)]
 
     show_table(run_on_database(read), as_json, "the tenant committed to no GPUs")
 
 
-def _commitment(row: Commitment) -> dict[str, Any]:
+def _commitment(row: Commitment, as_json: bool) -> dict[str, Any]:
+    nothing = None if as_json else TAKEN_BACK
     return {
         "id": row.id,
         "gpu": row.gpu_type,
@@ -253,7 +254,7 @@ def _commitment(row: Commitment) -> dict[str, Any]:
         "overage_nano": row.overage_nano,
         "payment": row.payment,
         "from": iso_time(row.start_ms),
-        "to": iso_time(row.until_ms) if row.until_ms > row.start_ms else None,
+        "to": iso_time(row.until_ms) if row.until_ms > row.start_ms else nothing,
         "agreed_to": iso_time(row.end_ms),
         "notice_days": row.notice_days,
     }
@@ -279,8 +280,8 @@ def end_commitment_command(
     async def end(db: Database) -> dict[str, Any]:
         owner = (await tenant_named(db, tenant)).tenant_id
         row, back = await end_gpu_commitment(db, owner, commitment, reason, mistake, dry_run)
-        state = "would be ended" if dry_run else "ended"
-        return {**_commitment(row), "given_back_nano": back, "state": state}
+        state = end_state(mistake, dry_run)
+        return {**_commitment(row, as_json), "given_back_nano": back, "state": state}
 
     show(run_on_database(end), as_json)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from billing.commands.arguments import nano_of
+from billing.commands.arguments import TAKEN_BACK, end_state, nano_of
 from billing.commands.months import MONTHS_MAX, last_month_name, month_name, months_from, months_in
 from billing.commands.running import json_option, run_on_database, show, show_table, tenant_named
 from billing.money import to_display
@@ -109,7 +109,7 @@ def _committed(amount: str, meter: str | None, model: str, units: int, overage: 
 @_tenant
 @json_option
 def commitments_command(tenant: str, as_json: bool) -> None:
-    """What a tenant committed to for each month. `to` empty: it was taken back, and holds in none."""
+    """What a tenant committed to for each month. What was taken back holds in none."""
 
     async def read(db: Database) -> list[dict[str, Any]]:
         owner = await tenant_named(db, tenant)
@@ -141,7 +141,7 @@ def end_commitment_command(
         calendar = await calendar_of(db, owner)
         row, before = await end_commitment(db, owner, commitment, reason, mistake, dry_run)
         spared = months_in(Window(until_ms(row), before), calendar) * row.committed_nano
-        state = "would be ended" if dry_run else "ended"
+        state = end_state(mistake, dry_run)
         return {**_facts(row, calendar, as_json), **_money("not_billed", spared, as_json), "state": state}
 
     show(run_on_database(end), as_json)
@@ -150,10 +150,11 @@ def end_commitment_command(
 def _facts(row: PeriodCommitment, calendar: Calendar, as_json: bool) -> dict[str, Any]:
     """`as_json`: amounts in nano."""
     until, agreed = until_ms(row), Window(row.start_ms, row.end_ms)
+    nothing = None if as_json else TAKEN_BACK
     return {
         "id": row.id,
         "from": month_name(agreed, calendar),
-        "to": last_month_name(Window(row.start_ms, until), calendar) if until > row.start_ms else None,
+        "to": last_month_name(Window(row.start_ms, until), calendar) if until > row.start_ms else nothing,
         "agreed_to": last_month_name(agreed, calendar),
         "notice_months": row.notice_months,
         **_money("amount", row.committed_nano, as_json),

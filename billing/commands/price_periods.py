@@ -67,7 +67,7 @@ def close_period_command(tenant: str, month: str | None, dry_run: bool, force: b
         say(f"{closing.month}: {what}: {in_words(closing.lacks)}", err=True)
     if not as_json:
         state = f"closed {iso_time(closing.closed_ms)}" if closing.closed_ms else "not closed: a dry run"
-        say(f"{closing.month}: {to_display(closing.amount_nano)} in all, {state}", err=True)
+        say(f"{closing.month}: trued up by {to_display(closing.amount_nano)} in all, {state}", err=True)
         say_owed(owed_nano)
 
 

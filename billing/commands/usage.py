@@ -1,6 +1,6 @@
 """`parley usage`: what tenants used and owe, and the sums that such views are read from."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -154,9 +154,13 @@ def export_command(tenant: str, month: str | None, issuer: str, out: Path | None
 
 
 _of_tenant = click.option("--tenant", required=True, help="The tenant's name or id.")
-_cause = click.option(
-    "--cause", required=True, help="Your name for this correction; the same one is booked once."
-)
+
+
+def _cause(what: str) -> Callable[[Any], Any]:
+    says = f"Your name for this {what}, as a ticket's: said again, it is booked once."
+    return click.option("--cause", required=True, help=says)
+
+
 _dry_run = click.option("--dry-run", is_flag=True, help="Show what would be booked, and book nothing.")
 _yes = click.option("--yes", is_flag=True, help="It is meant to move more than $1.00 (or what is set).")
 
@@ -165,9 +169,9 @@ _yes = click.option("--yes", is_flag=True, help="It is meant to move more than $
 @_of_tenant
 @click.argument("request_id", metavar="REQUEST")
 @click.option("--input", "input_tokens", type=WHOLE_TOKENS, help="Input tokens in truth, in all.")
-@click.option("--cached-input", "cached_input_tokens", type=WHOLE_TOKENS)
-@click.option("--output", "output_tokens", type=WHOLE_TOKENS)
-@_cause
+@click.option("--cached-input", "cached_input_tokens", type=WHOLE_TOKENS, help="Of those, cached ones.")
+@click.option("--output", "output_tokens", type=WHOLE_TOKENS, help="Output tokens in truth, in all.")
+@_cause("correction")
 @_dry_run
 @_yes
 @json_option
@@ -182,10 +186,15 @@ def correct_command(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Bring what was billed for REQUEST to what it used in truth.
+    """Bring what was billed for REQUEST (its id) to what it used in truth.
+
+    \b
+        parley usage correct ID --tenant acme --output 120 --cause ticket-17 --dry-run
+        parley usage correct ID --tenant acme --output 120 --cause ticket-17
 
     Adds lines with the difference, at the price it was billed by; what is there stays. A request has no more
-    tokens than its model holds.
+    tokens than its model holds. Above PARLEY_CORRECTION_CENTS_MAX a second person approves it first: see
+    `parley approvals --help`.
     """
     given = {
         Meter.INPUT: input_tokens,
@@ -199,12 +208,19 @@ def correct_command(
 @usage_command.command("refund")
 @_of_tenant
 @click.argument("request_id", metavar="REQUEST")
-@_cause
+@_cause("refund")
 @_dry_run
 @_yes
 @json_option
 def refund_command(tenant: str, request_id: str, cause: str, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Give back all that was billed for REQUEST, its own price too, to what paid it."""
+    """Give back all that was billed for REQUEST (its id), its own price too, to what paid it.
+
+    \b
+        parley usage refund ID --tenant acme --cause ticket-17 --dry-run
+        parley usage refund ID --tenant acme --cause ticket-17
+
+    Above PARLEY_CORRECTION_CENTS_MAX a second person approves it first: see `parley approvals --help`.
+    """
     book_correction(tenant, CorrectMove(request_id, None, cause), Ask(dry_run, yes, as_json))
 
 

@@ -99,6 +99,11 @@ def named(move: Move) -> str:
             return "refund" if move.quantities is None else "correct"
 
 
+def in_words(kind: str) -> str:
+    """A kind of move (`named`) as its command and people call it. Pure."""
+    return "correction" if kind == "correct" else kind.replace("_", "-")
+
+
 def about(move: Move) -> str:
     """What it is about, in a line of what people wrote. Pure."""
     match move:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from billing.alerts.mail import checked_address, send_mail
 from billing.alerts.webhooks import NotDelivered, Webhook, checked_url, send_webhook, webhook_client
 from billing.money import to_display, to_text
+from billing.moves.moves import in_words
 from billing.moves.tables import Proposal
 from core.clock import now_ms
 from core.errors import StartupError
@@ -70,7 +71,9 @@ async def send_code(settings: Settings, proposal: Proposal, told: Told) -> None:
 def mail_of(proposal: Proposal, told: Told) -> tuple[str, str]:
     """Subject and text. Pure."""
     until = datetime.fromtimestamp(proposal.expires_ms // 1000, UTC).isoformat()
-    what = f"{proposal.kind} of {to_display(proposal.amount_nano)}, tenant {plain(told.tenant_name)}"
+    what = (
+        f"{in_words(proposal.kind)} of {to_display(proposal.amount_nano)}, tenant {plain(told.tenant_name)}"
+    )
     lines = [
         f"{plain(proposal.author)} wants to move money and needs a second person: you.",
         "",

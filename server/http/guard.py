@@ -3,9 +3,10 @@
 from redis.exceptions import RedisError
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
+from starlette.exceptions import HTTPException
 from starlette.middleware.exceptions import ExceptionMiddleware
-from starlette.requests import ClientDisconnect
-from starlette.responses import Response
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -16,6 +17,8 @@ from server.http.replies import on_refused, refused_reply
 from server.protocol.codes import CloseCode, ErrorCode, refusal
 
 BEGINNINGS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
+API = ("/v1/", "/api/")
+NO_PATH = "there is nothing at this path"
 PROBLEM = "something went wrong here that is not your fault: try again"
 
 log = logger(__name__)
@@ -23,9 +26,23 @@ log = logger(__name__)
 
 def guarded(routes: list[BaseRoute]) -> ASGIApp:
     """An application of these routes. Refusals are answered as such, everything else by Guard."""
-    return Guard(
-        ExceptionMiddleware(Router(routes=routes, redirect_slashes=False), handlers={Refused: on_refused})
+    handlers = {Refused: on_refused, HTTPException: on_unrouted}
+    return Guard(ExceptionMiddleware(Router(routes=routes, redirect_slashes=False), handlers=handlers))
+
+
+async def on_unrouted(request: Request, error: Exception) -> Response:
+    """A path that nobody serves, or not by this method: in the API an error as all others of it are."""
+    assert isinstance(error, HTTPException)
+    if not request.scope["path"].startswith(API):
+        return PlainTextResponse(error.detail, error.status_code, error.headers)
+    methods = ", ".join(sorted((error.headers or {}).get("Allow", "").split(", ")))
+    reply = refused_reply(
+        refusal(ErrorCode.BAD_REQUEST, f"this path takes {methods}" if methods else NO_PATH),
+        error.status_code,
     )
+    if methods:
+        reply.headers["allow"] = methods
+    return reply
 
 
 class Guard:
@@ -43,6 +60,7 @@ class Guard:
             begun = begun or message["type"] in BEGINNINGS
             await send(message)
 
+        scope["app"] = self  # so that routes raise what they do not serve, for on_unrouted
         try:
             await self._app(scope, receive, noticing)
         except ClientDisconnect:

@@ -60,6 +60,19 @@ async def test_a_link_lets_one_browser_in(client: httpx.AsyncClient, settings: S
     assert (await client.post("/api/login", headers={"x-parley-code": code})).status_code == 401
 
 
+async def test_a_method_that_is_not_served_is_an_error_as_all_others(
+    client: httpx.AsyncClient, settings: Settings, redis: Redis, database: Database
+):
+    """Of every route of the console and of the usage API."""
+    paths = [getattr(route, "path", "") for route in Console(settings, redis, database).routes()]
+    served = [path for path in paths if path.startswith(("/api/", "/v1/"))]
+    assert {"/v1/usage", "/v1/costs", "/api/status"} <= set(served)
+    for path in served:
+        reply = await client.patch(path)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (405, "bad_request"), path
+        assert reply.headers["allow"] in reply.json()["error"]["message"]
+
+
 async def test_links_and_sign_ins_are_recorded(
     client: httpx.AsyncClient,
     settings: Settings,

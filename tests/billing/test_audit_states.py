@@ -9,14 +9,17 @@ from billing.prices.price_files import FlatPrices
 from billing.prices.rating import Meter
 from billing.prices.tiers import Tier, TierMode, TierPrices
 from billing.quotas.limit_rows import end_budget, set_budget
-from billing.tables import PLATFORM, PoolTerms
-from billing.tenants.audit_compare import broken, compare_states, differences
+from billing.tables import PLATFORM, PoolTerms, Tenant
+from billing.tenants.audit_compare import SEAL, broken, compare_states, differences
+from billing.tenants.audit_log import record
+from billing.tenants.audit_states import take_states
 from billing.tenants.audit_tables import AuditState
 from billing.tenants.audit_verify import verify_log
 from billing.tenants.keys import create_key
 from billing.tenants.tenancy import create_tenant
 from billing.tenants.terms import set_terms
 from billing.wallets.wallets import GrantKind, NewGrant, grant
+from core.author import Author
 from core.database import Database
 from core.redis import Client
 
@@ -175,6 +178,8 @@ def test_what_a_change_found_is_what_the_one_before_it_left() -> None:
     ]
     assert broken({}, [added, row(2, '{"limit_nano":9}', "")]) == []
     assert broken({}, [added, row(2, "null", '{"limit_nano":5}'), row(3, "{}", "null")]) == []
+    gone, found = row(2, "null", '{"limit_nano":5}'), row(3, '{"limit_nano":7}', '{"limit_nano":6}')
+    assert broken({}, [added, gone, found]) == ["budget b was added past the commands (before change 3)"]
 
 
 async def test_the_platforms_rows_are_not_a_tenants(sqlite: Database, redis: Client) -> None:
@@ -185,3 +190,54 @@ async def test_the_platforms_rows_are_not_a_tenants(sqlite: Database, redis: Cli
     assert "removed" in "".join((await compare_states(sqlite, tenant)).faults)
     assert "added" in "".join((await compare_states(sqlite, other)).faults)
     assert (await compare_states(sqlite, PLATFORM)).faults == []
+
+
+async def test_only_an_upgrade_says_since_when_there_are_states(sqlite: Database) -> None:
+    """A row of that name which somebody else wrote does not."""
+    await create_tenant(sqlite, "acme")
+    for source, sealed in (("command", False), ("upgrade", True)):
+        async with sqlite.transaction() as session:
+            await record(session, "t1", SEAL, "t1", None, {}, Author("somebody", source))
+        assert ((await compare_states(sqlite, "t1")).sealed_ms is not None) is sealed
+
+
+async def test_a_state_beside_a_change_that_had_none_is_named(sqlite: Database) -> None:
+    """It would say what a row is, in no hash."""
+    async with sqlite.transaction() as session:
+        await record(session, "t1", "thing.change", "x", None, {})
+        session.add(AuditState(tenant_id="t1", thing="none:[]", seq=1, number=0, state="{}", was=""))
+    told = (await compare_states(sqlite, "t1")).faults
+    assert "change 1: the states beside it were changed, added or removed" in told
+
+
+async def test_what_one_transaction_changed_twice_was_what_stood_before_it(sqlite: Database) -> None:
+    """And what was rolled back is recorded with nobody's change."""
+    made = await create_tenant(sqlite, "acme")
+    async with sqlite.session() as session:
+        tenant = await session.get_one(Tenant, made.tenant_id)
+        before = tenant.time_zone
+        for zone in ("Asia/Tokyo", "Europe/Berlin"):
+            tenant.time_zone = zone
+            session.add(tenant)
+            await session.flush()
+        (stated,) = take_states(session, made.tenant_id)
+        assert (stated.was, stated.state and stated.state["time_zone"]) == (
+            {"time_zone": before},
+            "Europe/Berlin",
+        )
+        tenant.time_zone = "Asia/Tokyo"
+        await session.flush()
+        await session.rollback()
+        assert take_states(session, made.tenant_id) == []
+
+
+async def test_states_of_one_thing_on_two_pages_are_one_things(
+    sqlite: Database, redis: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the last of them is what its row must be."""
+    monkeypatch.setattr("billing.tenants.audit_compare.ROWS_AT_ONCE", 1)
+    tenant = await filled(sqlite, redis)
+    async with sqlite.engine.connect() as connection:
+        budget = (await connection.execute(text("SELECT id FROM budget"))).scalar_one()
+    await end_budget(sqlite, redis, tenant, budget)
+    assert await found_after(sqlite) == ""

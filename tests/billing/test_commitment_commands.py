@@ -11,7 +11,7 @@ from sqlmodel import select
 
 from billing.money import NANO
 from billing.periods import HOUR_MS
-from billing.prices.price_tables import PeriodCommitment
+from billing.prices.price_tables import PeriodClose, PeriodCommitment
 from billing.tenants.tenancy import find_tenant
 from core.clock import now_ms
 from core.database import Database
@@ -152,7 +152,7 @@ def test_a_mistake_is_taken_back_within_a_day(parley: Command, home: Path) -> No
     (made,) = rows(parley(*COMMIT, "--amount", "5000 USD", "--json"))
     mistake = (*END, made["id"], "--reason", "meant 500", "--mistake", "--json")
     (tried,) = rows(parley(*mistake, "--dry-run"))
-    assert tried["not_billed_nano"] == 12 * 5_000 * NANO
+    assert (tried["not_billed_nano"], tried["state"]) == (12 * 5_000 * NANO, "would be taken back")
 
     async def age(database: Database) -> None:
         async with database.transaction() as session:
@@ -165,12 +165,35 @@ def test_a_mistake_is_taken_back_within_a_day(parley: Command, home: Path) -> No
     (made,) = rows(
         parley(*COMMIT, "--amount", "8 USD", "--meter", "output", "--model", "*", "--units", "9", "--json")
     )
-    rows(parley(*END, made["id"], "--reason", "meant input", "--mistake", "--json"))
+    said = parley(*END, made["id"], "--reason", "meant input", "--mistake").output
+    assert said.count("taken back") == 2, "its end, and what became of it"
     assert [row["to"] for row in listed(parley)] == [month(11), None]
+    assert "taken back" in parley("prices", "commitments", "--tenant", "acme").output
     (dry,) = rows(
         parley("prices", "close-period", "--tenant", "acme", "--month", month(0), "--dry-run", "--json")
     )
     assert dry["costs_nano"] == 5_000 * NANO
+
+
+def test_what_was_billed_is_no_mistake_any_more(parley: Command, home: Path) -> None:
+    """Its first month may be closed on the day after it was made."""
+    (made,) = rows(parley(*COMMIT, "--amount", "5 USD", "--json"))
+
+    async def close(database: Database) -> None:
+        async with database.transaction() as session:
+            row = (await session.exec(select(PeriodCommitment))).one()
+            start = row.start_ms
+            of: dict[str, Any] = {
+                "start_ms": start,
+                "end_ms": start + 1,
+                "closed_ms": start + 1,
+                "line_seq": 0,
+            }
+            session.add(PeriodClose(tenant_id=row.tenant_id, month=month(0), amount_nano=0, **of))
+
+    on_database(home, close)
+    said = refused(parley(*END, made["id"], "--reason", "r", "--mistake"))
+    assert "before its first month is closed" in said
 
 
 @pytest.mark.parametrize(

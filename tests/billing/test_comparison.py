@@ -1,6 +1,7 @@
 """Why a month cost more than another: parts that mean what they say, and add up to the nano."""
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from billing.books.comparison import Cell, CompareBy, Difference, Sums, compare, sums_of, total
 from billing.books.reports import GroupBy, usage_in
 from billing.commands.months import month_window
-from billing.periods import UTC_ZONE, Calendar
+from billing.periods import UTC_ZONE, Calendar, month_number
 from billing.prices.rating import Meter
 from billing.tenants.tenancy import find_tenant
 from core.database import Database
@@ -85,11 +86,20 @@ def test_lines_are_what_their_kind_makes_them() -> None:
     }
 
 
+def test_sums_are_read_as_postgres_writes_them() -> None:
+    """A round one comes with an exponent."""
+    lines = [
+        ("m", "input", "usage", Decimal("1E+3"), Decimal("1.2500E+8")),
+        ("m", "input", "usage", None, None),
+    ]
+    assert sums_of(lines) == {Cell("m", "input"): Sums(1_000, 125_000_000)}
+
+
 def _history(parley: Command, home: Path) -> None:
-    """October with one answer, November with two, one of which is corrected."""
+    """October with one answer, November with two, its first moment's corrected."""
     times = {
         "october": OCTOBER_MS,
-        "first": OCTOBER_MS + 32 * 86_400_000,
+        "first": Calendar(UTC_ZONE).window(month_number(2026, 11)).start_ms,
         "second": OCTOBER_MS + 33 * 86_400_000,
     }
     used(home, [an_event(name, ended_ms=ended) for name, ended in times.items()])

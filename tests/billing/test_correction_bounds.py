@@ -19,6 +19,7 @@ from engine.tables import ModelVersion
 from tests.billing.acme import Acme
 from tests.billing.events import an_event
 from tests.billing.limited import NANO
+from tests.billing.test_commands import rows
 from tests.billing.test_quota_books import COST, Books
 
 OF_A = ("a", "--tenant", "acme", "--cause", "ticket 1")
@@ -158,6 +159,9 @@ def test_a_whole_request_is_refunded_with_the_price_of_the_request(acme: Acme) -
     acme.agrees()
     assert isinstance(acme.asks("yes"), Admitted)
     assert "already" in acme.parley("usage", *of).output
+    (again,) = rows(acme.parley("usage", *of, "--json"))
+    assert (again["amount_nano"], again["line"]) == (0, None)
+    assert "already" in again["state"]
     refused(acme, "refund", "none", *of[2:], says="no billed request")
 
 

@@ -90,7 +90,8 @@ def test_a_mistake_is_taken_back_before_it_begins(parley: Command, home: Any) ->
     """As if it had never been; later it is ended with notice alone."""
     (made,) = rows(parley(*COMMIT, "--days", "365", "--payment", "upfront"))
     (ended,) = rows(parley(*END, made["id"], "--mistake"))
-    assert (ended["to"], owed(home)) == (None, (0, 0))
+    assert (ended["to"], ended["state"], owed(home)) == (None, "taken back", (0, 0))
+    assert "taken back" in parley("pools", "commitments", "--tenant", "acme").output
     (made,) = rows(parley(*COMMIT, "--days", "365"))
 
     async def begin(database: Database) -> None:

@@ -159,6 +159,9 @@ async def test_a_head_that_nobody_signed_counts_for_nothing(sqlite: Database, ho
     lines = (await typed(home, "head", "--json")).stdout.splitlines()
     checked = await check_heads(sqlite, lines, "parley", KEY.encode())
     assert (checked.heads, checked.unsigned, checked.latest) == (2, 2, "")
+    for head, faults in ((HEAD, 0), (signed(HEAD, KEY.encode()), 1)):
+        untrue = await check_heads(sqlite, [line_of(head)], "parley", KEY.encode())
+        assert len(untrue.faults) == faults, "which anybody could make up, else"
     (home / "heads").write_text("\n".join(lines))
     found = await typed(home, "verify", "--heads", str(home / "heads"), PARLEY_AUDIT_HEADS_KEY=KEY)
     assert (found.exit_code, "2 heads in" in found.stderr) == (1, True)
@@ -316,6 +319,20 @@ async def test_a_place_that_takes_nothing_is_told_and_holds_up_nobody(
         stop.set()
     assert told[0] == "audit heads not kept"
     assert late.read_text() != ""
+
+
+async def test_heads_that_were_not_taken_are_kept_the_next_time(sqlite: Database, home: Path) -> None:
+    """All of them, though none moved meanwhile; those that were taken are not said again."""
+    await changes(sqlite, 2)
+    place = FilePlace(home / "folder" / "heads")
+    keeping = Keeping(sqlite, settings_in(home), place)
+    with pytest.raises(NotKept):
+        await keeping.keep()
+    place.path.parent.mkdir()
+    for _ in range(2):
+        await keeping.keep()
+        heads = [read_line(line) for line in place.path.read_text().splitlines()]
+        assert [head.sequence for head in heads if head and head.tenant == "t1"] == [2]
 
 
 def test_the_alarm_knows_the_place_that_is_furthest_behind() -> None:

@@ -166,6 +166,19 @@ async def test_what_is_on_its_way_is_waited_for(
     assert {each.state for each in await heal(database, redis, looking, differs)} == {State.EQUAL}
 
 
+async def test_a_memory_that_waits_has_not_agreed(sqlite: Database, redis: Redis, settings: Settings) -> None:
+    """A look that comes between says nothing of it: the next one still knows which memory did."""
+    tenant = (await create_tenant(sqlite, "acme")).tenant_id
+    await billed(sqlite, redis, settings, an_event("r1", tenant=tenant))
+    await look(sqlite, redis, settings)
+    await redis.flushall()
+    await billed(sqlite, redis, settings, an_event("r2", tenant=tenant))
+    looking = Reconciliation(sqlite, redis, settings)
+    waits = [replace(each, waiting="not drained") for each in await looking.run({Check.R4})]
+    assert await heal(sqlite, redis, looking, waits) == []
+    assert {each.state for each in await look(sqlite, redis, settings)} == {State.EQUAL}
+
+
 async def test_sums_that_are_deleted_again_and_again_are_not_healed_for_ever(
     database: Database, redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

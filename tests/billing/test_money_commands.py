@@ -168,6 +168,16 @@ def test_targets_are_added_tried_and_removed(parley: Command) -> None:
     )
 
 
+def test_changes_are_listed_since_a_time_or_for_a_span(parley: Command) -> None:
+    """As requests are found; a date is in the tenant's zone."""
+    since = ("audit", "list", "--tenant", "acme", "--json", "--since")
+    assert rows(parley(*since, "2h")) == rows(parley(*since, "1970-01-02")) != []
+    assert rows(parley(*since, "9998-01-01")) == []
+    assert "or like 2h" in str(parley(*since, "soon").exception)
+    for wrong in ("soon", "-2h", "2 h", "2026-13-01", "٢h"):
+        assert "is no time" in str(parley(*since, wrong).exception), wrong
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -211,6 +211,9 @@ async def test_months_are_closed_in_their_order_when_they_are_over(database: Dat
     asked = Asked(UnderWay())
     april = await close_period(database, tenant, "2025-04", late, asked)
     assert april.period == (window(3).end_ms, late.end_ms)
+    may = window_at(Period.MONTH, ZoneInfo("Asia/Tokyo"), in_month(5))
+    assert may.start_ms < late.end_ms, "it began before the closed one ended, and is not before that"
+    assert (await close_period(database, tenant, "2025-05", may, asked)).period == (late.end_ms, may.end_ms)
     before = Window(window(1).start_ms - 9, window(1).start_ms)
     with pytest.raises(Refused, match="lies before"):
         await close_period(database, tenant, "2024-12", before, asked)

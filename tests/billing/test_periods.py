@@ -20,6 +20,7 @@ from billing.periods import (
 )
 
 ZONES = sorted(available_timezones())
+HOUR_MS = 3_600_000
 DAY_MS = 86_400_000
 MOMENTS = st.integers(0, 4_102_444_800_000)  # to the year 2100
 WINDOWS = st.sampled_from([Period.DAY, Period.WEEK, Period.MONTH])
@@ -146,3 +147,18 @@ def test_open_months_are_those_of_the_zone(name: str, at_ms: int) -> None:
     number = calendar.month_at(at_ms)
     assert calendar.window(number) == window_at(Period.MONTH, ZoneInfo(name), at_ms)
     assert month_text(number) == f"{number // 12:04}-{number % 12 + 1:02}"
+
+
+def test_days_of_months_around_closed_ones_are_of_their_zones_and_in_their_months() -> None:
+    """What lies before all closed months goes with the first; that may begin before its first midnight, as
+    usage from before was in it: the day it begins in ends there."""
+    utc, tokyo = ZoneInfo("UTC"), ZoneInfo("Asia/Tokyo")
+    october = month_number(2026, 10)
+    whole = Calendar(utc).window(october)
+    begins = whole.start_ms - 12 * HOUR_MS
+    calendar = Calendar(tokyo, {october: ClosedMonth(Window(begins, whole.end_ms), utc)})
+    zones = [calendar.zone_of(october + number).key for number in (-2, -1, 0, 1)]
+    assert zones == ["UTC", "UTC", "UTC", "Asia/Tokyo"]
+    midnight = whole.start_ms - 24 * HOUR_MS
+    assert calendar.day_at(begins - 1) == Window(midnight, begins)
+    assert calendar.day_at(begins) == Window(begins, whole.start_ms)

@@ -67,6 +67,15 @@ def test_what_priced_a_request_was_in_force_when_it_was_admitted(request_of: Ask
     assert (priced_wrong(Pricing(BOOKS, paid_by), request_of) == "") is right
 
 
+def test_what_no_price_was_there_for_is_priced_as_of_when_it_was_booked() -> None:
+    """Not as of its end: the first version began between the two."""
+    begins = 30 * HOUR_MS
+    pricing = Pricing({"new": BookOf(None, [Begun(begins, 1, ANY)])}, [])
+    at_end = Asked("r", "small", begins - 9_000, begins - 8_000, begins - 7_000, begins - 1, "new", 1)
+    assert priced_wrong(pricing, at_end) != ""
+    assert priced_wrong(pricing, at_end._replace(posted_ms=begins)) == ""
+
+
 def test_verify_names_what_another_version_priced(
     parley: Command, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,10 +19,13 @@ from billing.books.proofs import (
     charge_proof,
     event_proof,
 )
+from billing.books.seals import Seals
+from billing.books.sources import Sources, source_faults
 from billing.books.verify import Verified, follow_chain, verify_books
 from billing.periods import HOUR_MS
 from billing.posting.assessing import assess
 from billing.posting.biller import post
+from billing.prices.price_tables import Charge
 from billing.tenants.audit_log import record
 from billing.usage import UsageOwner, encode
 from core.database import Database
@@ -80,6 +83,24 @@ def test_each_fact_of_a_charge_is_proved_but_a_users_name() -> None:
         assert changed_in_charge(SimpleNamespace(**{**facts, name: another}), proof) == [name]
     anne, erased = (charge_proof(SimpleNamespace(**{**facts, "user_id": user})) for user in ("anne", ""))
     assert anne == erased != proof
+
+
+def test_each_line_of_a_charge_proves_it() -> None:
+    """A month's close counts them from 1 on, a pool's hour from what was there: none is the first of all."""
+    facts: dict[str, Any] = {"tenant_id": "t1", "id": "c1", "kind": "true_up", "model": "small"}
+    charge = Charge(**facts, start_ms=1, end_ms=2, created_ms=3)
+    later = Charge(**facts, start_ms=1, end_ms=9, created_ms=3)
+    txn: Any = SimpleNamespace(hash_version=2)
+    for number in range(3):
+        line: Any = SimpleNamespace(
+            kind="true_up", number=number, request_id="c1", proof=charge_proof(charge)
+        )
+        for charges, faults in (
+            ({"c1": charge}, []),
+            ({"c1": later}, ["charge c1: end_ms: not what was booked"]),
+            ({}, ["charge c1: it was deleted"]),
+        ):
+            assert source_faults(txn, [line], Sources({}, charges), Seals(True)) == faults
 
 
 async def test_that_others_were_erased_excuses_nothing(sqlite: Database) -> None:
@@ -167,7 +188,7 @@ async def test_who_reads_on_knows_what_was_read_by_its_hash(sqlite: Database) ->
             assert on.faults == faults
 
 
-@pytest.mark.parametrize("later_ms", [DAY_MS, DAY_MS + 1, 3 * DAY_MS + HOUR_MS - 1])
+@pytest.mark.parametrize("later_ms", [DAY_MS - 1, DAY_MS, DAY_MS + 1, 3 * DAY_MS + HOUR_MS - 1])
 async def test_a_lost_rollup_is_missed_at_any_hour(sqlite: Database, later_ms: int) -> None:
     """Also of the first moment of the hours that are read next, where nothing but its lines tells of it."""
     first, last = an_event("r1", ended_ms=10 * DAY_MS + 5), an_event("r2", ended_ms=10 * DAY_MS + later_ms)

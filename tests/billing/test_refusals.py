@@ -122,6 +122,14 @@ def test_who_is_refused_most_has_a_row() -> None:
     }
 
 
+def test_codes_beyond_the_last_that_has_a_row_are_one() -> None:
+    """Each of them counts, the first of them too."""
+    counts = {Refused("t", 0, OTHERS, OTHERS, f"code_{n}"): Count(n + 1) for n in range(CODES_MAX + 3)}
+    found = bounded(counts)
+    assert (len(found), total(found)) == (CODES_MAX + 1, total(counts))
+    assert found[Refused("t", 0, OTHERS, OTHERS, OTHER_CODE)].number == 1 + 2 + 3
+
+
 def test_a_count_keeps_the_last_ids_and_the_last_reason() -> None:
     """The newest last."""
     found: Counts = {}

@@ -94,6 +94,8 @@ async def test_a_statement_looks_at_so_many_and_says_where_to_go_on(
     assert page.next is not None
     assert await ids(database, model="large") == ["dear"]
     assert len(await ids(database, reason="stop")) == 21
+    monkeypatch.setattr(finding, "SCANNED_MAX", 6)
+    assert await ids(database, reason="length") == ["slow"], "the 21st, behind three times six and some"
 
 
 async def test_what_is_shown_of_one(database: Database):

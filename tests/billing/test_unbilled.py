@@ -111,6 +111,7 @@ async def test_an_hour_that_is_over_and_whole_is_not_looked_at_again(
     assert [each.difference for each in await compare_ended(database, "default", late, "")] == [-1, -7]
     await post(database, "default", [encode(ended("r1"))])
     assert len(await compare_ended(database, "default", NOW, "")) == 2
+    assert len(await compare_ended(database, "default", late - 1, "")) == 2, "what is late may come yet"
     assert len(await compare_ended(database, "default", late, "", keeps=False)) == 2
     assert len(await compare_ended(database, "default", late, "")) == 2
     assert await compare_ended(database, "default", late, "") == []

@@ -4,17 +4,24 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import Result
+from redis.asyncio import Redis
+from sqlalchemy import text
 
 from billing.books.ledger_tables import LedgerTxn
+from billing.quotas.limit_rows import LIMITS_CHANGED
 from billing.quotas.quota_types import Admitted
 from billing.tenants.audit_compare import compare_states
-from billing.wallets.undo import PAID_OUT, Undo, UndoKind, take
+from billing.tenants.tenancy import CONTROL_CHANNEL, ControlNews
+from billing.wallets.taking import take_out
+from billing.wallets.undo import PAID_OUT, Taken, Undo, UndoKind, planned_undo, take
 from billing.wallets.wallets import grant, wallet_state
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refusal, Refused, StartupError
+from core.settings import Settings
 from tests.billing.acme import Acme
 from tests.billing.test_books import read
 from tests.billing.test_commands import rows
@@ -179,3 +186,63 @@ async def test_whoever_comes_first_takes_and_the_books_hold(database: Database) 
     assert kinds == ["grant", "grant", "usage", "claw_back", "pay_out"]
     with pytest.raises(Refused, match="0 of paid money"):
         await take(database, tenant, Undo(UndoKind.PAY_OUT, "", 1, "e", "r"))
+
+
+async def test_only_what_has_not_ended_is_taken(sqlite: Database) -> None:
+    """Also where nobody has booked yet that it did; what was given for nothing is nobody's to be paid."""
+    tenant = await a_tenant(sqlite)
+    made, _ = await grant(sqlite, tenant, paid(1_000, "p"))
+    await grant(sqlite, tenant, promo(1_000, "q"))
+    async with sqlite.transaction() as session:
+        ended = text("UPDATE wallet_grant SET expires_ms = 1 WHERE idempotency_key = 'p'")
+        await (await session.connection()).execute(ended)
+    for undo, says in (
+        (Undo(UndoKind.PAY_OUT, "", 1, "k", "r"), "0 of paid money"),
+        (Undo(UndoKind.CLAW_BACK, made.id, 1, "k", "r"), "0 is left of the grant"),
+        (Undo(UndoKind.VOID, made.id, 0, "", "r"), "can be voided"),
+    ):
+        with pytest.raises(Refused, match=says):
+            await planned_undo(sqlite, tenant, undo)
+
+
+async def test_a_key_is_that_of_one_taking_of_one_grant(sqlite: Database) -> None:
+    """The same amount of another grant is another one; what is taken twice of one grant adds up."""
+    tenant = await a_tenant(sqlite)
+    await grant(sqlite, tenant, paid(1_000, "p"))
+    second, _ = await grant(sqlite, tenant, paid(1_000, "q"))
+    undo = Undo(UndoKind.CLAW_BACK, second.id, 100, "c", "r")
+    assert [(each.id, amount) for each, amount in (await take(sqlite, tenant, undo)).parts] == [
+        (second.id, 100)
+    ]
+    with pytest.raises(Refused, match="was that of another"):
+        await take(sqlite, tenant, Undo(UndoKind.CLAW_BACK, "p", 100, "c", "r"))
+    assert (await take(sqlite, tenant, undo)).done
+    await take(sqlite, tenant, Undo(UndoKind.CLAW_BACK, second.id, 50, "d", "r"))
+    await sound(sqlite, tenant)
+
+
+async def test_what_is_being_taken_is_spent_by_nobody_and_gateways_hear_of_it(
+    sqlite: Database, redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gateway that looks before it is booked still finds it in the books, and does not put it back."""
+    tenant = await a_tenant(sqlite)
+    made, _ = await grant(sqlite, tenant, paid(1_000, "p"))
+    books = Books(sqlite, redis, settings, tenant)
+    assert isinstance(await books.ask("a"), Admitted)
+    await books.quota.release(tenant, "a")
+    meanwhile: list[Any] = []
+
+    async def slow(db: Database, tenant_id: str, undo: Undo) -> Taken:
+        meanwhile.append(await Books(sqlite, redis, settings, tenant).ask("b"))
+        return await take(db, tenant_id, undo)
+
+    monkeypatch.setattr("billing.wallets.taking.take", slow)
+    async with redis.pubsub() as listener:
+        await listener.subscribe(CONTROL_CHANNEL)
+        await listener.get_message(timeout=5)
+        await take_out(sqlite, redis, tenant, Undo(UndoKind.CLAW_BACK, made.id, 1_000, "c", "r"))
+        message = await listener.get_message(timeout=5)
+    assert [type(each) for each in meanwhile] == [Refusal]
+    assert message is not None
+    news = msgspec.json.decode(bytes(message["data"]), type=ControlNews)  # type: ignore[arg-type]
+    assert (news.kind, news.tenant) == (LIMITS_CHANGED, tenant)

@@ -1,6 +1,7 @@
 """The console's page in Chromium, with the server's answers played."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.async_api import Browser, Route, expect
@@ -119,7 +120,7 @@ async def test_an_operator_asks_about_one_request(chromium: Browser):
     adjusted |= {"amount_nano": -14, "cause": hostile}
     request = {"kind": "usage", "meter": "request", "quantity": 1, "price_nano": 1_000_000_000_000}
     request |= {"amount_nano": 1_000_000, "cause": ""}
-    booked = {
+    booked: dict[str, Any] = {
         **dict.fromkeys(("user", "key", "model", "pool", "reason", "code"), hostile),
         **{"currency": "usd", "amount_nano": 12, "cost_nano": 26, "owed_nano": None, "claims": 1},
         "lines": [adjusted, request],
@@ -160,5 +161,11 @@ async def test_an_operator_asks_about_one_request(chromium: Browser):
         await expect(page.get_by_text("0.001 USD each", exact=True)).to_be_visible()
         await expect(page.get_by_text("0.002 USD a million", exact=True)).to_be_visible()
         assert await page.locator("#found img").count() == 0
+        await page.set_viewport_size({"width": 390, "height": 844})
+        facts = page.get_by_role("region", name="Request r1")
+        assert await facts.evaluate("box => box.scrollWidth <= box.clientWidth"), "read without scrolling"
+        await page.get_by_role("button", name="Close").click()
+        await expect(facts).to_be_hidden()
+        await expect(page.get_by_role("textbox", name="Request")).to_be_focused()
     finally:
         await context.close()

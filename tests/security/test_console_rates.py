@@ -104,3 +104,14 @@ async def test_a_flood_of_wrong_links_does_not_fill_the_audit_log(
             assert reply.status_code == 401
     rows = await list_rows(sqlite, PLATFORM)
     assert [row.action for row in rows].count("operator.refuse") == 1
+
+
+async def test_wrong_keys_at_the_usage_api_are_counted_too(
+    settings: Settings, redis: Redis, sqlite: Database
+):
+    """Nobody tries keys there as fast as they like."""
+    few = settings.model_copy(update={"failed_signins_per_address_per_minute": 2.0})
+    wrong = {"authorization": "Bearer pk_ffffffffffff_" + "0" * 48}
+    async with browser(Console(few, redis, sqlite)) as client:
+        replies = [(await client.get("/v1/usage", headers=wrong)).status_code for _ in range(4)]
+    assert replies == [401, 401, 429, 429]

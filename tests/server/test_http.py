@@ -16,6 +16,8 @@ from server import conversations
 from server.access import Owner, user_of
 from server.conversations import Answer, Turn
 from server.http import conversation_routes
+from server.http.app import routes
+from server.http.health import Health
 from tests.server.http_site import ORIGIN, http_site
 from tests.server.http_site import HttpSite as Site
 
@@ -243,3 +245,18 @@ async def test_readiness_is_yes_or_no(site: Site):
             await site.client.get("/readyz")
         assert logs == [], "said when it changes"
     assert (await site.client.get("/healthz")).status_code == 200
+
+
+async def test_what_the_api_does_not_serve_is_an_error_as_all_others(site: Site):
+    """By path or by method; what it would take is named. Beside the API it stays plain text."""
+    for route in routes(site.edge, Health(site.edge)):
+        path = getattr(route, "path", "")
+        if path.startswith("/v1/"):
+            reply = await site.client.patch(path)
+            error = reply.json()["error"]
+            assert (reply.status_code, error["code"]) == (405, "bad_request"), path
+            assert error["message"] == f"this path takes {reply.headers['allow']}"
+    assert (await site.client.delete("/v1/me")).headers["allow"] == "GET, HEAD"
+    nothing = await site.client.get("/v1/nothing", headers=site.bearer)
+    assert (nothing.status_code, nothing.json()["error"]["code"]) == (404, "bad_request")
+    assert (await site.client.get("/nothing")).text == "Not Found"
