@@ -27,6 +27,7 @@ from tests.billing.test_books import read
 from tests.billing.test_commands import rows
 from tests.billing.test_quota_books import COST, Books
 from tests.billing.test_wallets import a_tenant, balances, paid, promo, sound, use
+from tests.support.patience import soon
 
 OF = ("--tenant", "acme")
 SAID = ("--reason", "ticket 7", "--json")
@@ -239,9 +240,9 @@ async def test_what_is_being_taken_is_spent_by_nobody_and_gateways_hear_of_it(
     monkeypatch.setattr("billing.wallets.taking.take", slow)
     async with redis.pubsub() as listener:
         await listener.subscribe(CONTROL_CHANNEL)
-        await listener.get_message(timeout=5)
+        await soon(listener.get_message(timeout=None))
         await take_out(sqlite, redis, tenant, Undo(UndoKind.CLAW_BACK, made.id, 1_000, "c", "r"))
-        message = await listener.get_message(timeout=5)
+        message = await soon(listener.get_message(timeout=None))
     assert [type(each) for each in meanwhile] == [Refusal]
     assert message is not None
     news = msgspec.json.decode(bytes(message["data"]), type=ControlNews)  # type: ignore[arg-type]
