@@ -66,66 +66,25 @@ async def chromium() -> AsyncGenerator[Browser]:
         await browser.close()
 
 
-class Contexts:
-    """Browser contexts by their options, shared by tests in turn: making one, and filling its caches, takes
-    longer than most tests. What a page could leave to the next one is cleared."""
-
-    def __init__(self, chromium: Browser) -> None:
-        self._chromium = chromium
-        self._made: dict[str, BrowserContext] = {}
-
-    async def lend(self, options: dict[str, Any]) -> BrowserContext:
-        """One with these options, empty."""
-        key = repr(sorted(options.items()))
-        if key not in self._made:
-            context = self._made[key] = await self._chromium.new_context(**options)
-            context.set_default_timeout(PATIENCE_MS)
-        return self._made[key]
-
-    async def empty(self, origins: set[str]) -> None:
-        """Close all pages; forget what these origins stored, and all cookies."""
-        for context in self._made.values():
-            if not context.pages:
-                continue
-            session = await context.new_cdp_session(await context.new_page())
-            for origin in origins:
-                await session.send("Storage.clearDataForOrigin", {"origin": origin, "storageTypes": "all"})
-            for page in context.pages:
-                await page.close()
-            await context.clear_cookies()
-            await context.clear_permissions()
-
-    async def close(self) -> None:
-        """All of them."""
-        for context in self._made.values():
-            await context.close()
-
-
-@pytest_asyncio.fixture(loop_scope="session", scope="session")
-async def contexts(chromium: Browser) -> AsyncGenerator[Contexts]:
-    """Those of the whole run."""
-    made = Contexts(chromium)
-    yield made
-    await made.close()
-
-
 @pytest_asyncio.fixture(loop_scope="session")
-async def open_page(contexts: Contexts) -> AsyncGenerator[OpenPage]:
-    """Opens `url` in a page that runs `script` first, as a browser that was never there."""
-    origins: set[str] = set()
+async def open_page(chromium: Browser) -> AsyncGenerator[OpenPage]:
+    """Opens `url` in a fresh context whose pages run `script` first."""
+    contexts: list[BrowserContext] = []
 
     async def open_in_context(url: str, script: str = "", **options: Any) -> WatchedPage:
-        context = await contexts.lend({"locale": "en-GB"} | options)
+        settings: dict[str, Any] = {"locale": "en-GB"} | options
+        context = await chromium.new_context(**settings)
+        context.set_default_timeout(PATIENCE_MS)
+        contexts.append(context)
+        await context.add_init_script(script)
         page = await context.new_page()
-        await page.add_init_script(script)
-        origin = "/".join(url.split("/")[:3])
-        origins.add(origin)
-        watched = WatchedPage(page, origin)
+        watched = WatchedPage(page, "/".join(url.split("/")[:3]))
         await page.goto(url)
         return watched
 
     yield open_in_context
-    await contexts.empty(origins)
+    for context in contexts:
+        await context.close()
 
 
 @pytest_asyncio.fixture(loop_scope="session")
