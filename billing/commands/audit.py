@@ -261,13 +261,21 @@ def _change(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """What differs, in a few words; all of it is in the JSON."""
     words: list[str] = []
     for name in {**before, **after}:
-        old, new = (_value(name, facts.get(name)) for facts in (before, after))
+        old, new = before.get(name), after.get(name)
         if name in UNTOLD or old == new or (old is None and new == ""):
             continue
-        words.append(f"{name} {new}" if old is None else f"{name} {old} → {new}")
+        was, now = _value(name, old), _value(name, new)
+        words.append(f"{name} {now}" if old is None else f"{name} {was} → {now}")
     text = ", ".join(words)
     return text if len(text) <= CHANGE_CHARACTERS_MAX else text[: CHANGE_CHARACTERS_MAX - 1] + "…"
 
 
 def _value(name: str, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        facts: Mapping[str, Any] = value
+        told = (f"{each} {_value(each, said)}" for each, said in facts.items() if said not in (None, ""))
+        return f"({', '.join(told)})"
+    if isinstance(value, list):
+        items: list[Any] = value
+        return f"({'; '.join(str(_value(name, each)) for each in items)})"
     return iso_time(value) if name.endswith("_ms") and isinstance(value, int) else value

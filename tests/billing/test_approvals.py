@@ -127,6 +127,8 @@ def test_a_move_above_the_limit_takes_two(office: Office) -> None:
     assert (listed["proposal"], listed["kind"], listed["state"]) == (id, "pay_out", "waiting")
     assert listed["amount_nano"] == 200 * 10**9
     assert "pay-out" in office.types("approvals", "list").output
+    listed = office.types("audit", "list", *OF).output
+    assert ("move (amount_nano 200000000000, " in listed, "{'" in listed) == (True, False)
     assert "pay-out of $200.00, tenant acme" in office.mails[0][1]
     done = office.types(*office.approve(id, code.lower().replace("-", " ")))
     assert done.exit_code == 0, (done.output, done.exception)
