@@ -168,7 +168,7 @@ def test_a_whole_request_is_refunded_with_the_price_of_the_request(acme: Acme) -
 def test_a_large_amount_is_looked_at_first_and_a_larger_one_refused(acme: Acme) -> None:
     """Without --yes it is shown and not booked; --dry-run shows any; above the limit nobody books alone."""
     less = ("correct", *OF_A, "--output", "0")
-    assert "-0.000000014" in acme.parley("usage", *less, "--dry-run").output
+    assert "-$0.000000014" in acme.parley("usage", *less, "--dry-run").output
     assert acme.cost() == COST
     shown = acme.types("usage", *less, correction_unasked_cents_max="0")
     assert shown.exit_code == 1
