@@ -172,7 +172,7 @@ def test_a_large_amount_is_looked_at_first_and_a_larger_one_refused(acme: Acme) 
     assert acme.cost() == COST
     shown = acme.types("usage", *less, correction_unasked_cents_max="0")
     assert shown.exit_code == 1
-    assert "-0.000000014" in shown.output
+    assert "-$0.000000014" in shown.output
     assert "--yes" in str(shown.exception)
     assert acme.cost() == COST
     limits = {"correction_cents_max": "0", "correction_unasked_cents_max": "0"}
