@@ -49,7 +49,11 @@ async def test_a_cursor_that_is_not_ours_is_refused(site: HttpSite, cursor: str)
         assert "cursor" in reply.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("id", ["x", "%00", f"{ID}%0A", ID.upper(), "%ff", "..%2f..", "a" * 4000])
+@pytest.mark.parametrize(
+    "id",
+    ["x", "%00", f"{ID}%0A", ID.upper(), "%ff", "..%2f..", "a" * 4000],
+    ids=["short", "null", "line", "upper", "no utf-8", "folders", "long"],
+)
 @pytest.mark.parametrize(("method", "rest"), [("GET", "/messages"), ("DELETE", "")])
 async def test_an_id_that_is_none_is_unknown(site: HttpSite, id: str, method: str, rest: str):
     """As one that nobody has."""
