@@ -18,9 +18,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = ROOT / "tests" / "minutes.json"
 TOLD = ROOT / ".cache" / "minutes.json"
-CPU_SECONDS_MAX = 800.0
-OVER = 1.3
-SLACK_SECONDS = 1.0
+CPU_SECONDS_MAX = 1_200.0  # the aim is 800: whoever makes the sum smaller lowers this
+OVER = 1.5  # a machine beside others counts more for the same work
+SLACK_SECONDS = 3.0
 
 Lines = dict[str, dict[str, float]]
 

@@ -4,8 +4,8 @@ Where few fail, they run once more, alone. Green then is green, and is recorded 
 commit, and for how long its process had been paused. The next run of another commit fails for what stands in
 that record until a commit's body says `Flaky: NAME-OF-THE-TEST` and what was mended or why it is none.
 
-PARLEY_CI_RECORD: where the record is kept between runs (~/.local/state/parley/flaky.json).
-PARLEY_CI_RESULTS: a folder for junit.xml, what failed and the logs of failed tests (ci-results/).
+PARLEY_TEST_RECORD: where the record is kept between runs (~/.local/state/parley/flaky.json).
+PARLEY_TEST_RESULTS: a folder for junit.xml, what failed and the logs of failed tests (ci-results/).
 """
 
 import json
@@ -64,7 +64,7 @@ def rerun_wanted(code: int, failed: dict[str, float]) -> bool:
 
 def main(options: Sequence[str]) -> int:
     """The run's exit code."""
-    results = Path(os.environ.get("PARLEY_CI_RESULTS") or ROOT / "ci-results")
+    results = Path(os.environ.get("PARLEY_TEST_RESULTS") or ROOT / "ci-results")
     results.mkdir(parents=True, exist_ok=True)
     record = _record_path()
     commit = _git("rev-parse", "HEAD").strip()
@@ -103,7 +103,7 @@ def _pytest(results: Path, junit: str, options: Sequence[str]) -> tuple[int, dic
 
 def _record_path() -> Path:
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local/state")
-    path = Path(os.environ.get("PARLEY_CI_RECORD") or f"{state}/parley/flaky.json")
+    path = Path(os.environ.get("PARLEY_TEST_RECORD") or f"{state}/parley/flaky.json")
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
 

@@ -21,12 +21,15 @@ from core.settings import Settings
 from engine.models.provision import provision
 from tests.support import engines, groups, minutes, pauses, shared, tiers
 from tests.support.emptied import EmptiedPostgres, emptied_postgres
+from tests.support.groups import pytest_xdist_auto_num_workers
 from tests.support.home import lend_model, settings_in, short_folder
 from tests.support.patience import HANG_SECONDS, wall_seconds_max
 from tests.support.platform import Platform, running_platform
 from tests.support.processes import finished, parley
 from tests.support.shared import shared_postgres, shared_sqlite, worker_name
 from tests.support.valkey import running_valkey
+
+__all__ = ["pytest_xdist_auto_num_workers"]  # asked for before plugins of pytest_configure are there
 
 CACHE = Path(__file__).parent.parent / ".cache"
 MANY_TESTS = 100

@@ -194,7 +194,7 @@ def correct_command(
 
     Adds lines with the difference, at the price it was billed by; what is there stays. A request has no more
     tokens than its model holds. Above PARLEY_CORRECTION_CENTS_MAX a second person approves it first: see
-    `parley approvals --help`.
+    `parley approvals list`.
     """
     given = {
         Meter.INPUT: input_tokens,
@@ -219,7 +219,7 @@ def refund_command(tenant: str, request_id: str, cause: str, dry_run: bool, yes:
         parley usage refund ID --tenant acme --cause ticket-17 --dry-run
         parley usage refund ID --tenant acme --cause ticket-17
 
-    Above PARLEY_CORRECTION_CENTS_MAX a second person approves it first: see `parley approvals --help`.
+    Above PARLEY_CORRECTION_CENTS_MAX a second person approves it first: see `parley approvals list`.
     """
     book_correction(tenant, CorrectMove(request_id, None, cause), Ask(dry_run, yes, as_json))
 

@@ -170,11 +170,18 @@ class Crew:
 
     async def reaches(self, id: str, n: int) -> None:
         """Until that many ids are committed."""
+        assert await self.reached(id, n), "it ended before anybody saw that many"
 
-        async def enough() -> bool:
-            return len(await self.queue.tokens(TENANT, id)) // 4 >= n
+    async def reached(self, id: str, n: int) -> bool:
+        """Whether that many ids were seen before it ended: nobody looks between two that come at once."""
 
-        await wait_until(enough)
+        async def seen() -> str:
+            if len(await self.queue.tokens(TENANT, id)) // 4 >= n:
+                return "yes"
+            entries = await self.entries(id)
+            return "no" if entries and entries[-1].k is EntryKind.END else ""
+
+        return await wait_until(seen) == "yes"
 
     async def is_parked(self, id: str) -> bool:
         """Nobody works on it, nobody may claim it."""

@@ -51,10 +51,10 @@ def test_each_line_has_what_was_spent_in_it(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_what_is_over_its_budget_is_named() -> None:
-    """By a third and a second; what has no budget may cost a second."""
+    """By half and three seconds; what has no budget may cost three."""
     budgets = lines(a=10.0, b=0.1)
-    assert list(faults(budgets, lines(a=13.9, b=1.1, new=1.0))) == []
-    assert [each.split(":")[0] for each in faults(budgets, lines(a=14.1, b=1.2, new=1.1))] == [
+    assert list(faults(budgets, lines(a=17.9, b=3.1, new=3.0))) == []
+    assert [each.split(":")[0] for each in faults(budgets, lines(a=18.1, b=3.2, new=3.1))] == [
         "a",
         "b",
         "new",
