@@ -122,6 +122,20 @@ def test_what_is_to_be_copied_is_never_broken(
     assert (out.count("x"), max(map(len, out.splitlines())) <= 30) == (25, True)
 
 
+def test_the_names_of_a_sheets_facts_are_never_broken(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    """Beside long facts, which fold."""
+    monkeypatch.setattr(printed, "is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "30")
+    table = Table(headed=False)
+    table.columns("fact", whole=True)
+    table.columns("is")
+    table.row("what it was billed", "xxxxx " * 20)
+    show_blocks(table)
+    assert capsys.readouterr().out.startswith("what it was billed ")
+
+
 def test_a_table_that_would_break_words_is_shown_row_by_row(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
