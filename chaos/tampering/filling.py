@@ -98,7 +98,9 @@ def _last_month() -> datetime:
 
 
 def _event(name: str, tenant: str, number: int, secret: str) -> UsageEvent:
-    """Half of a tenant's requests are of last month."""
+    """Half of a tenant's requests are of last month; the others began after the prices did, however quick the
+    machine is."""
+    tenth_ms = 1 if number % 2 else 100
     ended = now_ms() if number % 2 else int(_last_month().timestamp() * 1000) + number * DAY_MS // 8
     counts = Counts(input_uncached=100 + number, input_cached=16, output_text=200 + number)
     owner = UsageOwner(
@@ -111,9 +113,9 @@ def _event(name: str, tenant: str, number: int, secret: str) -> UsageEvent:
         model=("small", "medium")[number % 2],
         fingerprint="f1",
         owner=owner,
-        accepted_ms=ended - 900,
-        claimed_ms=ended - 800,
-        first_token_ms=ended - 700,
+        accepted_ms=ended - 9 * tenth_ms,
+        claimed_ms=ended - 8 * tenth_ms,
+        first_token_ms=ended - 7 * tenth_ms,
         ended_ms=ended,
         reason="stop",
         prices=PRICES,
