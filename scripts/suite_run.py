@@ -3,6 +3,8 @@
 Where few fail, they run once more, alone. Green then is green, and is recorded as flaky: the test, the
 commit, and for how long its process had been paused. The next run of another commit fails for what stands in
 that record until a commit's body says `Flaky: NAME-OF-THE-TEST` and what was mended or why it is none.
+What is green alone and red again among its file's tests, in the order of the run, depends on that order: it
+is named and stays red.
 
 PARLEY_TEST_RECORD: where the record is kept between runs (~/.local/state/parley/flaky.json).
 PARLEY_TEST_RESULTS: a folder for junit.xml, what failed and the logs of failed tests (ci-results/).
@@ -14,13 +16,14 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
 RERUN_MAX = 5
 TESTS_FAILED = 1
+SEEDS = ("--hypothesis-seed", "--randomly-seed")
 MENDED = re.compile(r"^Flaky: *(\S+)", re.MULTILINE)
 COMMITS_READ = 500
 
@@ -62,20 +65,19 @@ def rerun_wanted(code: int, failed: dict[str, float]) -> bool:
     return code == TESTS_FAILED and 0 < len(failed) <= RERUN_MAX
 
 
-def main(options: Sequence[str]) -> int:
+def main(given: Sequence[str]) -> int:
     """The run's exit code."""
     results = Path(os.environ.get("PARLEY_TEST_RESULTS") or ROOT / "ci-results")
     results.mkdir(parents=True, exist_ok=True)
     record = _record_path()
     commit = _git("rev-parse", "HEAD").strip()
     before = still_open(_recorded(record), _bodies(), commit)
+    options = seeded(given, commit)
     code, failed = _pytest(results, "junit.xml", options)
     flakes: list[Flake] = []
     if rerun_wanted(code, failed):
-        print(f"once more, alone: {' '.join(failed)}", flush=True)
-        again, _ = _pytest(results, "junit-again.xml", ["-n", "0", *_repeated(options), *failed])
-        if again == 0:
-            code, flakes = 0, [Flake(test, commit, seconds) for test, seconds in failed.items()]
+        code, flaky = _again(results, options, failed, code)
+        flakes = [Flake(test, commit, failed[test]) for test in flaky]
     record.write_text(json.dumps([each._asdict() for each in [*before, *flakes]], indent=1))
     for flake in flakes:
         print(f"FLAKY {flake.shown}: green the second time. The next commit mends it")
@@ -84,8 +86,33 @@ def main(options: Sequence[str]) -> int:
     return code or (TESTS_FAILED if before else 0)
 
 
-def _repeated(options: Sequence[str]) -> list[str]:
-    return [option for option in options if option.startswith("--hypothesis-seed")]
+def _again(
+    results: Path, options: Sequence[str], failed: Collection[str], code: int
+) -> tuple[int, list[str]]:
+    """The exit code after one more chance, and which tests were flaky."""
+    seeds = [option for option in options if option.startswith(SEEDS)]
+    print(f"once more, alone: {' '.join(failed)}", flush=True)
+    if _pytest(results, "junit-again.xml", ["-n", "0", *seeds, *failed])[0] != 0:
+        return code, []
+    print("once more, among their files' tests", flush=True)
+    _, red = _pytest(results, "junit-order.xml", in_file_order(options, failed))
+    for test in sorted(red):
+        print(f"ORDER {test}: green alone, red after others of its file ({' '.join(seeds)})")
+    return TESTS_FAILED if red else 0, [test for test in failed if test not in red]
+
+
+def seeded(options: Sequence[str], commit: str) -> list[str]:
+    """Options that name the order of tests: one of the commit's, unless one is given. Pure."""
+    if any(option.startswith("--randomly-seed") for option in options):
+        return list(options)
+    return [*options, f"--randomly-seed={int(commit[:12] or '0', 16)}"]
+
+
+def in_file_order(options: Sequence[str], failed: Collection[str]) -> list[str]:
+    """The options that run the files of these tests as the whole run did, on one worker. Pure."""
+    pairs = zip(["", *options], options, strict=False)
+    kept = [option for before, option in pairs if "-n" not in (before, option)]
+    return [*kept, "-n", "0", *sorted({test.partition("::")[0] for test in failed})]
 
 
 def _pytest(results: Path, junit: str, options: Sequence[str]) -> tuple[int, dict[str, float]]:

@@ -1,8 +1,11 @@
 """What CI makes of a red run: once more where few failed, and a record that only a mend empties."""
 
+from pathlib import Path
+
 import pytest
 
-from scripts.suite_run import RERUN_MAX, Flake, rerun_wanted, still_open
+from scripts import suite_run
+from scripts.suite_run import RERUN_MAX, Flake, in_file_order, rerun_wanted, seeded, still_open
 
 FLAKE = Flake("tests/core/test_x.py::test_x[1]", "c1", 1.7)
 
@@ -41,3 +44,41 @@ def test_a_flake_says_whether_its_process_was_paused():
     """That is where one looks first."""
     assert "did not run for 1.7 s" in FLAKE.shown
     assert "no pause" in FLAKE._replace(paused_seconds=0.0).shown
+
+
+def test_the_files_of_what_was_red_run_as_they_did():
+    """The same tests of them in the same order: what then fails again depends on it."""
+    options = ["-n", "auto", "-m", "not long", "--randomly-seed=7"]
+    failed = ["tests/a.py::test_x[1]", "tests/b.py::test_y", "tests/a.py::test_z"]
+    again = ["-m", "not long", "--randomly-seed=7", "-n", "0", "tests/a.py", "tests/b.py"]
+    assert in_file_order(options, failed) == again
+    assert seeded(["-x"], "00000000000f" + "0" * 28) == ["-x", "--randomly-seed=15"]
+    assert seeded(options, "f" * 40) == options
+
+
+INI = f"""[pytest]
+addopts = -p no:valkey -p no:asyncio -p no:hypothesispytest -p tests.support.pauses
+pythonpath = {suite_run.ROOT}
+"""
+PAIR = """
+seen = []
+def test_reads(): assert not seen
+def test_writes(): seen.append(1)
+"""
+
+
+WRITES_FIRST = 3  # a seed
+
+
+def test_a_test_whose_order_matters_is_named_and_stays_red(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Alone it is green: that does not make it flaky."""
+    (tmp_path / "test_pair.py").write_text(PAIR)
+    (tmp_path / "pytest.ini").write_text(INI)
+    monkeypatch.setattr(suite_run, "ROOT", tmp_path)
+    monkeypatch.setenv("PARLEY_TEST_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("PARLEY_TEST_RECORD", str(tmp_path / "record.json"))
+    assert suite_run.main(["-q", f"--randomly-seed={WRITES_FIRST}"]) == 1
+    assert "ORDER test_pair.py::test_reads: green alone" in capsys.readouterr().out
+    assert (tmp_path / "record.json").read_text() == "[]"
