@@ -44,6 +44,7 @@ check: ## formatting, lint, types, import contracts, file sizes, real time in te
 	@$(BIN)/python scripts/check_tests.py
 	@$(BIN)/python scripts/check_complaints.py
 	@$(BIN)/python scripts/check_security.py
+	@$(BIN)/python scripts/check_invariants.py
 	@$(BIN)/python scripts/javascript.py tsc -p server/web/jsconfig.json
 	@$(BIN)/python scripts/client_types.py --check
 	@$(BIN)/python scripts/javascript.py tsc -p admin/web/jsconfig.json

@@ -29,7 +29,7 @@ async def chain(db: Database, tenant: str = "t1") -> list[AuditLog]:
 
 
 async def test_each_row_says_who_did_what_and_continues_the_chain(database: Database) -> None:
-    """Who, by what way, when, what, the values before and after; hashed with the row before."""
+    """INV-28: Who, by what way, when, what, the values before and after; hashed with the row before."""
     with acting_as(Author("alice", "command")):
         await changes(database, "a", "b")
     await changes(database, "c", tenant=PLATFORM)
@@ -96,7 +96,7 @@ def test_of_two_values_only_what_differs_is_kept() -> None:
 
 
 async def test_writers_at_once_make_one_chain(database: Database) -> None:
-    """The head's row is the lock: no two rows follow the same one."""
+    """INV-28: The head's row is the lock: no two rows follow the same one."""
     await asyncio.gather(*(changes(database, *(f"{writer}.{n}" for n in range(5))) for writer in range(6)))
     rows = await chain(database)
     assert [row.seq for row in rows] == list(range(1, 31))

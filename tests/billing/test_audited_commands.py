@@ -287,9 +287,9 @@ def office(home: Path, redis_url: str, sqlite_template: Path) -> Office:
 
 
 def test_each_command_that_changes_something_leaves_a_row(office: Office) -> None:
-    """Who did what is known of all that is enforced, billed or let in. In the end everybody's chains are
-    whole, and all that is administered is as they say; one that was deleted with its head is missed, by what
-    it told of and by who kept what was printed."""
+    """INV-28: Who did what is known of all that is enforced, billed or let in. In the end everybody's chains
+    are whole, and all that is administered is as they say; one that was deleted with its head is missed, by
+    what it told of and by who kept what was printed."""
     for line, action in STEPS:
         if named(line) not in COMMANDS:
             continue

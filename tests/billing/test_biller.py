@@ -213,7 +213,8 @@ async def test_two_billers_share_the_work_and_post_each_event_once(
 async def test_bad_events_are_held_and_the_good_ones_around_them_posted(
     database: Database, redis: Redis, settings: Settings
 ) -> None:
-    """Junk, a zero byte, a wrong cost and a second truth; each held once however often it is delivered."""
+    """INV-40: Junk, a zero byte, a wrong cost and a second truth; each held once however often it is
+    delivered."""
     await end(redis, [an_event("r1"), an_event("r2")], settings)
     async with a_biller(database, redis, settings):
         await until_posted(database, 2)

@@ -69,7 +69,7 @@ async def proven(database: Database, tenant: str = "t1") -> Verified:
 
 
 async def test_a_request_becomes_lines_a_balanced_transaction_and_an_hour(database: Database) -> None:
-    """12 tokens in, 4 of them cached, 7 out: each its line, all of it owed and earned."""
+    """INV-11, INV-24: 12 tokens in, 4 of them cached, 7 out: each its line, all of it owed and earned."""
     event = an_event()
     await post(database, "default", [encode(event)])
     lines: list[UsageLine] = sorted(await read(database, UsageLine), key=lambda line: line.seq)
@@ -129,7 +129,7 @@ async def test_order_repeats_and_batches_change_no_total(database: Database) -> 
 
 
 async def test_two_writers_at_once_keep_one_chain(database: Database) -> None:
-    """Both have the same events and each some of its own; nobody waits in a circle."""
+    """INV-24, INV-25: Both have the same events and each some of its own; nobody waits in a circle."""
     events = [encode(event) for event in an_hour_of(200, seed=2)]
     other = [encode(event) for event in an_hour_of(50, seed=3, tenant="t0")]
     await asyncio.gather(
@@ -158,7 +158,7 @@ TAMPERING = {
 
 @pytest.mark.parametrize("what", TAMPERING)
 async def test_what_was_changed_behind_the_books_is_found(database: Database, what: str) -> None:
-    """By whoever has the database and not the code."""
+    """INV-24: By whoever has the database and not the code."""
     for request in ("r1", "r2", "r3"):
         await post(database, "default", [encode(an_event(request))])
     await proven(database)
@@ -219,7 +219,7 @@ def test_each_moment_has_the_last_move_before_it(moments: list[int], at: int) ->
 
 
 def test_books_whose_rollups_are_being_rebuilt_stay_behind_with_them() -> None:
-    """Lines that came after the rebuild's place are its to add, so that none is added twice."""
+    """INV-26: Lines that came after the rebuild's place are its to add, so that none is added twice."""
     rows = assess("default", [encode(an_event())], 0).good
     priced = [Priced(each.row, each.lines) for each in rows]
     behind = LedgerHead(tenant_id="t1", txn_seq=4, line_seq=10, rolled_seq=7, sha256="x")

@@ -79,8 +79,8 @@ async def use(database: Database, *events: UsageEvent) -> None:
 
 
 async def test_a_threshold_alerts_once_with_a_message_for_each_target(database: Database) -> None:
-    """In the transaction that reaches it, and never again: not by a replay, nor by a correction that goes
-    below it and usage that reaches it anew."""
+    """INV-33: In the transaction that reaches it, and never again: not by a replay, nor by a correction that
+    goes below it and usage that reaches it anew."""
     tenant = await a_tenant(database, "UTC", "one", "two")
     await a_budget(database, tenant, 2 * COST)
     await use(database, an_event("r1", tenant))
@@ -126,8 +126,8 @@ async def test_an_edit_of_a_limit_forgets_nothing_of_what_was_spent(database: Da
 
 
 async def test_a_request_counts_where_it_was_accepted_for_whom_it_was(database: Database) -> None:
-    """Complaint 25: resets missed or at odd hours. Each day is the tenant's own, late events count in theirs,
-    and each user has a budget, but for the one who has its own."""
+    """INV-33: Complaint 25: resets missed or at odd hours. Each day is the tenant's own, late events count in
+    theirs, and each user has a budget, but for the one who has its own."""
     tenant = await a_tenant(database, "Europe/Berlin")
     await a_budget(database, tenant, 2 * COST, scope="user", period="day", thresholds=[100])
     await a_budget(

@@ -80,8 +80,9 @@ def used(acme: Acme, *requests: tuple[str, str]) -> None:
 
 
 def test_a_closed_month_stays_whatever_is_set_or_comes_later(acme: Acme, tmp_path: Path) -> None:
-    """Zones, prices, tiers and minimums, commitments, plans, cost centers, corrections, refunds, usage that
-    comes late or was held back: what they move is of the next month, under the time that it is of."""
+    """INV-27: Zones, prices, tiers and minimums, commitments, plans, cost centers, corrections, refunds,
+    usage that comes late or was held back: what they move is of the next month, under the time that it is of.
+    """
     used(acme, ("a", "2025-01-03T10:30"), ("b", "2025-01-31T23:30"), ("c", "2025-02-01T00:30"))
     of(acme, "prices", "close-period")
     before = views(acme)
@@ -135,7 +136,8 @@ def test_a_closed_month_stays_whatever_is_set_or_comes_later(acme: Acme, tmp_pat
 def test_a_month_in_which_the_zone_changes_has_no_gap_and_no_overlap(
     acme: Acme, old: str, new: str, month: str
 ) -> None:
-    """At the ends of years and where clocks turn: all is billed once, in the closed month or the next."""
+    """INV-27: At the ends of years and where clocks turn: all is billed once, in the closed month or the
+    next."""
     acme.parley("tenants", "set", "acme", "--time-zone", old)
     year, number = map(int, month.split("-"))
     ends = datetime(year + number // 12, number % 12 + 1, 1, tzinfo=UTC).timestamp()

@@ -129,8 +129,9 @@ async def _fresh(kind: str, home: Path, source: Path) -> AsyncGenerator[Database
 async def test_the_whole_stream_again_changes_nothing(
     database: Database, redis: Redis, settings: Settings
 ) -> None:
-    """Complaint 15 and Complaint 20: the consumer group's place is deleted, so that all is read from the
-    first entry on. Usage, ledger, rollups, what Redis has posted, and the quarantine stay as they were."""
+    """INV-10: Complaint 15 and Complaint 20: the consumer group's place is deleted, so that all is read from
+    the first entry on. Usage, ledger, rollups, what Redis has posted, and the quarantine stay as they were.
+    """
     events = [*CORPUS, an_event("r1", "t1", output_text=99)]  # and a second truth, held back
     await end(redis, CORPUS, settings)
     await redis.xadd(STREAM, {ENDED_FIELD: encode(events[-1])})
@@ -186,7 +187,7 @@ async def test_a_late_event_counts_in_its_own_hour(database: Database) -> None:
 
 
 async def test_one_event_that_the_database_refuses_holds_up_no_other(database: Database) -> None:
-    """It is found by halves and held; what came with it is booked once."""
+    """INV-40: It is found by halves and held; what came with it is booked once."""
     async with database.transaction() as session:
         await (await session.connection()).execute(
             text(

@@ -59,13 +59,13 @@ def test_what_is_no_amount_is_refused(text: str) -> None:
 
 @given(st.integers(min_value=-(10**20), max_value=10**20), st.integers(min_value=1, max_value=10**7))
 def test_rounding_is_to_the_nearest_and_a_tie_to_the_even(dividend: int, divisor: int) -> None:
-    """As exact rational arithmetic rounds."""
+    """INV-11: As exact rational arithmetic rounds."""
     assert round_half_even(dividend, divisor) == round(Fraction(dividend, divisor))
 
 
 @pytest.mark.parametrize(("dividend", "rounded"), [(1, 0), (3, 2), (5, 2), (-1, 0), (-3, -2), (7, 4)])
 def test_a_tie_goes_to_the_even(dividend: int, rounded: int) -> None:
-    """Neither always up nor always away from nothing."""
+    """INV-11: Neither always up nor always away from nothing."""
     assert round_half_even(dividend, 2) == round_half_even(dividend * 10**6, 2 * 10**6) == rounded
 
 

@@ -85,14 +85,14 @@ def test_who_takes_far_more_than_its_share_while_others_wait_is_noisy() -> None:
 
 
 def test_a_tenant_that_is_alone_on_a_pool_is_never_noisy() -> None:
-    """However much it takes, and however long it waits for itself."""
+    """INV-29: However much it takes, and however long it waits for itself."""
     alone: list[Span] = [{HOG: use(10_000, 60_000, slots=16)} for _ in range(60)]
     assert step(alone) is Step.NOTHING
     assert suspects(alone, {}, RULES) == []
 
 
 def test_a_tenant_within_its_weight_is_not_noisy() -> None:
-    """Who pays for most of a pool may use it."""
+    """INV-29: Who pays for most of a pool may use it."""
     spans = peace() + noise(20, share=0.8)
     assert step(spans, weights={HOG: 4.0, QUIET: 1.0}) is Step.NOTHING
     assert step(spans) is Step.OPEN
@@ -143,7 +143,7 @@ def test_noise_that_comes_and_goes_does_not_flap() -> None:
 
 @pytest.mark.parametrize(("relapses", "calm"), [(0, 10), (1, 20), (2, 40), (4, 160), (9, 160)])
 def test_each_relapse_takes_twice_as_much_calm(relapses: int, calm: int) -> None:
-    """One span less is not enough; it doubles four times at most."""
+    """INV-29: One span less is not enough; it doubles four times at most."""
 
     def after(quiet: int) -> Step:
         spans = peace() + noise(16) + peace(quiet)

@@ -97,8 +97,8 @@ async def a_town(db: Database, redis: Redis, settings: Settings) -> Town:
 async def test_noise_is_found_throttled_and_forgiven(
     sqlite: Database, redis: Redis, settings: Settings
 ) -> None:
-    """An operator sees whose load makes others wait, with the numbers; the pool holds that tenant to its
-    share until it is calm; and both are in the audit log."""
+    """INV-29: An operator sees whose load makes others wait, with the numbers; the pool holds that tenant to
+    its share until it is calm; and both are in the audit log."""
     town = await a_town(sqlite, redis, settings)
     assert await town.slots_max() is None
     await town.spans(12, hog_tokens=2_000, wait_ms=5_000, hog_ms=20_000)

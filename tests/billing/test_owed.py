@@ -66,8 +66,8 @@ def given_money(acme: Acme, nano: int, key: str, *arguments: str) -> dict[str, A
 
 
 def test_a_grant_that_ends_mid_answer_pays_what_was_asked_for_before_its_end(acme: Acme) -> None:
-    """Also where its rest was booked as breakage before the biller came. What was asked for later it does not
-    pay."""
+    """INV-32: Also where its rest was booked as breakage before the biller came. What was asked for later it
+    does not pay."""
     given_money(acme, 1_000, "promo", "--kind", "promo", "--expires", "2099-01-01")
     assert isinstance(acme.asks("a"), Admitted)
     acme.does(end_grants)

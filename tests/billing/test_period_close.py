@@ -122,8 +122,8 @@ async def rows(database: Database, table: Any, tenant: Tenant) -> list[Any]:
 
 
 async def test_a_month_is_closed_once(database: Database) -> None:
-    """Complaints 20 and 21: the difference to the tiers is booked once, also by several at once, and a second
-    time shows it. A dry run says the same before and changes nothing."""
+    """INV-37: Complaints 20 and 21: the difference to the tiers is booked once, also by several at once, and
+    a second time shows it. A dry run says the same before and changes nothing."""
     tenant = await a_tenant(database, GRADUATED)
     events = [a_request(number, tenant, 1, 700 * number) for number in range(1, 10)]
     await used(database, *events)
@@ -143,7 +143,7 @@ async def test_a_month_is_closed_once(database: Database) -> None:
 
 
 async def test_the_order_and_batches_of_events_change_no_bill(database: Database) -> None:
-    """Complaint 22: mixed, repeated and in pieces, under two versions of a price list."""
+    """INV-37: Complaint 22: mixed, repeated and in pieces, under two versions of a price list."""
     seed = random.randrange(1 << 30)
     print("seed", seed)
     chosen = random.Random(seed)

@@ -33,7 +33,7 @@ def ms(text: str) -> int:
 
 @given(WINDOWS, st.sampled_from(ZONES), MOMENTS)
 def test_every_instant_is_in_exactly_one_window(period: Period, name: str, at_ms: int) -> None:
-    """Its window says the same of each of its instants, and the next one begins where it ends."""
+    """INV-27: Its window says the same of each of its instants, and the next one begins where it ends."""
     zone = ZoneInfo(name)
     window = window_at(period, zone, at_ms)
     assert window.start_ms <= at_ms < window.end_ms

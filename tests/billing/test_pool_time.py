@@ -49,8 +49,8 @@ owners = st.lists(st.tuples(st.integers(-100, 400), st.sampled_from(("", "t1", "
 @settings(max_examples=60)
 @given(intervals, owners, st.integers(0, 1 << 30))
 def test_a_gpu_is_counted_once_at_each_instant(found: list[Interval], of_a: list[Owned], seed: int) -> None:
-    """Against an hour that is read millisecond by millisecond, whatever the order in which intervals came,
-    however often, and whoever reported them."""
+    """INV-38: Against an hour that is read millisecond by millisecond, whatever the order in which intervals
+    came, however often, and whoever reported them."""
     mixed = [*found, *random.Random(seed).choices(found, k=5 * bool(found))]
     random.Random(seed).shuffle(mixed)
     hours = hours_of(mixed, {"a": of_a})
@@ -167,7 +167,7 @@ def test_a_pools_own_commitment_goes_before_one_for_all() -> None:
 
 
 def test_a_gpu_without_a_price_is_not_billed_for_nothing() -> None:
-    """Complaint 13: no price is an error, not zero. Covered by a commitment it needs none."""
+    """INV-38: Complaint 13: no price is an error, not zero. Covered by a commitment it needs none."""
     with pytest.raises(UnpricedError):
         charge_hour([a_use(1, gpu_type="unknown")], [], HOUR, of_book)
     held = [a_commitment(gpu_type="*")]
@@ -182,7 +182,7 @@ def test_a_gpu_without_a_price_is_not_billed_for_nothing() -> None:
 def test_every_ready_second_is_billed_once_in_any_order(
     used: list[tuple[int, str]], held: list[tuple[int, str]], seed: int
 ) -> None:
-    """Covered or overage, and never more covered than was committed to."""
+    """INV-38: Covered or overage, and never more covered than was committed to."""
     uses = list({pool: a_use(seconds, pool) for seconds, pool in used}.values())
     commitments = [a_commitment(f"c{n}", gpus=gpus, pool=pool) for n, (gpus, pool) in enumerate(held)]
     charges = charge_hour(uses, commitments, HOUR, of_book)

@@ -112,7 +112,7 @@ async def use_book(database: Database, tenant: str, book: str) -> None:
 
 
 async def test_the_past_cannot_be_changed(database: Database) -> None:
-    """Not by a version that begins in it, nor when another does, nor by another currency."""
+    """INV-27: Not by a version that begins in it, nor when another does, nor by another currency."""
     future = now_ms() + 60_000
     last, made = await add_version(database, NewVersion("gold", {"*": flat(1)}, valid_from_ms=future))
     assert (last.version, made) == (1, True)

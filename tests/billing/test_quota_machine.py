@@ -33,7 +33,8 @@ def slot(redis_url: str, home: Path) -> Generator[type[Slot]]:
 
 
 def test_the_slot_is_what_the_model_says(slot: type[Slot]) -> None:
-    """Complaint 3: no residue, whatever the history. Hypothesis prints the shortest that fails."""
+    """INV-31, INV-34, INV-35, INV-36: Complaint 3: no residue, whatever the history. Hypothesis prints the
+    shortest that fails."""
     run_state_machine_as_test(
         slot,
         settings=settings(

@@ -96,7 +96,7 @@ async def test_days_are_those_of_the_zone(database: Database) -> None:
 
 
 async def test_rebuilt_rollups_are_the_same(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In parts of a few lines, with usage posted before, within and after."""
+    """INV-26: In parts of a few lines, with usage posted before, within and after."""
     monkeypatch.setattr(rollups, "LINES_AT_ONCE", 7)
     events = [encode(event) for event in an_hour_of(60, seed=8)]
     await post(database, "default", events[:20])

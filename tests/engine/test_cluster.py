@@ -70,7 +70,7 @@ async def test_the_pools_are_on_different_nodes(cluster: Client):
 
 @pytest.mark.parametrize("pool", POOLS)
 async def test_every_script_runs_in_one_slot(cluster: Client, pool: str):
-    """Each operation once, on either node, with hints and wakes heard; and no script is left out."""
+    """INV-12: Each operation once, on either node, with hints and wakes heard; and no script is left out."""
     ran = set[str]()
     with recorded(ran):
         await everything(Pool(cluster, name=pool))
@@ -231,7 +231,7 @@ async def test_one_client_serves_pools_on_both_nodes(cluster: Client):
 
 
 async def test_a_key_of_another_slot_is_refused(cluster: Client):
-    """Even by a script whose own keys are on the same node: `#!lua` checks each access."""
+    """INV-12: Even by a script whose own keys are on the same node: `#!lua` checks each access."""
     client: Any = cluster
     stranger = next(f"k{at}" for at in range(1000) if key_slot(f"k{at}".encode()) < SLOTS // 2)
     source = f"#!lua\nreturn redis.call('GET', '{stranger}')"

@@ -269,8 +269,8 @@ def test_a_stop_string_behind_the_grant_is_found_when_it_is_granted():
 
 @pytest.mark.parametrize("seed", range(60))
 def test_any_course_of_grants_gives_the_same_text(seed: int):
-    """Grants of any size, late replies, takeovers at any moment: the log is a prefix of what an unlimited
-    answer says, never beyond the grant, and exactly the grant where it ends `budget`."""
+    """INV-30: Grants of any size, late replies, takeovers at any moment: the log is a prefix of what an
+    unlimited answer says, never beyond the grant, and exactly the grant where it ends `budget`."""
     print(f"seed {seed}")
     dice = random.Random(seed)
     stop = ("👩‍👧",) if dice.random() < 0.3 else ()

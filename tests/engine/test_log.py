@@ -100,7 +100,8 @@ async def test_an_append_ahead_of_the_log_meets_a_gap(redis: redis.asyncio.Redis
 
 
 async def test_a_fenced_owner_writes_nothing(redis: redis.asyncio.Redis):
-    """A worker that lost its claim is stopped, before and after the next owner writes, and at the end too."""
+    """INV-1: A worker that lost its claim is stopped, before and after the next owner writes, and at the end
+    too."""
     p = pool(redis)
     old = await p.running()
     item = append_to(old, ids=(1,), x="a")
@@ -129,7 +130,8 @@ async def test_an_unknown_request_is_missing(redis: redis.asyncio.Redis):
 
 
 async def test_the_end_rides_with_the_last_tokens(redis: redis.asyncio.Redis):
-    """One call: last tokens, `end`, the usage event, the slot's release; what only workers need goes."""
+    """INV-6: One call: last tokens, `end`, the usage event, the slot's release; what only workers need
+    goes."""
     p = pool(redis)
     claim = await p.running(gateway="g1")
     last = append_to(
@@ -232,7 +234,7 @@ async def test_a_duplicate_append_hints_nothing(redis: redis.asyncio.Redis):
 
 
 async def test_finish_ends_what_nobody_owns_once(redis: redis.asyncio.Redis):
-    """Fenced by the head; a running request is its worker's; a retry sees that it was done."""
+    """INV-5: Fenced by the head; a running request is its worker's; a retry sees that it was done."""
     p = pool(redis)
     e = request(gateway="g1")
     await p.queue.enqueue(e)

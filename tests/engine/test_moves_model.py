@@ -282,7 +282,8 @@ def places_in(state: dict[str, Any], tenant: str, id: str) -> set[str]:
 
 @pytest.mark.timeout(LONG_TEST_SECONDS)  # a failure is shrunk before it is shown
 def test_any_history_of_two_pools_agrees_with_the_model(redis_url: str):
-    """A request is in one place of one pool or on its way; its log is dense, its tokens exact; one end."""
+    """INV-21: A request is in one place of one pool or on its way; its log is dense, its tokens exact; one
+    end."""
     run_state_machine_as_test(
         cast(type[RuleBasedStateMachine], partial(MovesMachine, redis_url)),
         settings=settings(

@@ -389,7 +389,8 @@ class QueueMachine(RuleBasedStateMachine):
 
 @pytest.mark.timeout(LONG_TEST_SECONDS)  # a failure is shrunk before it is shown
 def test_any_history_agrees_with_the_model(redis_url: str):
-    """Each request in one place, its log dense, its tokens exact, its owner the only writer, one end each."""
+    """INV-1, INV-2, INV-3, INV-4, INV-5: Each request in one place, its log dense, its tokens exact, its
+    owner the only writer, one end each."""
     run_state_machine_as_test(
         cast(type[RuleBasedStateMachine], partial(QueueMachine, redis_url)),
         settings=settings(

@@ -25,7 +25,8 @@ from tests.support.patience import soon
 
 
 async def test_a_released_request_goes_back_to_its_old_place(redis: redis.asyncio.Redis):
-    """Before those that came later, with the same epoch and its tokens; the old claim token is dead."""
+    """INV-7: Before those that came later, with the same epoch and its tokens; the old claim token is
+    dead."""
     p = pool(redis)
     claim = await p.running()
     await p.queue.enqueue(request())
@@ -317,7 +318,7 @@ async def test_without_any_worker_for_two_minutes_a_request_ends(redis: redis.as
 
 
 async def test_after_a_restart_of_redis_an_unconfirmed_request_gets_another_epoch(redis: redis.asyncio.Redis):
-    """Its last second may be lost: only a worker that appends to it says that nothing is."""
+    """INV-7: Its last second may be lost: only a worker that appends to it says that nothing is."""
     p = pool(redis)
     lost, confirmed = await p.running(), await p.running()
     await p.queue.reap()

@@ -320,7 +320,8 @@ class Walk:
 
 @pytest.mark.vllm
 def test_what_passes_is_enforced():
-    """Every complete answer to a schema that passes validates against it, whatever the model prefers."""
+    """INV-23: Every complete answer to a schema that passes validates against it, whatever the model
+    prefers."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     rng, walk, passed, complete = random.Random(seed), Walk(), 0, 0

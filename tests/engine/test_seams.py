@@ -24,7 +24,8 @@ FORMAT = '{"object":true}'
 
 
 async def test_a_seam_does_not_show(settings: Settings):
-    """Cut anywhere, inside characters and stop strings, and after its last token, an answer is the same."""
+    """INV-22: Cut anywhere, inside characters and stop strings, and after its last token, an answer is the
+    same."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     rng = random.Random(seed)

@@ -82,7 +82,8 @@ async def test_what_a_dead_gateway_admitted_is_given_back(town: Town):
 
 
 async def test_a_late_enqueue_is_refused_and_a_new_sending_is_not(town: Town):
-    """A gateway that was only slow must not run what holds nothing; its client may send the same again."""
+    """INV-31: A gateway that was only slow must not run what holds nothing; its client may send the same
+    again."""
     late = await town.admit(MINUTE_MS + 1_000)
     assert await sweep(town.crew.queue, town.quota) == 1
     refused = await town.crew.queue.enqueue(late)

@@ -32,8 +32,8 @@ def fast(text: str) -> ScriptedEngine:
 
 
 async def test_an_answer_is_in_the_log_with_its_end_and_its_usage(crew: Crew):
-    """Offsets are dense, positions join, the end names hash, usage and cost, and the pool's stream has the
-    event."""
+    """INV-14: Offsets are dense, positions join, the end names hash, usage and cost, and the pool's stream
+    has the event."""
     async with crew.worker(fast(TEXT)):
         id = await crew.send()
         end = await crew.ended(id)
@@ -56,8 +56,8 @@ async def test_an_answer_is_in_the_log_with_its_end_and_its_usage(crew: Crew):
 
 @pytest.mark.parametrize("n", [1, 3, 8, 9, 15, 22, 30, 55])
 async def test_another_worker_continues_a_dead_ones_answer(crew: Crew, n: int):
-    """Killed at any token, inside a character or a stop string too: same text, same ids, every id billed
-    once."""
+    """INV-9: Killed at any token, inside a character or a stop string too: same text, same ids, every id
+    billed once."""
     async with crew.worker(paused_at(n, TEXT)) as first:
         id = await crew.send(stop=["END", "\n\n\n"])
         await crew.reaches(id, n)
@@ -72,7 +72,7 @@ async def test_another_worker_continues_a_dead_ones_answer(crew: Crew, n: int):
 
 @pytest.mark.parametrize("n", [3, 5, 6, 7, 8])
 async def test_a_stop_string_across_a_seam_is_found(crew: Crew, n: int):
-    """The dead worker saw its beginning, the next one its end; readers see neither."""
+    """INV-22: The dead worker saw its beginning, the next one its end; readers see neither."""
     async with crew.worker(paused_at(n, "abcdSTOPnever")) as first:
         id = await crew.send(stop=["STOP"])
         if n < 8:

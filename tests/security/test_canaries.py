@@ -218,7 +218,7 @@ class Refusing(ScriptedEngine):
 
 
 async def test_an_engines_refusal_says_nothing(settings: Settings, redis: Redis, sinks: Sinks):
-    """An engine's error has the prompt in it: the log has its type and its place."""
+    """INV-15: An engine's error has the prompt in it: the log has its type and its place."""
     crew = Crew(redis, settings)
     async with crew.worker(Refusing(saying("hi"))):
         await crew.send()

@@ -93,7 +93,7 @@ KNOWN = {("billing/pools/posting.py", "gpu_type=str(error)")}
 
 
 def test_no_log_call_has_an_errors_words():
-    """`error=str(error)` is a prompt, a key or a row as soon as somebody else raises."""
+    """INV-15: `error=str(error)` is a prompt, a key or a row as soon as somebody else raises."""
     found: list[str] = []
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):

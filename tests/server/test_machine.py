@@ -100,7 +100,7 @@ def test_a_resumed_reading_goes_on_at_the_next_offset():
 
 
 def test_a_snap_comes_before_everything_else_of_its_request():
-    """Where the client's offsets mean nothing any more."""
+    """INV-19: Where the client's offsets mean nothing any more."""
     play = open_session(ev.Reading("r", 2, 4, 5, "ended", "hello"))
     play << fx.Follow("r") << m.Snap(1, 2, 4, "hello")
     play << fx.ReadLog("r", 2, 4, 256, 32768 - 5)
@@ -115,7 +115,7 @@ def test_accepted_comes_before_every_frame_of_its_g():
 
 
 def test_news_with_a_gap_are_read_from_the_log():
-    """P3: what a client applies is a prefix of the log, whatever hints got lost."""
+    """INV-2: P3: what a client applies is a prefix of the log, whatever hints got lost."""
     play = reading_one()
     play >> ev.LogGrew("r", [text(3)], 3) << fx.ReadLog("r", 1, 0, 256, 32768)
     play >> ev.LogGrew("r", [text(4)], 4)

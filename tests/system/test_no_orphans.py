@@ -13,9 +13,9 @@ pytestmark = [pytest.mark.vllm, pytest.mark.timeout(ENGINE_TEST_SECONDS), pytest
 
 
 async def test_killing_any_process_leaves_no_orphan(platform: Platform):
-    """Worker, its leash, the supervisor, then `parley up` itself, one at a time. This is the end of the
-    platform that other tests share. That answers go on after a supervisor's death is shown without an engine
-    (test_supervisor_death.py): one start of vLLM less."""
+    """INV-17: Worker, its leash, the supervisor, then `parley up` itself, one at a time. This is the end of
+    the platform that other tests share. That answers go on after a supervisor's death is shown without an
+    engine (test_supervisor_death.py): one start of vLLM less."""
     worker = one(platform, "engine.main", " worker ")
     await kill_mid_answer(platform, worker, family(worker))
 

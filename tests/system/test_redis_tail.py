@@ -133,7 +133,8 @@ async def test_a_lost_tail_is_written_again(shaken: Shaken):
 
 
 async def test_a_lost_tail_and_a_lost_worker_never_diverge_in_silence(shaken: Shaken):
-    """Another worker samples something else for what readers have seen: they are told to forget it."""
+    """INV-19: Another worker samples something else for what readers have seen: they are told to forget
+    it."""
     async with shaken.client() as client:
         answer = await client.send("once", options=LONG)
         resets: list[str] = []
@@ -152,7 +153,7 @@ async def test_a_lost_tail_and_a_lost_worker_never_diverge_in_silence(shaken: Sh
 
 
 async def test_a_request_that_redis_forgot_ends_log_lost(shaken: Shaken):
-    """Accepted, running, and nothing of it left: its readers get a typed end instead of silence."""
+    """INV-19: Accepted, running, and nothing of it left: its readers get a typed end instead of silence."""
     async with shaken.fleet.site.crew.worker(WatchedEngine(step_seconds=0.01)), shaken.client() as client:
         known = shaken.file.stat().st_size
         answer = await client.send("gone", options=LONG)

@@ -109,7 +109,7 @@ async def stranger_of_another_tenant(site: Site) -> tuple[str, str]:
 
 
 async def test_another_tenants_ids_answer_like_unknown_ones(victim: Victim):
-    """The same frames, the same HTTP answers, the same round trips; the victim notices nothing."""
+    """INV-16: The same frames, the same HTTP answers, the same round trips; the victim notices nothing."""
     nobody = Owned.by_nobody()
     tenant, key = await stranger_of_another_tenant(victim.site)
     for probe in PROBES:

@@ -170,7 +170,8 @@ async def arena(request: pytest.FixtureRequest) -> AsyncGenerator[tuple[Peer, Su
 
 @pytest.mark.parametrize("round_", range(ROUNDS))
 async def test_any_log_is_read_whole(arena: tuple[Peer, Subject], round_: int):
-    """Deltas merged by chance, repeats, gaps, snaps, cuts and handovers: the text is the log's, verified."""
+    """INV-2: Deltas merged by chance, repeats, gaps, snaps, cuts and handovers: the text is the log's,
+    verified."""
     peer, subject = arena
     seed = random.randrange(2**32)
     print(f"seed {seed}")
