@@ -1,0 +1,201 @@
+"""A statement on tenants' data that names no tenant is refused in every test (INV-16)."""
+
+import ast
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import yaml
+from sqlalchemy import delete, func, insert, not_, or_, text, tuple_, union_all, update
+from sqlmodel import col, exists, select
+
+from billing.books.ledger_tables import LedgerTxn, UsageLine
+from billing.tables import ApiKey, PriceBook, Project, UsageRow
+from core.database import Database
+from engine.tables import ModelVersion
+from server.tables import Conversation, Message
+from tests.support.statements import (
+    ALLOWED,
+    ROOT,
+    NoTenantNamedError,
+    Watch,
+    allowed_by,
+    fail_if_refused,
+    verdict,
+)
+from tests.support.tenants_named import tables_of_tenants, unbound
+
+KEY, PROJECT = col(ApiKey.tenant_id), col(Project.tenant_id)
+LINE, TXN = col(UsageLine.tenant_id), col(LedgerTxn.tenant_id)
+IDS = col(Conversation.id).in_(["c1", "c2"])
+SUMS = select(LINE, func.sum(col(UsageLine.amount_nano)).label("amount")).group_by(LINE).subquery()
+OF_ACME = select(LedgerTxn).where(TXN == "acme").subquery()
+
+NAMED: dict[str, Any] = {
+    "by a value": select(ApiKey).where(KEY == "acme", col(ApiKey.id) == "k1"),
+    "as one of some": select(ApiKey).where(KEY.in_(["acme", "emca"])),
+    "as a part of a row's name": select(ApiKey).where(tuple_(KEY, col(ApiKey.id)).in_([("acme", "k1")])),
+    "as nobody's": select(PriceBook).where(col(PriceBook.tenant_id).is_(None)),
+    "of both tables of a join": select(ApiKey).join(Project, PROJECT == KEY).where(KEY == "acme"),
+    "of a join, in its condition": select(ApiKey).join(Project, (PROJECT == KEY) & (PROJECT == "acme")),
+    "in what must not exist": select(Conversation).where(
+        col(Conversation.tenant_id) == "acme",
+        ~exists().where(col(Message.tenant_id) == Conversation.tenant_id),
+    ),
+    "outside of a subquery": select(SUMS.c.amount).where(SUMS.c.tenant_id == "acme"),
+    "in each branch": select(ApiKey).where(or_(KEY == "acme", (KEY == "emca") & (col(ApiKey.id) == "k1"))),
+    "by a table of no tenant beside it": select(ApiKey, ModelVersion).where(KEY == "acme"),
+    "in a select within": select(Project).where(
+        PROJECT.in_(select(KEY).where(KEY == "acme")),
+        col(Project.id).in_(select(ApiKey.id).where(KEY == "acme")),
+    ),
+    "in both parts of a union": union_all(
+        *(select(each.id).where(each.tenant_id == "a") for each in (ApiKey, Project))
+    ),
+    "by way of a subquery": select(UsageLine)
+    .join(OF_ACME, OF_ACME.c.tenant_id == UsageLine.tenant_id)
+    .where(UsageLine.seq == OF_ACME.c.last_line_seq),
+    "in an insert's select": insert(Project).from_select(["id"], select(ApiKey.id).where(KEY == "acme")),
+    "in an update": update(Conversation).where(IDS, col(Conversation.tenant_id) == "acme").values(title=""),
+    "in a deletion": delete(Conversation).where(IDS, col(Conversation.tenant_id) == "acme"),
+    "where there is none": select(ModelVersion).where(ModelVersion.name == "m"),
+    "in words": text("SELECT 1 FROM api_key WHERE tenant_id = 'acme'"),
+    "in words of no table": text("SELECT lock(tenant) FROM unnest(:tenants) AS tenant"),
+}
+UNNAMED: dict[str, Any] = {
+    "not at all": select(ApiKey).where(col(ApiKey.id) == "k1"),
+    "among what is selected": select(KEY, col(ApiKey.id)).where(col(ApiKey.id) == "k1"),
+    "in the order": select(ApiKey.id).order_by(KEY),
+    "in the groups": select(KEY, func.count()).group_by(KEY),
+    "as another one": select(ApiKey).where(KEY != "acme"),
+    "as one that it is not": select(ApiKey).where(not_(KEY == "acme")),
+    "as one after": select(ApiKey).where(KEY > "acme"),
+    "in one branch": select(ApiKey).where(or_(KEY == "acme", col(ApiKey.shared))),
+    "by the other table only": select(ApiKey).join(Project, PROJECT == KEY),
+    "of one of two tables": select(ApiKey, Project).where(KEY == "acme", ApiKey.project_id == Project.id),
+    "as what it is anyway": select(ApiKey).where(KEY == KEY),
+    "in a subquery's list": select(SUMS.c.amount),
+    "in what must exist only": select(Conversation).where(exists().where(col(Message.tenant_id) == "acme")),
+    "in what must not exist only": select(Conversation).where(
+        ~exists().where(col(Message.tenant_id) == Conversation.tenant_id, col(Message.tenant_id) == "acme")
+    ),
+    "in a select within": select(ApiKey).where(KEY == "acme", col(ApiKey.id).in_(select(Project.id))),
+    "in one part of a union": union_all(select(Project.id).where(PROJECT == "acme"), select(ApiKey.id)),
+    "in an update": update(Conversation).where(IDS).values(title=""),
+    "in what an update sets": update(Conversation).where(IDS).values(tenant_id="acme"),
+    "in an insert's select": insert(Project).from_select(["id"], select(ApiKey.id)),
+    "in a deletion": delete(Conversation).where(IDS),
+    "in words": text("SELECT 1 FROM api_key"),
+    "in quoted words": text('UPDATE "plan" SET name = 1'),
+}
+
+
+@pytest.mark.parametrize("how", NAMED)
+def test_a_tenant_is_named(how: str) -> None:
+    """Every row that the statement can meet is of a tenant that it says."""
+    assert unbound(NAMED[how]) == set()
+
+
+@pytest.mark.parametrize("how", UNNAMED)
+def test_a_tenant_is_not_named(how: str) -> None:
+    """INV-16: the statement meets other tenants' rows too, and is refused."""
+    assert unbound(UNNAMED[how])
+
+
+def test_the_tables_are_known() -> None:
+    """All with a tenant_id, whatever their keys are; no others."""
+    tables = tables_of_tenants()
+    assert len(tables) > 40
+    assert {"usage_line", "price", "message", "noisy_finding", "outbox"} <= tables
+    assert not tables & {"model_version", "gpu_cost", "pool_interval"}
+
+
+PRODUCT = """
+async def read(db, statement, keep_alive=False):
+    try:
+        async with db.session() as session:
+            return (await session.exec(statement)).all()
+    except AssertionError:
+        if not keep_alive:
+            raise
+
+async def look(db, statement):
+    async with db.looking() as connection:
+        return (await connection.execute(statement)).all()
+"""
+
+
+def made_up(name: str) -> Callable[..., Awaitable[Any]]:
+    """A function as it would be in the product."""
+    names = dict[str, Any]()
+    exec(compile(PRODUCT, str(ROOT / "billing" / "made_up.py"), "exec"), names)
+    return names[name]
+
+
+@pytest.mark.parametrize("how", ["not at all", "among what is selected"])
+async def test_a_statement_of_the_product_is_refused(
+    how: str, sqlite: Database, request: pytest.FixtureRequest
+) -> None:
+    """Where it is made, over a session or not; one that names the tenant passes."""
+    for function in ("read", "look"):
+        with pytest.raises(
+            NoTenantNamedError, match=f"billing/made_up.py {function} names no tenant of api_key"
+        ):
+            await made_up(function)(sqlite, UNNAMED[how])
+        with pytest.raises(NoTenantNamedError):
+            fail_if_refused(request.node)
+        assert await made_up(function)(sqlite, NAMED["by a value"]) == []
+
+
+async def test_a_refusal_fails_the_test(sqlite: Database, request: pytest.FixtureRequest) -> None:
+    """Also where a loop that is kept alive swallowed the exception; and once only."""
+    await made_up("read")(sqlite, select(UsageRow), keep_alive=True)
+    with pytest.raises(NoTenantNamedError, match="usage_event"):
+        fail_if_refused(request.node)
+    fail_if_refused(request.node)
+
+
+async def test_a_test_may_ask_anything(sqlite: Database) -> None:
+    """Its own statements are no product's."""
+    async with sqlite.session() as session:
+        assert (await session.exec(select(ApiKey))).all() == []
+
+
+def test_an_entry_is_of_one_function_and_its_tables() -> None:
+    """What is allowed to a function is not allowed to another, nor on other tables."""
+    allowed = allowed_by("- why: x\n  made:\n    billing/a.py f: price plan\n    billing/a.py g: price\n")
+    assert allowed == {"billing/a.py f": {"price", "plan"}, "billing/a.py g": {"price"}}
+    with pytest.raises(ValueError, match="twice"):
+        allowed_by("- why: x\n  made: {a f: price}\n- why: y\n  made: {a f: plan}\n")
+    watch = Watch(allowed)
+    watch.used = {"billing/a.py f price", "billing/a.py g price"}
+    assert watch.unused() == ["billing/a.py f plan"]
+
+
+def test_an_entry_that_nobody_uses_fails_a_whole_run() -> None:
+    """A run of some tests says nothing of it."""
+    assert not verdict([], is_whole=True)
+    assert not verdict(["billing/a.py f plan"], is_whole=False)
+    assert "billing/a.py f plan" in verdict(["billing/a.py f plan"], is_whole=True)
+
+
+def test_every_entry_is_of_a_function_that_stands() -> None:
+    """With its reason, on tables that are tenants'."""
+    assert all(entry["why"].endswith(".") for entry in yaml.safe_load(ALLOWED.read_text()))
+    for maker, tables in allowed_by(ALLOWED.read_text()).items():
+        file, _, function = maker.partition(" ")
+        assert function.split(".<locals>")[0] in functions_in(ROOT.joinpath(file).read_text()), maker
+        assert tables <= tables_of_tenants(), maker
+
+
+def functions_in(text: str) -> set[str]:
+    """Those of a module and of its classes, as tracebacks name them."""
+    tree = ast.parse(text)
+    found = set[str]()
+    for node in tree.body:
+        inner = node.body if isinstance(node, ast.ClassDef) else []
+        prefix = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
+        for each in inner or [node]:
+            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
+                found.add(prefix + each.name)
+    return found
