@@ -15,7 +15,7 @@ import structlog
 from opentelemetry import metrics, trace
 from opentelemetry.metrics import Meter
 from opentelemetry.trace import Span, Status, StatusCode, Tracer
-from structlog.typing import FilteringBoundLogger, Processor
+from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
 from core import faults, log_lines
 from core.settings import Settings
@@ -47,8 +47,13 @@ def configure(settings: Settings, service: str) -> None:
 
 def configure_logs(settings: Settings, service: str) -> None:
     """Route structlog and the standard library's loggers to stderr, as JSON or as readable lines."""
+
+    def named(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+        """Also from a thread, which begins without its starter's context."""
+        return {"service": service, **event}
+
     shared: list[Processor] = [
-        structlog.contextvars.merge_contextvars,
+        named,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         log_lines.without_words,
@@ -83,7 +88,6 @@ def configure_logs(settings: Settings, service: str) -> None:
         library.handlers.clear()
         library.propagate = True
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # it warns of what strangers send
-    structlog.contextvars.bind_contextvars(service=service)
 
 
 def logger(name: str) -> FilteringBoundLogger:

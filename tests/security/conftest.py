@@ -7,7 +7,7 @@ from redis.asyncio import Redis
 
 from core.database import Database
 from core.settings import Settings
-from tests.security.sinks import Sinks, opened_sinks, spans, trace_into_memory
+from tests.security.sinks import Sinks, keep_in_memory, opened_sinks, spans
 from tests.server.http_site import HttpSite, http_site
 
 
@@ -20,8 +20,8 @@ async def site(sqlite: Database, redis: Redis, settings: Settings) -> AsyncGener
 
 @pytest.fixture(scope="session")
 def _traced() -> None:  # pyright: ignore[reportUnusedFunction]
-    """Spans are kept."""
-    trace_into_memory()
+    """Spans and metrics are kept."""
+    keep_in_memory()
 
 
 @pytest.fixture

@@ -6,7 +6,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 import structlog
-from opentelemetry import trace
+from opentelemetry import metrics, trace
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -69,8 +71,10 @@ def opened_sinks(settings: Settings) -> Generator[Sinks]:
         structlog.contextvars.clear_contextvars()
 
 
-def trace_into_memory() -> None:
-    """Once a process: what providers there are cannot be replaced."""
+def keep_in_memory() -> None:
+    """Spans and metrics are kept. Once a process: what providers there are cannot be replaced."""
+    if not isinstance(metrics.get_meter_provider(), MeterProvider):
+        metrics.set_meter_provider(MeterProvider(metric_readers=[PrometheusMetricReader()]))
     provider = trace.get_tracer_provider()
     if not isinstance(provider, TracerProvider):
         provider = TracerProvider()
