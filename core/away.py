@@ -12,6 +12,7 @@ from redis.exceptions import (
 )
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from core.append_only import SAYS, SQLSTATE
 from core.errors import StartupError
 from core.faults import origin
 from core.settings import Settings
@@ -35,6 +36,8 @@ DATABASE = {
     "57P03": "it is starting or stopping: try again soon",
     "40P01": "others wrote the same: try again",
     "55P03": "somebody else holds what this wants: try again",
+    SQLSTATE: SAYS,
+    "SQLITE_CONSTRAINT_TRIGGER": SAYS,
     "SQLITE_BUSY": "somebody else has been writing to its file for long: try again",
     "SQLITE_LOCKED": "somebody else has been writing to its file for long: try again",
     "SQLITE_CANTOPEN": "its folder does not exist yet (`parley up` makes it), or cannot be entered",

@@ -27,6 +27,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from core import exclusive
 from core.away import database_away
 from core.errors import StartupError
+from core.guards import guard, unguard
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -241,11 +242,15 @@ async def _advisory_lock(connection: AsyncConnection) -> None:
 
 def _upgrade(connection: Connection) -> list[str]:
     from alembic import command  # a quarter of a second that a worker's start does without
+    from alembic.migration import MigrationContext
 
     config = _alembic()
     told = list[str]()
     config.attributes.update(connection=connection, told=told)
+    if MigrationContext.configure(connection).get_current_revision() != schema_versions()[0]:
+        unguard(connection)  # a migration may write what is in the books anew
     command.upgrade(config, "head")
+    guard(connection)
     return told
 
 
@@ -335,9 +340,11 @@ def _without_tls(url: URL) -> tuple[URL, dict[str, str]]:
 
 
 def _configure_sqlite(connection: Any, _record: object) -> None:
-    """synchronous=FULL: a commit that was acknowledged outlives a power cut, as the biller relies on."""
+    """synchronous=FULL: a commit that was acknowledged outlives a power cut, as the biller relies on.
+    recursive_triggers: what an INSERT OR REPLACE takes away is deleted for triggers too."""
     cursor = connection.cursor()
-    for pragma in (f"busy_timeout={SQLITE_BUSY_MS}", "foreign_keys=ON", "synchronous=FULL"):
+    lasting = ("foreign_keys=ON", "synchronous=FULL", "recursive_triggers=ON")
+    for pragma in (f"busy_timeout={SQLITE_BUSY_MS}", *lasting):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from chaos.tampering.edits import Edit
 from chaos.tampering.filling import Type
+from chaos.tampering.unguarded import unguarded_file
 
 
 class NotWholeError(Exception):
@@ -67,7 +68,7 @@ def tried(
 
 
 def _tamper(database: Path, edit: Edit, ids: Mapping[str, str]) -> None:
-    with closing(sqlite3.connect(database)) as connection, connection:
+    with closing(sqlite3.connect(database)) as connection, connection, unguarded_file(connection):
         changed = 0
         for statement in edit.statements:
             changed = connection.execute(statement.format(**ids)).rowcount

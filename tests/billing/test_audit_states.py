@@ -19,6 +19,7 @@ from billing.tenants.keys import create_key
 from billing.tenants.tenancy import create_tenant
 from billing.tenants.terms import set_terms
 from billing.wallets.wallets import GrantKind, NewGrant, grant
+from chaos.tampering.unguarded import tamper
 from core.author import Author
 from core.database import Database
 from core.redis import Client
@@ -84,16 +85,9 @@ async def _project(db: Database) -> str:
         return (await connection.execute(text("SELECT id FROM project"))).scalar_one()
 
 
-async def run(db: Database, *statements: str) -> None:
-    """Past the commands."""
-    async with db.engine.begin() as connection:
-        for statement in statements:
-            await connection.execute(text(statement))
-
-
 async def found_after(db: Database, *statements: str) -> str:
     """What is told of it."""
-    await run(db, *statements)
+    await tamper(db, *statements)
     async with db.engine.connect() as connection:
         owners = (await connection.execute(text("SELECT tenant_id FROM audit_head"))).scalars().all()
     return "\n".join([fault for owner in owners for fault in (await compare_states(db, owner)).faults])
@@ -115,7 +109,7 @@ async def test_what_was_changed_past_the_commands_is_named(
 async def test_what_a_command_changed_again_is_named_still(sqlite: Database, redis: Client) -> None:
     """A command that changes another column takes over what stood there."""
     tenant = await filled(sqlite, redis)
-    await run(sqlite, "UPDATE budget SET limit_nano = 6")
+    await tamper(sqlite, "UPDATE budget SET limit_nano = 6")
     async with sqlite.engine.connect() as connection:
         budget = (await connection.execute(text("SELECT id FROM budget"))).scalar_one()
     await end_budget(sqlite, redis, tenant, budget)
@@ -186,7 +180,7 @@ async def test_the_platforms_rows_are_not_a_tenants(sqlite: Database, redis: Cli
     """A row that was moved to another owner is missed by one and too many for the other."""
     tenant = await filled(sqlite, redis)
     other = (await create_tenant(sqlite, "beta")).tenant_id
-    await run(sqlite, f"UPDATE budget SET tenant_id = '{other}'")
+    await tamper(sqlite, f"UPDATE budget SET tenant_id = '{other}'")
     assert "removed" in "".join((await compare_states(sqlite, tenant)).faults)
     assert "added" in "".join((await compare_states(sqlite, other)).faults)
     assert (await compare_states(sqlite, PLATFORM)).faults == []

@@ -1,12 +1,12 @@
 """Whoever changes the record of what was done is found out."""
 
 import pytest
-from sqlalchemy import text
 
 from billing.tenants.audit_log import record
 from billing.tenants.audit_verify import Kept, VerifiedLog, owners, verify_kept, verify_log
 from billing.tenants.plans import create_plan
 from billing.tenants.tenancy import create_tenant
+from chaos.tampering.unguarded import tamper
 from core.database import Database
 
 TENANT = "t1"
@@ -22,11 +22,9 @@ async def five_changes(db: Database) -> VerifiedLog:
     return found
 
 
-async def tamper(db: Database, *statements: str) -> list[str]:
+async def found_after(db: Database, *statements: str) -> list[str]:
     """What is found after these statements."""
-    async with db.transaction() as session:
-        for statement in statements:
-            await (await session.connection()).execute(text(statement))
+    await tamper(db, *statements)
     return (await verify_log(db, TENANT)).faults
 
 
@@ -78,13 +76,13 @@ async def test_a_row_that_was_changed_removed_inserted_or_moved_is_found(
 ) -> None:
     """And an end that was cut off, while its head is as it was."""
     await five_changes(sqlite)
-    assert match in "\n".join(await tamper(sqlite, *statements))
+    assert match in "\n".join(await found_after(sqlite, *statements))
 
 
 async def test_a_chain_is_whole_on_postgres_too(database: Database) -> None:
     """And what was changed there is found."""
     await five_changes(database)
-    assert await tamper(database, "UPDATE audit_log SET target = 'x' WHERE seq = 2") != []
+    assert await found_after(database, "UPDATE audit_log SET target = 'x' WHERE seq = 2") != []
 
 
 async def test_an_end_that_was_cut_off_with_its_head_is_found_by_what_was_kept(sqlite: Database) -> None:
@@ -92,9 +90,9 @@ async def test_an_end_that_was_cut_off_with_its_head_is_found_by_what_was_kept(s
     before = await five_changes(sqlite)
     kept = [Kept(TENANT, changes=5, changes_sha256=before.sha256)]
     assert await verify_kept(sqlite, kept) == {TENANT: []}
-    assert await tamper(sqlite, CUT_OFF, HEAD_TOO) == []
+    assert await found_after(sqlite, CUT_OFF, HEAD_TOO) == []
     assert await verify_kept(sqlite, kept) == {TENANT: ["change 5: it is not the one that was read before"]}
-    assert await tamper(sqlite, "DELETE FROM audit_log", "DELETE FROM audit_head") == []
+    assert await found_after(sqlite, "DELETE FROM audit_log", "DELETE FROM audit_head") == []
     assert await verify_kept(sqlite, kept) != {TENANT: []}
     missing = await verify_kept(sqlite, [Kept("t2", transactions=3, sha256="x")])
     assert missing == {"t2": ["transaction 3: it is not the one that was read before"]}

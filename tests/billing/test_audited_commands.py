@@ -23,6 +23,7 @@ from billing.posting.biller import post
 from billing.tenants.sessions import open_operator_session
 from billing.tenants.tenancy import find_tenant
 from billing.usage import encode
+from chaos.tampering.unguarded import unguarded_file
 from core.author import Author, acting_as
 from core.database import Database
 from tests.billing.events import an_event
@@ -307,7 +308,11 @@ def test_each_command_that_changes_something_leaves_a_row(office: Office) -> Non
     assert changes == len(listed) == len(office.rows())
     kept = office.home / "kept.json"
     kept.write_text(verified.stdout)
-    with closing(sqlite3.connect(office.home / "parley.db")) as connection, connection:
+    with (
+        closing(sqlite3.connect(office.home / "parley.db")) as connection,
+        connection,
+        unguarded_file(connection),
+    ):
         connection.execute("DELETE FROM audit_log WHERE tenant_id = ''")
         connection.execute("DELETE FROM audit_head WHERE tenant_id = ''")
         connection.execute("DELETE FROM audit_state WHERE tenant_id = ''")

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import text
 from sqlmodel import col, select
 
 from billing.books.ledger import HOUR_MS, Priced, post_usage
@@ -29,6 +28,7 @@ from billing.tables import UsageRow
 from billing.tenants.tenancy import create_project, create_tenant
 from billing.usage import UsageEvent, UsageOwner, encode
 from billing.wallets.tables import WalletUse
+from chaos.tampering.unguarded import tamper
 from core.database import Database
 from tests.billing.events import an_event
 
@@ -162,8 +162,7 @@ async def test_what_was_changed_behind_the_books_is_found(database: Database, wh
     for request in ("r1", "r2", "r3"):
         await post(database, "default", [encode(an_event(request))])
     await proven(database)
-    async with database.transaction() as session:
-        await (await session.connection()).execute(text(TAMPERING[what]))
+    await tamper(database, TAMPERING[what])
     assert (await verify_books(database, "t1")).faults
 
 

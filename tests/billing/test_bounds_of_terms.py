@@ -23,7 +23,7 @@ from billing.tenants.tenancy import create_tenant
 from core.database import Database
 from core.errors import Refused
 
-NOW = 1_700_000_000_000
+NOW = 4_070_908_800_000  # in 2099: what has not begun by any clock may be withdrawn
 DAY_MS = 24 * HOUR_MS
 MONTH = window_at(Period.MONTH, ZoneInfo("UTC"), NOW)
 YEAR = Window(MONTH.start_ms, MONTH.end_ms + 300 * DAY_MS)

@@ -24,6 +24,7 @@ from billing.commands.users import users_command
 from billing.posting.biller import post
 from billing.tenants.tenancy import find_tenant
 from billing.usage import ENDED_FIELD, UsageEvent, UsageOwner, encode, ended_stream
+from chaos.tampering.unguarded import tamper
 from core.database import Database
 from core.errors import StartupError
 from tests.billing.events import an_event
@@ -176,11 +177,7 @@ def test_books_are_verified_and_what_is_wrong_is_said(parley: Command, home: Pat
     _, whole = rows(parley("audit", "verify", "--json"))  # the platform, and acme
     assert (whole["state"], whole["lines"], whole["transactions"]) == ("whole", 16, 1)
 
-    async def tamper(database: Database) -> None:
-        async with database.transaction() as session:
-            await (await session.connection()).execute(text("UPDATE usage_line SET amount_nano = 0"))
-
-    on_database(home, tamper)
+    on_database(home, lambda database: tamper(database, "UPDATE usage_line SET amount_nano = 0"))
     wrong = parley("audit", "verify", "--tenant", "acme")
     assert wrong.exit_code == 1
     assert "transaction 1" in wrong.output

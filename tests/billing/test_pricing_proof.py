@@ -17,6 +17,7 @@ from billing.books.pricing_proof import (
     Pricing,
     priced_wrong,
 )
+from chaos.tampering.unguarded import unguarded_file
 from core.clock import now_ms
 from tests.billing.events import PRICES, an_event, priced
 from tests.billing.test_commands import Command, used
@@ -103,7 +104,7 @@ def test_verify_names_what_another_version_priced(
     assert verified.exit_code == 1
     named = {line.split(": ")[1] for line in verified.stderr.splitlines() if "priced by" in line}
     assert named == {"request b", "request c"}
-    with closing(sqlite3.connect(home / "parley.db")) as connection, connection:
+    with closing(sqlite3.connect(home / "parley.db")) as connection, connection, unguarded_file(connection):
         connection.execute("UPDATE price_version SET withdrawn_ms = 1, valid_from_ms = 0 WHERE version = 1")
     again = parley("audit", "verify").stderr
     assert "request a: priced by version 1 of 'default'" in again

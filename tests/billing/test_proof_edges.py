@@ -28,9 +28,10 @@ from billing.posting.biller import post
 from billing.prices.price_tables import Charge
 from billing.tenants.audit_log import record
 from billing.usage import UsageOwner, encode
+from chaos.tampering.unguarded import tamper
 from core.database import Database
 from tests.billing.events import an_event
-from tests.billing.test_usage_proofs import OPAQUE, booked, found, old_books, tamper
+from tests.billing.test_usage_proofs import OPAQUE, booked, found, old_books
 
 DAY_MS = 24 * HOUR_MS
 

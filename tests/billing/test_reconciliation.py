@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 import pytest
 from redis.asyncio import Redis
-from sqlalchemy import text
 from sqlmodel import col, select
 
 from billing.periods import Period, window_at, zone_named
@@ -27,6 +26,7 @@ from billing.tenants.audit_log import record
 from billing.tenants.audit_tables import AuditLog
 from billing.tenants.tenancy import create_tenant
 from billing.usage import ENDED_FIELD, EngineCounts, UsageEvent, encode, ended_stream, engine_hours
+from chaos.tampering.unguarded import tamper
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused
@@ -116,8 +116,7 @@ async def test_a_change_in_the_books_is_found(
 ) -> None:
     """Each change by hand is found by the checks that it breaks, and by no other."""
     await billed(database, redis, settings, an_event("r1"))
-    async with database.transaction() as session:
-        await (await session.connection()).execute(text(statement))
+    await tamper(database, statement)
     assert differing(await found(database, redis, settings)) == checks
 
 
@@ -127,9 +126,7 @@ async def test_a_change_behind_the_mark_is_found_by_the_whole_reading(
     """The minute's look reads what is new; the whole one reads everything."""
     await billed(database, redis, settings, an_event("r1"))
     assert not differing(await found(database, redis, settings))
-    async with database.transaction() as session:
-        connection = await session.connection()
-        await connection.execute(text("UPDATE usage_line SET ended_ms = ended_ms + 1"))
+    await tamper(database, "UPDATE usage_line SET ended_ms = ended_ms + 1")
     assert not differing(await found(database, redis, settings))
     assert differing(await found(database, redis, settings, whole=True)) == {"R7"}
     await Quota(redis, settings).settle(an_event("r2"))  # and while something is under way
@@ -144,16 +141,14 @@ async def test_books_whose_end_was_cut_off_are_found(
     await billed(database, redis, settings, an_event("r1"))
     await billed(database, redis, settings, an_event("r2"))
     assert not differing(await found(database, redis, settings))
-    async with database.transaction() as session:
-        connection = await session.connection()
-        for statement in (
-            "DELETE FROM ledger_entry WHERE txn_seq = 2",
-            "DELETE FROM usage_line WHERE seq > (SELECT last_line_seq FROM ledger_txn WHERE seq = 1)",
-            "UPDATE ledger_head SET txn_seq = 1, sha256 = (SELECT sha256 FROM ledger_txn WHERE seq = 1),"
-            " line_seq = (SELECT last_line_seq FROM ledger_txn WHERE seq = 1)",
-            "DELETE FROM ledger_txn WHERE seq = 2",
-        ):
-            await connection.execute(text(statement))
+    await tamper(
+        database,
+        "DELETE FROM ledger_entry WHERE txn_seq = 2",
+        "DELETE FROM usage_line WHERE seq > (SELECT last_line_seq FROM ledger_txn WHERE seq = 1)",
+        "UPDATE ledger_head SET txn_seq = 1, sha256 = (SELECT sha256 FROM ledger_txn WHERE seq = 1),"
+        " line_seq = (SELECT last_line_seq FROM ledger_txn WHERE seq = 1)",
+        "DELETE FROM ledger_txn WHERE seq = 2",
+    )
     assert "R7" in differing(await found(database, redis, settings))
 
 
@@ -368,8 +363,7 @@ async def test_a_change_in_the_record_of_administrators_is_found(
     looking = Reconciliation(database, redis, settings)
     await create_tenant(database, "acme")
     assert not differing(await looking.run({Check.R7}))
-    async with database.transaction() as session:
-        await (await session.connection()).execute(text("UPDATE audit_log SET author = 'nobody'"))
+    await tamper(database, "UPDATE audit_log SET author = 'nobody'")
     wrong = await looking.run({Check.R7}, whole=True)
     assert differing(wrong) == {"R7"}
     assert PLATFORM in {each.tenant_id for each in wrong if each.state is State.DIFFERS}

@@ -4,7 +4,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 from sqlmodel import col, select
 
 from billing.books import ledger, sealing, seals
@@ -24,6 +23,7 @@ from billing.tables import UsageRow
 from billing.tenants.audit_log import list_rows, record
 from billing.tenants.tenancy import create_tenant
 from billing.usage import UsageOwner, encode
+from chaos.tampering.unguarded import tamper
 from core.database import Database
 from core.errors import Refused
 from tests.billing.events import an_event
@@ -38,13 +38,6 @@ async def booked(db: Database, *requests: str, tenant: str = "t1") -> None:
     """Requests, each in a transaction of its own."""
     for request in requests:
         await post(db, "default", [encode(an_event(request, tenant, owner=OWNER, claimed_ms=1_500))])
-
-
-async def tamper(db: Database, *statements: str) -> None:
-    """What somebody with the database does."""
-    async with db.transaction() as session:
-        for statement in statements:
-            await (await session.connection()).execute(text(statement))
 
 
 async def found(db: Database, tenant: str = "t1") -> str:

@@ -55,6 +55,8 @@ FORBIDDEN = (
     (GATEWAY, "SELECT 1 FROM alert_target"),
     (GATEWAY, "CREATE TABLE mine (x int)"),
     (GATEWAY, "DROP TABLE message"),
+    (BILLER, "ALTER TABLE usage_line DISABLE TRIGGER USER"),
+    (OPERATOR, "SET session_replication_role = replica"),
 )
 
 
@@ -148,7 +150,7 @@ async def test_an_operator_registers_a_model(roles: str):
 @pytest.mark.postgres
 @pytest.mark.parametrize(("process", "statement"), FORBIDDEN)
 async def test_nobody_reaches_more(roles: str, process: Process, statement: str):
-    """Texts, keys, books and the schema."""
+    """Texts, keys, books, the schema, and what keeps the books as they are."""
     database = Database(as_role(roles, process))
     try:
         with pytest.raises(DBAPIError, match=r"permission denied|must be owner"):

@@ -17,6 +17,7 @@ from redis.asyncio import Redis
 from sqlmodel import select
 
 from billing.tables import TenantUser
+from chaos.tampering.unguarded import unguarded_file
 from core.cli import main
 from core.database import Database
 from core.settings import Settings
@@ -95,7 +96,7 @@ def harmless(text: str) -> bool:
 def spoil(file: Path) -> int:
     """Put the hostile name wherever a name is; how many were."""
     spoiled = 0
-    with closing(sqlite3.connect(file)) as connection, connection:
+    with closing(sqlite3.connect(file)) as connection, connection, unguarded_file(connection):
         for table, columns in NAMES.items():
             for column in columns.split():
                 spoiled += connection.execute(f"UPDATE {table} SET {column} = ? || rowid", [HOSTILE]).rowcount

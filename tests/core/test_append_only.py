@@ -1,0 +1,236 @@
+"""Tables that only grow say so themselves, on SQLite and on Postgres: no row is changed or deleted but as
+erasing, withdrawing and a change of zone have to."""
+
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from alembic import command
+from sqlalchemy import BigInteger, Boolean, Column, Integer, Table, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlmodel import SQLModel
+
+from chaos.tampering.unguarded import tamper
+from core.append_only import APPEND_ONLY, DERIVED, FUNCTION, MARK, SAYS, STATE
+from core.away import database_away
+from core.database import Database, migrate, schema_versions
+from core.errors import StartupError
+from core.tables import EVERYTHING
+from tests.core.test_database import TABLES_OF_ALL_PACKAGES
+
+OPAQUE, OTHER = "u_" + "0a" * 16, "u_" + "1b" * 16
+PROOF = "u" + "1" * 96
+YEAR_2100_MS = 4_102_444_800_000
+ANOTHER = {"BOOLEAN": "false", "VARCHAR": "'another'", "TEXT": "'another'", "JSON": "'{}'"}
+
+
+def test_each_table_only_grows_or_is_derived_or_is_state() -> None:
+    """A new one has to be declared (core/append_only.py)."""
+    assert len(TABLES_OF_ALL_PACKAGES) > 5  # they are imported
+    declared = [*APPEND_ONLY, *DERIVED.split(), *STATE.split()]
+    assert sorted(declared) == sorted(SQLModel.metadata.tables)
+    assert sorted(declared) == sorted(EVERYTHING.split())
+
+
+@asynccontextmanager
+async def one_row_each(database: Database, **facts: Any) -> AsyncGenerator[AsyncConnection]:
+    """A transaction with a row in each table that only grows, whatever they refer to. Nothing stays of it."""
+    async with database.engine.connect() as connection:
+        if database.dialect == "sqlite":
+            await connection.exec_driver_sql("BEGIN")
+            await connection.exec_driver_sql("PRAGMA defer_foreign_keys=ON")
+        else:
+            await connection.exec_driver_sql("SET LOCAL session_replication_role = replica")
+        for name in APPEND_ONLY:
+            row = _row(SQLModel.metadata.tables[name], facts)
+            values = ", ".join(f":{column}" for column in row)
+            await connection.execute(text(f"INSERT INTO {name} ({', '.join(row)}) VALUES ({values})"), row)
+        if database.dialect != "sqlite":
+            await connection.exec_driver_sql("SET LOCAL session_replication_role = origin")
+        yield connection
+        await connection.rollback()
+
+
+def _row(table: Table, facts: dict[str, Any]) -> dict[str, Any]:
+    """Numbers grow with their columns, so that ends come after beginnings."""
+    return {
+        column.name: facts.get(column.name, _value(number, column))
+        for number, column in enumerate(table.columns)
+        if not column.nullable or column.name in facts
+    }
+
+
+def _value(number: int, column: Column[Any]) -> Any:
+    if isinstance(column.type, Boolean):
+        return True
+    if isinstance(column.type, BigInteger | Integer):
+        return number + 1
+    return '{"a": 1}' if str(column.type) == "JSON" else f"of {column.name}"
+
+
+async def said(connection: AsyncConnection, statement: str) -> str:
+    """What the database says of a statement, which changes nothing in the end; empty where it is taken."""
+    savepoint = await connection.begin_nested()
+    try:
+        done = await connection.execute(text(statement))
+    except DBAPIError as error:
+        return f"{error.orig}; {database_away(error)}"
+    else:
+        assert done.rowcount != 0, f"there is nothing to change: {statement}"
+        return ""
+    finally:
+        await savepoint.rollback()
+
+
+def _edits(dialect: str, table: Table) -> Iterable[str]:
+    for column in table.columns:
+        value = ANOTHER.get(str(column.type), "77")
+        yield f"UPDATE {table.name} SET {column.name} = {value}"
+    yield f"DELETE FROM {table.name}"
+    if dialect == "postgresql":
+        yield f"TRUNCATE {table.name} CASCADE"
+    else:
+        yield f"INSERT OR REPLACE INTO {table.name} SELECT * FROM {table.name}"
+
+
+async def test_no_column_is_changed_and_no_row_deleted(database: Database) -> None:
+    """INV-25, INV-28: Each column of each table by itself, and the row; an operator is told why. Labels alone
+    may go, as erasing takes them."""
+    taken: list[str] = []
+    async with one_row_each(database) as connection:
+        for name in APPEND_ONLY:
+            for statement in _edits(database.dialect, SQLModel.metadata.tables[name]):
+                told = await said(connection, statement)
+                if not told:
+                    taken.append(statement)
+                elif told.count(SAYS) != 2 or f"{name}: {SAYS}" not in told:
+                    taken.append(f"{statement}: {told}")
+    assert taken == ["UPDATE usage_event SET request_metadata = '{}'"]
+
+
+Facts = Mapping[str, Any]
+EXCEPTIONS: tuple[tuple[Facts, str, bool], ...] = (
+    ({}, f"usage_event SET user_id = '{OPAQUE}'", True),
+    ({}, f"charge SET user_id = '{OPAQUE}'", True),
+    ({"user_id": OPAQUE}, f"usage_event SET user_id = '{OTHER}'", False),
+    ({"user_id": OPAQUE}, f"charge SET user_id = '{OTHER}'", False),
+    ({"user_id": OPAQUE}, "usage_event SET user_id = 'ann'", False),
+    ({}, f"usage_event SET user_id = '{OPAQUE}', key_id = 'another'", False),
+    ({}, f"charge SET user_id = '{OPAQUE}', model = 'another'", False),
+    ({}, "usage_event SET request_metadata = '{\"a\": 2}'", False),
+    ({}, "usage_event SET request_metadata = '{}', cost_nano = 0", False),
+    ({"words_proof": PROOF}, "usage_event SET words_proof = substr(words_proof, 1, 65)", True),
+    ({"words_proof": PROOF}, "usage_event SET words_proof = substr(words_proof, 1, 64)", False),
+    ({"words_proof": PROOF}, "usage_event SET words_proof = ''", False),
+    ({"words_proof": ""}, f"usage_event SET words_proof = '{PROOF}'", True),
+    ({"words_proof": ""}, f"usage_event SET words_proof = '{PROOF}', reason = 'error'", False),
+    ({"time_zone": ""}, "period_close SET time_zone = 'Asia/Tokyo'", True),
+    ({"time_zone": ""}, "period_close SET time_zone = 'Asia/Tokyo', amount_nano = 0", False),
+    ({"time_zone": "UTC"}, "period_close SET time_zone = ''", False),
+    ({"valid_from_ms": YEAR_2100_MS}, "price_version SET withdrawn_ms = 7", True),
+    ({"valid_from_ms": YEAR_2100_MS}, "price_version SET withdrawn_ms = 7, valid_from_ms = 1", False),
+    ({"valid_from_ms": YEAR_2100_MS}, "price_version SET valid_from_ms = valid_from_ms + 1", False),
+    ({"valid_from_ms": YEAR_2100_MS, "withdrawn_ms": 7}, "price_version SET withdrawn_ms = 8", False),
+    ({"valid_from_ms": YEAR_2100_MS, "withdrawn_ms": 7}, "price_version SET withdrawn_ms = NULL", False),
+    ({"valid_from_ms": 1}, "price_version SET withdrawn_ms = 7", False),
+)
+
+
+async def test_erasing_sealing_withdrawing_and_a_zone_change_their_own_columns_only(
+    database: Database,
+) -> None:
+    """INV-27: A version that has not begun is withdrawn once. Whom an id names is erased once, and labels;
+    what has no proof gets one; a closed month gets the zone that it lacks."""
+    for facts, change, taken in EXCEPTIONS:
+        async with one_row_each(database, book_id="default", **facts) as connection:
+            own = " WHERE version = 2" if change.startswith("price") else ""  # 1 is of the first start
+            told = await said(connection, f"UPDATE {change}{own}")
+        assert (not told, told.count(SAYS)) == ((True, 0) if taken else (False, 2)), (facts, change, told)
+
+
+FOUND = {
+    "sqlite": "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'",
+    "postgresql": (
+        "SELECT tgname, tgenabled::text || pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal"
+    ),
+}
+
+
+async def guards(database: Database) -> dict[str, str]:
+    """Their names, and what they do."""
+    async with database.engine.connect() as connection:
+        rows = await connection.execute(text(FOUND[database.dialect]))
+        return {name: state for name, state in rows if MARK in name}
+
+
+async def run(database: Database, *statements: str) -> None:
+    """Past all guards of ours."""
+    async with database.engine.begin() as connection:
+        for statement in statements:
+            await connection.execute(text(statement))
+
+
+A_LINE = "INSERT INTO usage_line VALUES ('t1', 1, 'r1', 0, 'usage', 'm', 1, 0, 0, 'b', 1, '', NULL, 1, 1, '')"
+
+
+async def test_what_was_taken_away_or_put_to_sleep_is_made_again(database: Database) -> None:
+    """By the next migration, also where there is nothing else to do, and where a table was rebuilt."""
+    whole = await guards(database)
+    assert len(whole) == len(APPEND_ONLY) * (2 if database.dialect == "sqlite" else 3)
+    name = next(each for each in whole if each.startswith("usage_line_update"))
+    lost = [f"DROP TRIGGER {name}" + ("" if database.dialect == "sqlite" else " ON usage_line")]
+    if database.dialect == "sqlite":
+        lost += ["CREATE TABLE made AS SELECT * FROM wallet_use", "DROP TABLE wallet_use"]
+        lost += ["ALTER TABLE made RENAME TO wallet_use"]
+    else:
+        lost += ["ALTER TABLE ledger_txn DISABLE TRIGGER USER"]
+    before = f"CREATE TRIGGER usage_line_update{MARK}of_another_version BEFORE UPDATE ON usage_line "
+    lost += [
+        before + ("BEGIN SELECT 1; END" if database.dialect == "sqlite" else f"EXECUTE FUNCTION {FUNCTION}()")
+    ]
+    await run(database, *lost)
+    assert await guards(database) != whole
+    await migrate(str(database.engine.url.render_as_string(hide_password=False)))
+    assert await guards(database) == whole
+
+
+async def test_a_migration_may_write_the_books_and_leaves_them_guarded(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are lifted for it, in its transaction: one that fails leaves them where they were."""
+    url = str(database.engine.url.render_as_string(hide_password=False))
+    whole = await guards(database)
+    fails = [True, False]
+
+    def upgrade(config: Any, revision: str) -> None:
+        connection = config.attributes["connection"]
+        connection.execute(text("UPDATE usage_line SET proof = ''"))
+        connection.execute(text("UPDATE alembic_version SET version_num = :at"), {"at": schema_versions()[0]})
+        if fails.pop(0):
+            raise StartupError("it fails")
+
+    monkeypatch.setattr(command, "upgrade", upgrade)
+    await run(
+        database,
+        A_LINE,
+        f"UPDATE alembic_version SET version_num = '{schema_versions()[1]}'",
+    )
+    with pytest.raises(StartupError, match="it fails"):
+        await migrate(url)
+    assert await guards(database) == whole
+    await migrate(url)
+    assert await guards(database) == whole
+    with pytest.raises(DBAPIError, match=SAYS):
+        await run(database, "UPDATE usage_line SET proof = 'y'")
+
+
+async def test_who_tampers_on_purpose_leaves_the_guards_standing(database: Database) -> None:
+    """The one helper of tests and benches that lifts them."""
+    whole = await guards(database)
+    await run(database, A_LINE)
+    await tamper(database, "UPDATE usage_line SET proof = 'y'")
+    assert await guards(database) == whole
+    with pytest.raises(DBAPIError, match=SAYS):
+        await run(database, "UPDATE usage_line SET proof = 'z'")
