@@ -6,6 +6,7 @@ from chaos.bench.billing import month_view, posting
 from chaos.bench.enforced import enforced
 from chaos.bench.fairness import fairness
 from chaos.bench.fuzz.command import fuzz
+from chaos.bench.guarded import guarded
 from chaos.bench.interactive import interactive
 from chaos.bench.journal import journal
 from chaos.bench.keys import keys
@@ -51,6 +52,7 @@ bench.add_command(prefill)
 bench.add_command(start)
 bench.add_command(seams)
 bench.add_command(posting)
+bench.add_command(guarded)
 bench.add_command(month_view)
 bench.add_command(tampering)
 bench.add_command(visible)

@@ -79,13 +79,13 @@ def posting(events: int, as_json: bool) -> None:
 
 
 async def _posted(dialect: str, events: int) -> Figure:
-    async with _ground(dialect) as settings:
+    async with ground(dialect) as settings:
         redis = connect(settings)
         try:
             for first in range(0, events, 1000):
                 pipeline = redis.pipeline(transaction=False)
                 for number in range(first, min(events, first + 1000)):
-                    pipeline.xadd(ended_stream(settings.pool), {ENDED_FIELD: encode(_event(number))})
+                    pipeline.xadd(ended_stream(settings.pool), {ENDED_FIELD: encode(event_of(number))})
                 await pipeline.execute()
             progress(f"{dialect}: {events} events wait")
             return await _timed(dialect, settings, events)
@@ -127,7 +127,8 @@ async def _posted_so_far(database: Database) -> tuple[int, int, int, int]:
         return tuple(int(value or 0) for value in (await connection.execute(statement)).one())  # type: ignore[return-value]
 
 
-def _event(number: int) -> UsageEvent:
+def event_of(number: int) -> UsageEvent:
+    """One of many that are alike: of some tenants, models, projects and users."""
     counts = Counts(
         input_uncached=100 + number % 50, input_cached=number % 3 * 16, output_text=200 + number % 90
     )
@@ -169,7 +170,7 @@ def month_view(events: int, users: int, as_json: bool) -> None:
 
 
 async def _views(events: int, users: int) -> list[Figure]:
-    async with _ground("postgres") as settings:
+    async with ground("postgres") as settings:
         database = Database(settings.database_endpoint)
         try:
             tenant = (await create_tenant(database, "bench")).tenant_id
@@ -241,7 +242,7 @@ async def _fill(database: Database, tenant: str, events: int, users: int) -> int
 
 
 @asynccontextmanager
-async def _ground(dialect: str) -> AsyncGenerator[Settings]:
+async def ground(dialect: str) -> AsyncGenerator[Settings]:
     """A migrated database of this kind and a Valkey, both new."""
     async with AsyncExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parley-bench-")))
