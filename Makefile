@@ -11,7 +11,7 @@ RUN ?= -m pytest
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up test minutes test-long test-stall check format bench audit bill lock clean
+.PHONY: help up test minutes test-long test-stall test-pythons check format bench audit bill lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -34,6 +34,10 @@ test-long: ## run all tests, with more examples; scripts/needs_long.py says when
 test-stall: ## run the tests that start no engine under pauses of 1.5 s of all their processes
 	@$(PYTHON) scripts/setup.py $(STACK) test
 	@$(BIN)/python scripts/stall.py $(BIN)/python -m pytest -n 0 -m "not long and not vllm" $(ARGS)
+
+test-pythons: ## run the tests that start no engine under Python 3.12 and 3.13, where they are present
+	@$(PYTHON) scripts/setup.py $(STACK) test
+	@$(BIN)/python -m scripts.pythons $(ARGS)
 
 check: ## formatting, lint, types, import contracts, file sizes, real time in tests, named tests, the browser code's types
 	@$(PYTHON) scripts/setup.py $(STACK) test

@@ -26,6 +26,7 @@ TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 PACKAGE_LINE = re.compile(r"(?:Collecting|Processing|Requirement already satisfied:) (\S+)")
 PACKAGE_NAME = re.compile(r"([A-Za-z0-9_.-]+?)(?:==|-\d|$)")
 SHOWN_SECONDS = 2.0
+WITHOUT_TORCH = "--without-torch"  # for a Python that has no build of it: no engine starts then
 
 
 def main(stacks: list[str]) -> None:
@@ -37,11 +38,14 @@ def main(stacks: list[str]) -> None:
             )
         )
     make_environment()
+    with_torch = WITHOUT_TORCH not in stacks
     for stack in ["base", "build", *stacks]:
         lock = ROOT / "requirements" / (stack + ".txt")
+        if stack == WITHOUT_TORCH:
+            continue
         if not lock.is_file():
             sys.exit(f"there is no lock {lock}")
-        install_lock(stack, lock)
+        install_lock(stack, lock, with_torch)
     install_project()
 
 
@@ -59,7 +63,7 @@ def make_environment() -> None:
     made.touch()
 
 
-def install_lock(stack: str, lock: Path) -> None:
+def install_lock(stack: str, lock: Path, with_torch: bool = True) -> None:
     """Install one lock, unless it was installed before."""
     text = lock.read_text()
     lines = [line.strip() for line in text.splitlines() if "==" in line]
@@ -74,14 +78,15 @@ def install_lock(stack: str, lock: Path) -> None:
         return
     torch = [line for line in lines if line.startswith("torch==") and line.endswith("+cpu")]
     say(f"installing {lock.relative_to(ROOT)} ({len(lines)} packages)")
-    for line in torch:
+    for line in torch if with_torch else ():
         if not pip([line], 1):
             say("no CPU build of torch there: taking it from PyTorch's own index")
             if not pip(["--index-url", TORCH_CPU_INDEX, line], 1):
                 fail()
     if not pip([line for line in lines if line not in torch], len(lines) - len(torch)):
         fail()
-    stamp.write_text(wanted)
+    if with_torch or not torch:
+        stamp.write_text(wanted)
 
 
 def install_project() -> None:

@@ -187,7 +187,14 @@ async def database(database_url: str) -> AsyncGenerator[Database]:
 
 
 @pytest.fixture(scope="session")
-def model_folder() -> Path:
+def torch_installed() -> None:
+    """What needs torch is left out where scripts/pythons.py found none for its Python."""
+    if os.environ.get("PARLEY_TEST_WITHOUT_TORCH"):
+        pytest.skip("no torch for this Python here")
+
+
+@pytest.fixture(scope="session")
+def model_folder(torch_installed: None) -> Path:
     """SmolLM2 as `parley up` provisions it; converted once per checkout, under .cache/."""
     with FileLock(CACHE / "smollm2.lock"):
         return provision("smollm2", CACHE, print)

@@ -136,12 +136,11 @@ def test_tests_that_reach_little_else_come_first():
 
 def test_a_trial_tells_a_noticed_fault_from_one_that_survives(tmp_path: Path):
     """And leaves the copy as it was."""
-    (tmp_path / ".venv/bin").mkdir(parents=True)
-    (tmp_path / ".venv/bin/python").symlink_to(sys.executable)
+    (tmp_path / ".venv").symlink_to(sys.prefix)
     (tmp_path / "x.py").write_text("def least(a, b):\n    return a if a < b else b\n")
     test = "from x import least\n\ndef test_least():\n    assert least(1, 2) == 1\n"
     (tmp_path / "test_x.py").write_text(test)
-    (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = .\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = .\naddopts = -p no:valkey\n")
     swapped = Mutation("x.py", "a < b", "a > b", ("test_x.py::test_least",))
     verdicts = [tried(tmp_path, each) for each in (swapped, swapped._replace(now="a <= b"))]
     assert [(each.noticed, each.error) for each in verdicts] == [(True, ""), (False, "")]

@@ -78,6 +78,7 @@ class Authority:
             .not_valid_before(now - timedelta(days=1))
             .not_valid_after(now + timedelta(days=1))
             .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+            .add_extension(_usage(authority), critical=True)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .add_extension(
                 x509.SubjectKeyIdentifier.from_public_key(key),
@@ -88,6 +89,21 @@ class Authority:
             )
         )
         return builder.sign(self._key, hashes.SHA256())
+
+
+def _usage(authority: bool) -> x509.KeyUsage:
+    """Without it Python 3.13 on trusts no authority."""
+    return x509.KeyUsage(
+        digital_signature=not authority,
+        key_cert_sign=authority,
+        crl_sign=authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
 
 
 @contextmanager

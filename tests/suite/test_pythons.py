@@ -1,0 +1,58 @@
+"""Which other Pythons the tests are tried under, and in what."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts import pythons
+from scripts.pythons import candidates, copied
+
+
+def test_what_is_on_the_path_comes_before_what_pyenv_keeps() -> None:
+    """The newest patch first; 3.1 is not 3.13."""
+    kept = [Path("/v/3.13.0"), Path("/v/3.13.2"), Path("/v/3.1"), Path("/v/3.130.0")]
+    assert candidates("3.13", "/bin/python3.13", kept) == [
+        "/bin/python3.13",
+        "/v/3.13.2/bin/python",
+        "/v/3.13.0/bin/python",
+    ]
+    assert candidates("3.12", None, kept) == []
+
+
+def test_one_that_does_not_start_is_not_present(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a shim of pyenv for a version that is not chosen; another of the same version is taken."""
+    own = "{}.{}".format(*sys.version_info[:2])
+    (tmp_path / "bin").mkdir()
+    shim = tmp_path / f"bin/python{own}"
+    shim.write_text("#!/bin/sh\nexit 127\n")
+    shim.chmod(0o755)
+    monkeypatch.setenv("PATH", str(shim.parent))
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    assert pythons.present(own) is None
+    python = tmp_path / f"versions/{own}.9/bin/python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    assert pythons.present(own) == str(python)
+    assert pythons.present("3.99") is None
+
+
+def test_a_copy_follows_the_tree_and_keeps_its_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What went from the tree goes from the copy; what is only installed stays."""
+    root, copy = tmp_path / "root", tmp_path / "copy"
+    (root / "core").mkdir(parents=True)
+    for name in ("core/new.py", "setup.cfg"):
+        (root / name).touch()
+    (copy / ".venv").mkdir(parents=True)
+    (copy / "core").mkdir()
+    (copy / "core/gone.py").touch()
+    monkeypatch.setattr(pythons, "ROOT", root)
+    monkeypatch.setattr(pythons, "tracked", lambda _: ["core/new.py", "setup.cfg"])
+    copied(copy)
+    assert sorted(str(path.relative_to(copy)) for path in copy.rglob("*.*")) == [
+        ".venv",
+        "core/new.py",
+        "setup.cfg",
+    ]
