@@ -1,6 +1,7 @@
 """The tenant acme, with books and counts in Redis, and commands that are typed on them."""
 
 import asyncio
+import json
 import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -11,12 +12,16 @@ from redis.asyncio import Redis
 
 from billing.books.ledger_tables import UsageLine
 from billing.commands.budgets import budgets_command
+from billing.commands.keys import keys_command
+from billing.commands.noisy import noisy_command
 from billing.commands.plans import plans_command
 from billing.commands.prices import prices_command
 from billing.commands.projects import cost_centers_command, projects_command
 from billing.commands.quarantine import quarantine_command
+from billing.commands.sessions import sessions_command
 from billing.commands.tenants import tenants_command
 from billing.commands.usage import usage_command
+from billing.commands.users import users_command
 from billing.commands.wallets import wallets_command
 from billing.quotas.quota_types import Admitted
 from billing.reconciliation.board import Reconciliation
@@ -32,12 +37,16 @@ from tests.support.home import settings_in
 COMMANDS = {
     "budgets": budgets_command,
     "cost-centers": cost_centers_command,
+    "keys": keys_command,
+    "noisy": noisy_command,
     "plans": plans_command,
     "prices": prices_command,
     "projects": projects_command,
+    "sessions": sessions_command,
     "tenants": tenants_command,
     "quarantine": quarantine_command,
     "usage": usage_command,
+    "users": users_command,
     "wallets": wallets_command,
 }
 
@@ -70,6 +79,16 @@ class Acme:
         result = self.types(name, *arguments, **settings)
         assert result.exit_code == 0, (result.output, result.exception)
         return result
+
+    def told(self, name: str, *arguments: str) -> list[dict[str, Any]]:
+        """What one that must work says to scripts, an object a line."""
+        return [json.loads(line) for line in self.parley(name, *arguments, "--json").stdout.splitlines()]
+
+    def refuses(self, name: str, *arguments: str) -> str:
+        """What is said of one that must not work."""
+        result = self.types(name, *arguments)
+        assert result.exit_code != 0, result.output
+        return result.output if isinstance(result.exception, SystemExit) else str(result.exception)
 
     def does(self, action: Callable[[Books], Awaitable[Any]]) -> Any:
         """Something with the books and the slot, as the platform does it."""

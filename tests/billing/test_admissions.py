@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from redis.asyncio import Redis
@@ -16,6 +17,7 @@ from billing.posting.assessing import Quarantined, assess
 from billing.tables import DIRECTORY_SEALED_SINCE, SEALED_SINCE, InstallationMark
 from billing.usage import ENDED_FIELD, PinnedPrices, UsageEvent, UsageOwner, encode, ended_stream
 from core import signed
+from core.access_commands import secrets_command
 from core.database import Database
 from core.settings import ADMISSION_PURPOSE, Settings
 from core.signed import Keyring
@@ -146,8 +148,9 @@ def test_before_the_upgrade_nothing_was_sealed():
 
 
 def test_a_biller_does_without_the_secret(home_settings: Settings):
-    """Its key opens what gateways seal, and is not the secret."""
-    key = ",".join(each.hex() for each in home_settings.admission_keys)
+    """Its key, which `parley secrets admission` prints, opens what gateways seal, and is not the secret."""
+    printed = CliRunner().invoke(secrets_command, ["admission"], env={"PARLEY_SECRET": TEST_SECRET})
+    key = printed.output.strip()
     own = settings_in(home_settings.home, secret=None, database_url="postgresql://x/y", admission_key=key)
     assert own.admission_keys == ADMISSIONS.keys
     assert TEST_SECRET.encode().hex() not in key

@@ -7,11 +7,13 @@ import threading
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from safetensors import safe_open
 
 from core.database import Database
 from core.errors import StartupError
 from core.settings import Settings
+from engine.models.commands import command as models_command
 from engine.models.provision import prepare, provision, read_manifest, register
 from engine.models.registry import digests, resolve
 
@@ -160,6 +162,28 @@ def test_two_at_once_make_one(local: Path, home: Path):
     assert len(set(found)) == 1
     assert len(found) == 4
     assert not left_over.exists()
+
+
+def test_a_model_is_added_listed_and_made_newer(home: Path, hub: list[str]):
+    """By the command: what is ready and where; of an id whose commit is not named, what is newer."""
+
+    def types(*arguments: str) -> str:
+        result = CliRunner().invoke(models_command, arguments, env={"PARLEY_HOME": str(home)})
+        assert result.exit_code == 0, (result.output, result.exception)
+        return result.stdout
+
+    assert types("list") == "No model yet: parley models add smollm2\n"
+    first = types("add", f"owner/Name@{COMMIT}").splitlines()[-1]
+    assert first.startswith(f"name {COMMIT[:12]} is ready in {home / 'models'}")
+    (listed,) = map(json.loads, types("list", "--json").splitlines())
+    assert (listed["name"], listed["version"], listed["max_model_len"]) == ("name", COMMIT[:12], 128)
+    assert Path(listed["folder"]).is_dir()
+    types("add", "owner/Name")
+    assert hub == [f"owner/Name@{COMMIT}", "owner/Name@"]
+    (newer,) = map(json.loads, types("list", "--json").splitlines())
+    assert newer["version"] == NEWER[:12]
+    refused = CliRunner().invoke(models_command, ["add", str(home / "none")], env={"PARLEY_HOME": str(home)})
+    assert isinstance(refused.exception, StartupError)
 
 
 async def test_a_full_disk_is_one_clear_line(home: Path, monkeypatch: pytest.MonkeyPatch):
