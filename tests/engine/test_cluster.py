@@ -1,4 +1,4 @@
-"""Every script on a two-node cluster with split slots: one that left its pool's slot would fail here."""
+"""A pool on a two-node cluster with split slots. Each script of the tree: tests/system/test_scripts.py."""
 
 import contextlib
 from collections.abc import AsyncGenerator, Generator
@@ -13,7 +13,7 @@ from core.processes import GATEWAY, WORKER, Process
 from core.redis import Client, connect_url
 from core.redis_acl import rules
 from core.scripts import load_scripts
-from engine import keys, scripts
+from engine import keys
 from engine.api import (
     AppendCode,
     Control,
@@ -68,15 +68,6 @@ async def test_the_pools_are_on_different_nodes(cluster: Client):
     assert len(ports) == 2
 
 
-@pytest.mark.parametrize("pool", POOLS)
-async def test_every_script_runs_in_one_slot(cluster: Client, pool: str):
-    """INV-12: Each operation once, on either node, with hints and wakes heard; and no script is left out."""
-    ran = set[str]()
-    with recorded(ran):
-        await everything(Pool(cluster, name=pool))
-    assert ran >= {script.name for script in vars(scripts).values() if isinstance(script, scripts.Script)}
-
-
 async def test_every_script_runs_under_a_gateways_user(cluster: Client, cluster_url: str):
     """Made on each node; a worker's comes to its own pool and to no other."""
     client: Any = cluster
@@ -103,20 +94,6 @@ async def user_of(url: str, process: Process) -> AsyncGenerator[Client]:
         yield client
     finally:
         await client.aclose()
-
-
-@contextlib.contextmanager
-def recorded(ran: set[str]) -> Generator[None]:
-    """Notes the names of the scripts that run."""
-    original = scripts.Script.__call__
-
-    async def noted(self: scripts.Script, *arguments: Any) -> Any:
-        ran.add(self.name)
-        return await original(self, *arguments)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scripts.Script, "__call__", noted)
-        yield
 
 
 async def everything(p: Pool) -> None:

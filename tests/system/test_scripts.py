@@ -1,0 +1,156 @@
+"""Every script on a real cluster of two nodes: it stays in its slot, and a call may be repeated (INV-12)."""
+
+from collections.abc import AsyncGenerator, Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.database import Database
+from core.redis import Client, connect_url
+from core.scripts import Script, known_scripts
+from tests.engine.builders import Pool
+from tests.engine.test_cluster import POOLS, everything
+from tests.support.cluster import running_cluster
+from tests.support.home import settings_in, short_folder
+from tests.support.repeats import Repeat, differences, repeated
+from tests.system.script_days import a_connections_day, a_supervisors_day, a_tenants_day, tenant_on
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted(
+    file
+    for package in ("core", "billing", "engine", "server", "admin")
+    for file in (ROOT / package).rglob("*.lua")
+    if file.parent.name != "prelude"
+)
+
+# How the second answer says that it is done already; every other script's is the first one again.
+DONE: dict[str, Callable[[Any, Any], bool]] = {
+    "billing/pools/lua/taken.lua": lambda first, second: second == 0,  # forgotten already
+    "billing/quotas/lua/admit.lua": lambda first, second: (
+        second[:8] == first[:8]
+    ),  # without what is left of limits
+    "billing/quotas/lua/release.lua": lambda first, second: second == 0,  # not open any more
+    "billing/quotas/lua/settle.lua": lambda first, second: second == b"dup",
+    "engine/lua/adopt.lua": lambda first, second: second == [0, first[1]],
+    "engine/lua/append.lua": lambda first, second: second == [[b"DUP", *each[1:]] for each in first],
+    "engine/lua/clock.lua": lambda first, second: second >= first,
+    "engine/lua/deregister.lua": lambda first, second: second == 0,  # nothing is left to requeue
+    "engine/lua/enqueue.lua": lambda first, second: second == [0, *first[1:]],
+    "engine/lua/park.lua": lambda first, second: second == b"parked",  # the status it has
+    "engine/lua/unpark.lua": lambda first, second: second == b"queued",
+    "engine/lua/reap.lua": lambda first, second: second == [0, [], 0, []],
+    "engine/lua/replay.lua": lambda first, second: (
+        second == [first[0], *([b"known", at] for _, at in first[1:])]
+    ),
+    "engine/lua/rewrite.lua": lambda first, second: second == [b"DUP", *first[1:]],
+}
+# What a repeat does change, and why that harms nobody.
+CHANGES = {
+    "billing/quotas/lua/take.lua": "takes as much again, until the books' own limit is pushed 5 s later: a "
+    "wallet lets answers hold too little meanwhile, never too much",
+    "server/lua/session_resume.lua": "the number goes up once more: nobody repeats the call, and a client "
+    "whose hello failed shows its old token, which is good until it has confirmed the newest",
+}
+
+
+@pytest.fixture(scope="module")
+def cluster_url() -> Generator[str]:
+    """A running two-node cluster."""
+    with short_folder("cluster") as folder, running_cluster(folder) as url:
+        yield url
+
+
+@pytest.fixture
+async def cluster(cluster_url: str) -> AsyncGenerator[Client]:
+    """A client of an empty cluster."""
+    client: Any = connect_url(cluster_url)
+    await client.flushall(target_nodes="primaries")
+    yield client
+    await client.aclose()
+
+
+def servers(cluster: Any) -> list[str]:
+    """Its nodes."""
+    return [f"redis://{node.host}:{node.port}" for node in cluster.get_primaries()]
+
+
+def file_of(script: Script) -> str:
+    """Where it stands."""
+    bodies = {str(file.relative_to(ROOT)): file.read_text().partition("\n")[2] for file in FILES}
+    return next(file for file, body in bodies.items() if script.source.endswith(body))
+
+
+def wrong(made: list[Repeat]) -> list[str]:
+    """The calls whose repetition was not harmless, as it is said of them."""
+    found: list[str] = []
+    for each in made:
+        file = file_of(each.script)
+        if file in CHANGES:
+            continue
+        is_done = DONE.get(file, lambda first, second: False)
+        if each.changed:
+            found.append(f"{file} {each.arguments}: {each.changed}")
+        if each.first != each.second and not is_done(each.first, each.second):
+            found.append(f"{file} {each.arguments}: {each.first} and then {each.second}")
+    return found
+
+
+@pytest.mark.parametrize("node", [0, 1])
+async def test_every_script_stays_in_its_slot_and_may_be_repeated(
+    node: int, cluster: Client, cluster_url: str, home: Path, sqlite: Database
+):
+    """INV-12: each call is made twice: the second changes nothing, and is answered as the first was or that
+    it is done. No script of the tree is left out, and no exception stands for one that needs none."""
+    settings, tenant = settings_in(home, redis_url=cluster_url), tenant_on(node)
+    with repeated(*servers(cluster)) as made:
+        await everything(Pool(cluster, name=POOLS[node]))
+        await a_supervisors_day(Pool(cluster, name=POOLS[node]), sqlite)
+        await a_tenants_day(cluster, settings, tenant)
+        await a_connections_day(cluster, settings, tenant)
+    assert not wrong(made), "\n".join(wrong(made))
+    assert {file_of(each.script) for each in made} == {str(file.relative_to(ROOT)) for file in FILES}
+    differ = {file_of(each.script) for each in made if each.first != each.second}
+    assert differ - CHANGES.keys() == DONE.keys()
+    assert {file_of(each.script) for each in made if each.changed} == CHANGES.keys()
+
+
+async def test_a_script_that_may_not_be_repeated_is_noticed(cluster: Client, tmp_path: Path):
+    """By what it leaves, also where it answers the same; on whichever node."""
+    file = tmp_path / "count.lua"
+    file.write_text("#!lua\nredis.call('INCR', KEYS[1])\nredis.call('EXPIRE', KEYS[1], 60)\nreturn 1\n")
+    count = Script(file)
+    with repeated(*servers(cluster)) as made:
+        for key in ("a", "b", "c"):
+            assert await count(cluster, [key]) == 1
+    assert [each.changed for each in made] == [{key: ("b'1' expires", "b'2' expires")} for key in "abc"]
+
+
+def test_only_the_time_between_two_calls_may_differ():
+    """A lease of the server's own time is a little later; nothing else is the same."""
+    before = {"lease": "1795379505436", "n": "5", "gone": "x", "text": "1795379505436 a"}
+    assert not differences(before, before | {"lease": "1795379505437"})
+    assert differences(
+        before, {"lease": "1795379605437", "n": "6", "new": "y", "text": "1795379505436 b"}
+    ) == {
+        "lease": ("1795379505436", "1795379605437"),
+        "n": ("5", "6"),
+        "gone": ("x", None),
+        "new": (None, "y"),
+        "text": ("1795379505436 a", "1795379505436 b"),
+    }
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_every_script_is_held_to_its_slot(file: Path):
+    """INV-12: `#!lua` without a word for keys of other slots: the server refuses them."""
+    first = file.read_text().partition("\n")[0]
+    assert first.startswith("#!lua")
+    assert "allow-cross-slot-keys" not in first
+
+
+def test_every_file_is_a_script():
+    """One that nobody loads is nobody's."""
+    assert {file_of(each) for each in known_scripts() if "count" not in each.name} == {
+        str(file.relative_to(ROOT)) for file in FILES
+    }
