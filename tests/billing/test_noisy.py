@@ -221,3 +221,32 @@ def test_in_random_histories_nobody_within_its_share_is_ever_noisy() -> None:
                 assert seen.others_wait_ms is not None
                 assert seen.baseline_wait_ms is not None
                 assert seen.others_wait_ms >= RULES.wait_multiple * seen.baseline_wait_ms
+
+
+def a_history(chosen: random.Random) -> list[Span]:
+    """What up to four tenants did in a pool that was calm and then crowded, or was not."""
+    tenants = ["a", "b", "c", "d"][: chosen.choice((1, 2, 3, 4))]
+    takes = {tenant: chosen.choice((1, 10, 100, 1_000)) for tenant in tenants}
+    slow_ms = chosen.choice((200, 3_000, 20_000))
+    before: list[Span] = [{tenant: use(100, 200) for tenant in tenants} for _ in range(BEFORE)]
+    return before + [{tenant: use(takes[tenant], slow_ms) for tenant in tenants} for _ in range(14)]
+
+
+def test_nobody_who_is_alone_or_within_its_share_is_ever_found() -> None:
+    """INV-29: Whatever was done, by however many of whatever weights; of the others some are."""
+    seed = random.randrange(1 << 30)
+    print("seed", seed)
+    chosen = random.Random(seed)
+    found = 0
+    for _ in range(60):
+        spans = a_history(chosen)
+        weights = {tenant: chosen.choice((0.5, 1.0, 4.0)) for tenant in spans[0]}
+        work = {
+            tenant: sum(span[tenant].work for span in spans[-RULES.window_spans :]) for tenant in spans[0]
+        }
+        for tenant in spans[0]:
+            within = work[tenant] * sum(weights.values()) <= weights[tenant] * sum(work.values())
+            is_found = step(spans, tenant, weights) is Step.OPEN
+            assert not (is_found and within), (tenant, work, weights)
+            found += is_found
+    assert found

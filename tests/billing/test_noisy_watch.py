@@ -219,3 +219,46 @@ async def test_sums_of_a_span_are_the_same_on_every_database(database: Database,
     assert (never_ran.requests, never_ran.slot_ms, list(never_ran.waits)) == (1, 0, [37])
     assert (spans[0]["t2"].requests, spans[0]["t2"].waits.total()) == (1, 0)
     assert await read_spans(database, 60_000, 90_000, settings, 30_000) == {}
+
+
+async def looks_until_lifted(town: Town) -> int:
+    """How many spans it takes in which nobody asks at all."""
+    for looks in range(1, 200):
+        town.now += RULES.span_ms
+        await town.watch.step(town.now + POSTED_AFTER_MS)
+        if not [terms for terms in await list_terms(town.db) if terms.slots_max is not None]:
+            return looks
+    raise AssertionError("it is throttled for ever")
+
+
+async def test_a_throttle_ends_with_its_finding_and_lasts_longer_after_a_relapse(
+    sqlite: Database, redis: Redis, settings: Settings
+) -> None:
+    """INV-29: Also where nobody uses the pool any more. Who was noisy today has to be calm twice as long."""
+    town = await a_town(sqlite, redis, settings)
+    lasted: list[int] = []
+    for _ in range(2):
+        await town.spans(8, hog_tokens=2_000, wait_ms=5_000)
+        assert len(await list_findings(sqlite)) == 1
+        assert await town.slots_max() is not None
+        lasted.append(await looks_until_lifted(town))
+        assert await list_findings(sqlite) == []
+        assert await town.slots_max() is None
+        await town.peace(30)
+    assert 2 * RULES.calm_spans > lasted[0] >= RULES.calm_spans
+    assert lasted[1] >= 2 * RULES.calm_spans
+
+
+async def test_what_is_only_proposed_from_now_on_throttles_nobody(
+    sqlite: Database, redis: Redis, settings: Settings
+) -> None:
+    """INV-29: The setting was `throttle`, and the finding goes on as a proposal."""
+    town = await a_town(sqlite, redis, settings)
+    await town.spans(5, hog_tokens=2_000, wait_ms=5_000)
+    assert await town.slots_max() is not None
+    town.switch("propose")
+    await redis.delete(f"{settings.installation}:noisy")
+    await town.spans(1, hog_tokens=2_000, wait_ms=5_000)
+    assert await town.slots_max() is None
+    (found,) = await list_findings(sqlite)
+    assert (found.state, found.lifted_ms is None) == (State.OPEN, False)

@@ -208,7 +208,8 @@ def test_a_request_with_nothing_in_flight_may_always_send_one_entry():
 
 
 def test_no_request_takes_the_room_of_the_others():
-    """Of two requests each has half of the connection's bytes at most, also while the other sends nothing."""
+    """INV-20: Of two requests each has half of the connection's bytes at most, also while the other sends
+    nothing."""
     narrow = replace(LIMITS, connection_bytes=100)
     play = reading_one(limits=narrow)
     play >> ev.AttachAllowed(ev.Reading("s", 1, 0, 0, "running"))

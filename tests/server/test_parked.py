@@ -41,8 +41,9 @@ async def polled(hub: Hub, p: Pool, times: int) -> None:
 async def test_once_unparked_by_age_it_stays_in_line_on_a_busy_pool_until_a_worker_takes_it(
     redis: redis.asyncio.Redis,
 ):
-    """The only place is taken for half a minute while its gateway says `stuck` every second: it is parked no
-    more, neither in line nor at the worker, not even after it was taken from one, and it ends well."""
+    """INV-20: The only place is taken for half a minute while its gateway says `stuck` every second: it is
+    parked no more, neither in line nor at the worker, not even after it was taken from one, and it ends well.
+    """
     p, reader, deadline = pool(redis), object(), START_MS + 10 * PARKED_MS
     hub, parked = hub_of(p), request(gateway=GATEWAY, deadline_ms=deadline)
     at = (parked.tenant, parked.id)

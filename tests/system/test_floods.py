@@ -140,7 +140,7 @@ async def test_a_flood_of_frames_starves_nobody(alone: Fleet, ask: bytes):
 
 
 async def test_a_peer_that_reads_nothing_is_closed_and_may_resume(quick: Site):
-    """After write_blocked_seconds_max its socket ends; the session goes on with the token it has."""
+    """INV-20: After write_blocked_seconds_max its socket ends; the session goes on with the token it has."""
     async with leaving_nothing(quick), neighbour(quick.url, quick.key):
         async with upgraded(quick.settings.port, receive_bytes=32 * 1024) as raw:
             welcome = await raw.hello(quick.key)
