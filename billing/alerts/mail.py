@@ -4,6 +4,7 @@ import asyncio
 import re
 import smtplib
 import ssl
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import format_datetime
@@ -61,10 +62,15 @@ def _send(settings: Settings, message: EmailMessage) -> None:
         )
     else:
         server = smtplib.SMTP(settings.smtp_host, settings.smtp_port, timeout=STEP_SECONDS_MAX)
-    with server:
+    with closing(server):
         if settings.smtp_security == "starttls":
             server.starttls(context=context)
         if settings.smtp_user:
             password = settings.smtp_password
             server.login(settings.smtp_user, password.get_secret_value() if password else "")
+        server.ehlo_or_helo_if_needed()
+        if not f"{message['From']}{message['To']}".isascii() and not server.has_extn("smtputf8"):
+            raise NotDelivered("the mail server takes no addresses beyond ASCII (SMTPUTF8)")
         server.send_message(message)
+        with suppress(smtplib.SMTPException, OSError):
+            server.quit()  # it has the message: how it says goodbye does not matter

@@ -24,7 +24,7 @@ from chaos.books.clerk import Clerk, running_clerk
 from chaos.books.customers import MODEL
 from chaos.books.expected import booked_of
 from chaos.books.judge import judge, judge_refused
-from chaos.books.mailbox import open_mailbox
+from chaos.books.mailbox import Mailbox, mail_server
 from chaos.books.months import month_of, name_of
 from chaos.books.moves import CENTS_MAX, Moves
 from chaos.books.probing import Probes
@@ -106,7 +106,7 @@ async def run(size: Size, seed: int, database_url: str | None) -> Found:
     async with (
         running_cluster(plan) as cluster,
         witnessed(cluster) as events,
-        open_mailbox() as mailbox,
+        mail_server(Mailbox()) as mailbox,
         running_clerk(cluster.site.environment(**settings, **BOUNDS)) as clerk,
     ):
         stage = Stage(cluster, clerk, random.Random(f"prices {seed}"))

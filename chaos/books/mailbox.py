@@ -1,10 +1,11 @@
-"""The second person's mailbox in a run of the books: a mail server on loopback that keeps the codes."""
+"""A mail server on loopback, and the second person's mailbox in a run of the books: it keeps the codes."""
 
 import asyncio
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 CODE = re.compile(r"^    ([A-Z2-7-]{32})\r?$", re.MULTILINE)
 PROPOSAL = re.compile(r"^proposal: (\S+)\r?$", re.MULTILINE)
@@ -12,17 +13,12 @@ SECOND = "second@example.com"
 
 
 @dataclass
-class Mailbox:
-    """`codes`: by proposal, as they came."""
+class MailServer:
+    """Takes every mail, after it refused `refused` of them for now. It knows no TLS and no sign-in."""
 
-    codes: dict[str, str] = field(default_factory=dict[str, str])
+    refused: int = 0
+    mails: list[str] = field(default_factory=list[str])
     port: int = 0
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """For commands that send codes here. The others have no second person, whose moves count together."""
-        smtp = {"HOST": "127.0.0.1", "PORT": str(self.port), "SECURITY": "none"}
-        return {"PARLEY_SECOND_PERSON": SECOND} | {f"PARLEY_SMTP_{name}": each for name, each in smtp.items()}
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection (RFC 5321)."""
@@ -31,24 +27,49 @@ class Mailbox:
             command = line.decode().strip().upper()
             if command == "DATA":
                 writer.write(b"354 go on\r\n")
-                self._keep((await reader.readuntil(b"\r\n.\r\n")).decode())
-            if command == "QUIT":
+                text = (await reader.readuntil(b"\r\n.\r\n")).decode()
+                self.refused -= 1
+                if self.refused < 0:
+                    self.mails.append(text)
+                writer.write(b"250 taken\r\n" if self.refused < 0 else b"451 not now\r\n")
+            elif command == "QUIT":
+                writer.write(b"221 bye\r\n")
                 break
-            writer.write(b"250 ok\r\n")
+            elif command.startswith("EHLO"):
+                writer.write(b"250-here\r\n250 8BITMIME\r\n")
+            else:
+                writer.write(b"250 ok\r\n")
             await writer.drain()
         writer.close()
 
-    def _keep(self, mail: str) -> None:
-        code, proposal = CODE.search(mail), PROPOSAL.search(mail)
-        assert code is not None
-        assert proposal is not None
-        self.codes[proposal[1]] = code[1]
+
+class Mailbox(MailServer):
+    """The second person's."""
+
+    @property
+    def codes(self) -> dict[str, str]:
+        """By proposal, as they came."""
+        found: dict[str, str] = {}
+        for mail in self.mails:
+            code, proposal = CODE.search(mail), PROPOSAL.search(mail)
+            assert code is not None
+            assert proposal is not None
+            found[proposal[1]] = code[1]
+        return found
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """For commands that send codes here. The others have no second person, whose moves count together."""
+        smtp = {"HOST": "127.0.0.1", "PORT": str(self.port), "SECURITY": "none"}
+        return {"PARLEY_SECOND_PERSON": SECOND} | {f"PARLEY_SMTP_{name}": each for name, each in smtp.items()}
+
+
+Server = TypeVar("Server", bound=MailServer)
 
 
 @asynccontextmanager
-async def open_mailbox() -> AsyncGenerator[Mailbox]:
-    """One, on a port of its own."""
-    mailbox = Mailbox()
-    async with await asyncio.start_server(mailbox.serve, "127.0.0.1", 0) as server:
-        mailbox.port = server.sockets[0].getsockname()[1]
-        yield mailbox
+async def mail_server(server: Server) -> AsyncGenerator[Server]:
+    """The mail server, on a port of its own."""
+    async with await asyncio.start_server(server.serve, "127.0.0.1", 0) as listening:
+        server.port = listening.sockets[0].getsockname()[1]
+        yield server

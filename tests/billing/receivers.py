@@ -1,4 +1,4 @@
-"""Real receivers of alerts for tests: an HTTP server and a mail server on loopback."""
+"""A real receiver of alerts for tests: an HTTP server on loopback. Mail is chaos.books.mailbox's."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -55,42 +55,3 @@ async def http_receiver(receiver: Receiver) -> AsyncGenerator[Receiver]:
     async with await asyncio.start_server(receiver.serve, "127.0.0.1", 0) as server:
         receiver.port = server.sockets[0].getsockname()[1]
         yield receiver
-
-
-@dataclass
-class MailServer:
-    """Takes every mail, after it refused `refused` of them for now."""
-
-    refused: int = 0
-    mails: list[str] = field(default_factory=list[str])
-    port: int = 0
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection (RFC 5321)."""
-        writer.write(b"220 here\r\n")
-        while line := await reader.readline():
-            command = line.decode().strip().upper()
-            if command == "DATA":
-                writer.write(b"354 go on\r\n")
-                text = (await reader.readuntil(b"\r\n.\r\n")).decode()
-                self.refused -= 1
-                if self.refused < 0:
-                    self.mails.append(text)
-                writer.write(b"250 taken\r\n" if self.refused < 0 else b"451 not now\r\n")
-            elif command == "QUIT":
-                writer.write(b"221 bye\r\n")
-                break
-            elif command.startswith("EHLO"):
-                writer.write(b"250-here\r\n250 8BITMIME\r\n")
-            else:
-                writer.write(b"250 ok\r\n")
-            await writer.drain()
-        writer.close()
-
-
-@asynccontextmanager
-async def mail_server(server: MailServer) -> AsyncGenerator[MailServer]:
-    """The mail server on a port of its own."""
-    async with await asyncio.start_server(server.serve, "127.0.0.1", 0) as listening:
-        server.port = listening.sockets[0].getsockname()[1]
-        yield server

@@ -19,11 +19,11 @@ from billing.moves import proposals, second_person
 from billing.moves.codes import CODE_BYTES, code_hash, is_code_of, new_code
 from billing.moves.tables import Proposal
 from billing.wallets import taking
+from chaos.books.mailbox import MailServer, mail_server
 from core.author import Author
 from core.errors import StartupError
 from core.signed import Keyring
 from tests.billing.acme import COMMANDS, Acme
-from tests.billing.receivers import MailServer, mail_server
 from tests.billing.test_books import read
 from tests.billing.test_commands import rows
 from tests.billing.test_quota_books import COST, Books

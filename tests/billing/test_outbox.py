@@ -32,11 +32,12 @@ from billing.alerts.outbox import (
 from billing.periods import LAST_MS
 from billing.tenants.tenancy import create_tenant
 from billing.wallets.tables import AlertTarget, BudgetAlert, BudgetSpent, Outbox
+from chaos.books.mailbox import MailServer, mail_server
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused
 from core.settings import Settings
-from tests.billing.receivers import MailServer, Receiver, http_receiver, mail_server
+from tests.billing.receivers import Receiver, http_receiver
 from tests.billing.test_books import read
 from tests.support.home import settings_in
 from tests.support.patience import wait_until
