@@ -9,13 +9,13 @@ import asyncio
 import json
 import os
 import resource
+import secrets
 import select
 import signal
 import socket
 import struct
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -117,37 +117,45 @@ class Forked:
 
 
 @contextmanager
-def forking() -> Generator[None]:
+def forking(begins: Callable[["subprocess.Popen[bytes]"], None] = lambda _: None) -> Generator[None]:
     """A nursery of its own for this process, begun when it is first asked. Only on Linux, and not where lines
-    are counted: a fork's would not be."""
+    are counted: a fork's would not be. `begins` hears of it."""
     if _address is not None or sys.platform != "linux" or MEASURED in os.environ:
         yield
         return
-    with tempfile.TemporaryDirectory(prefix="parley-nursery-") as folder:
-        address = str(Path(folder) / "nursery")
-        begun: list[subprocess.Popen[bytes]] = []
+    address = f"parley-nursery-{secrets.token_hex(16)}"
+    begun: list[subprocess.Popen[bytes]] = []
 
-        def begin() -> str:
-            if not begun:
-                begun.append(_nursery(address))
-            return address
+    def begin() -> str:
+        if not begun:
+            begun.append(_nursery(address))
+            begins(begun[0])
+        return address
 
-        use(begin)
-        try:
-            yield
-        finally:
-            use(None)
-            for nursery in begun:
-                assert nursery.stdin is not None
-                nursery.stdin.close()
+    use(begin)
+    try:
+        yield
+    finally:
+        use(None)
+        for nursery in begun:
+            assert nursery.stdin is not None
+            nursery.stdin.close()
+            try:
                 nursery.wait(STOP_SECONDS_MAX)
+            except subprocess.TimeoutExpired:  # it is importing still, and has forked nothing
+                nursery.kill()
+                nursery.wait()
 
 
 def _nursery(address: str) -> "subprocess.Popen[bytes]":
     """It may be asked at once, and answers when it has imported everything. It is of no installation."""
-    ours = {name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")}
+    ours = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("PARLEY_") or name.startswith("PARLEY_TEST_")
+    }
     with socket.socket(socket.AF_UNIX) as server:
-        server.bind(address)
+        server.bind(f"\0{address}")  # no file, so none is left however who began it dies
         server.listen(ASKERS_MAX)
         return subprocess.Popen(
             [sys.executable, "-m", "chaos.nursery", str(server.fileno()), address, "." * ARGUMENT_BYTES_MAX],
@@ -240,7 +248,7 @@ def _ask(
     packed = json.dumps(order).encode()
     asking = socket.socket(socket.AF_UNIX)
     try:
-        asking.connect(_address())
+        asking.connect(f"\0{_address()}")
         socket.send_fds(asking, [struct.pack("!I", len(packed))], list(fds))
         asking.sendall(packed)
         return Forked(asking)

@@ -5,8 +5,8 @@ a process like any other: own pid, environment, command line, files and connecti
 Only what does not exist before a command begins is shared, so nothing here opens a connection, a thread or an
 event loop. Asked by chaos/forked.py; for tests and chaos only, and only on Linux.
 
-Arguments: the listening socket's descriptor, its address, room for a command line. Standard input ends when
-its starter does, and so do this process and all that it started.
+Arguments: the listening socket's descriptor, its abstract address, room for a command line. Standard input
+ends when its starter does, and so do this process and all that it started.
 """
 
 import gc
@@ -83,6 +83,8 @@ class Nursery:
     def _obey(self) -> None:
         asker, _ = self._server.accept()
         try:
+            if _user_of(asker) != os.getuid():  # its address is no file, whose mode would keep others out
+                raise PermissionError
             order, fds = _order(asker)
         except (OSError, ValueError):
             asker.close()
@@ -125,6 +127,11 @@ class Nursery:
             if asker := self._askers.pop(pid, None):
                 _tell(asker, {"ended": os.waitstatus_to_exitcode(status)})
                 asker.close()
+
+
+def _user_of(asker: socket.socket) -> int:
+    _, user, _ = struct.unpack("3i", asker.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return user
 
 
 def _order(asker: socket.socket) -> tuple[dict[str, Any], list[int]]:

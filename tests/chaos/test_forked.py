@@ -3,13 +3,16 @@
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from chaos import nursery
 from chaos.forked import Forked, forks, start, streams
 from core.leash import spawn
 from tests.support.patience import wait_until
@@ -118,3 +121,30 @@ async def test_the_death_of_the_starter_leaves_none(tmp_path: Path) -> None:
         starter.kill()
         starter.wait()
     await wait_until(lambda: not processes_of(tmp_path) and not nursery.is_running())
+
+
+def test_another_user_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The nursery's address is no file, whose mode would keep others out: it looks who asks."""
+    heard: list[socket.socket] = []
+
+    def order(asker: socket.socket) -> tuple[dict[str, Any], list[int]]:
+        heard.append(asker)
+        raise ValueError("none")
+
+    address = f"\0parley-test-{os.getpid()}"
+    monkeypatch.setattr(nursery, "_order", order)
+    monkeypatch.setattr(signal, "set_wakeup_fd", lambda *_, **__: -1)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(address)
+        server.listen(1)
+        asked = nursery.Nursery(server, address)
+        for user in (os.getuid(), os.getuid() + 1):
+            monkeypatch.setattr(os, "getuid", lambda user=user: user)
+            with socket.socket(socket.AF_UNIX) as asking:
+                asking.connect(address)
+                asked._obey()
+                assert asking.recv(1) == b""
+        for end in asked._wake:
+            os.close(end)
+    assert len(heard) == 1
