@@ -19,7 +19,7 @@ from core.database import Database
 from core.redis import MultiplexedRedis
 from core.settings import Settings
 from engine.models.provision import provision
-from tests.support import engines, groups, minutes, pauses, shared, statements, tiers, typed
+from tests.support import engines, groups, hangs, leaks, minutes, pauses, shared, statements, tiers, typed
 from tests.support.emptied import EmptiedPostgres, emptied_postgres
 from tests.support.groups import pytest_xdist_auto_num_workers
 from tests.support.home import lend_model, settings_in, short_folder
@@ -57,7 +57,7 @@ for wait in ("connect", "read", "write", "pool"):
 
 def pytest_configure(config: pytest.Config) -> None:
     """What the suite does with itself."""
-    for part in (engines, groups, shared, minutes, tiers, pauses, statements, typed):
+    for part in (engines, groups, shared, minutes, tiers, pauses, statements, typed, leaks, hangs):
         config.pluginmanager.register(part, part.__name__)
 
 
@@ -85,7 +85,7 @@ def _characters() -> None:  # pyright: ignore[reportUnusedFunction]
 def _forks(request: pytest.FixtureRequest, _clean_environment: None) -> Generator[None]:  # pyright: ignore[reportUnusedFunction]
     """Processes of ours are forks of one that has imported everything: an interpreter of its own costs each
     over a second of CPU. Tests of a real start begin one themselves."""
-    with forking():
+    with forking(request.config.stash[leaks.LEAKS].spare):
         if len(request.session.items) > MANY_TESTS:  # its own start is then no single file's cost
             finished(parley("--version"))
         yield
@@ -109,17 +109,25 @@ def _usual_umask() -> Generator[None]:  # pyright: ignore[reportUnusedFunction]
 
 
 @pytest.fixture(scope="session")
-def redis_url() -> Generator[str]:
+def valkey_url(pytestconfig: pytest.Config) -> Generator[str]:
     """The URL of one real Valkey for the whole run."""
     with short_folder("valkey") as folder, running_valkey(folder) as url:
+        pytestconfig.stash[leaks.LEAKS].watch_redis(url)
         yield url
+        pytestconfig.stash[leaks.LEAKS].watch_redis("")
+
+
+@pytest.fixture
+def redis_url(valkey_url: str, pytestconfig: pytest.Config) -> Generator[str]:
+    """The URL of a real, empty Valkey. What writes there once the test is over is a leak."""
+    yield valkey_url
+    pytestconfig.stash[leaks.LEAKS].empty_redis()
 
 
 @pytest.fixture
 async def redis(redis_url: str) -> AsyncGenerator[Redis]:
     """A client of a real, empty Valkey."""
     client = MultiplexedRedis.from_url(redis_url)
-    await client.flushall()
     yield client
     await client.aclose()
 

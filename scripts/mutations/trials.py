@@ -17,7 +17,19 @@ LENT = (".venv", "node_modules", ".cache")  # ignored by git, and only read
 HANG_SECONDS_MAX = 600
 TAIL_CHARACTERS = 2_000
 # The same generated examples each time, and nothing of the run itself: no cache, no workers, no other order.
-PYTEST = ("-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist")
+PYTEST = (
+    "-m",
+    "pytest",
+    "-q",
+    "-x",
+    "--no-header",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "no:randomly",
+    "-p",
+    "no:xdist",
+)
 SEED = "--hypothesis-seed=0"
 FAILED, BROKEN_IMPORT = 1, 2
 

@@ -18,6 +18,7 @@ from tests.conformance.ledger import BrokenPromise
 from tests.conformance.runner import play
 from tests.conformance.sample import over_a_socket
 from tests.conformance.stage import Houses
+from tests.support import leaks
 
 CASES = cases_in(Path(__file__).parent / "gateway")
 SHORT = over_a_socket(CASES)
@@ -66,15 +67,16 @@ async def _outcome(case: Case, houses: Houses) -> str:
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def players(
-    request: pytest.FixtureRequest, redis_url: str, sqlite_template: Path
+    request: pytest.FixtureRequest, valkey_url: str, sqlite_template: Path
 ) -> AsyncGenerator[Players]:
     """Those who play the cases that this run has chosen."""
-    redis = MultiplexedRedis.from_url(redis_url)
-    await redis.flushall()
+    redis = MultiplexedRedis.from_url(valkey_url)
     chosen = {item.name for item in request.session.items}
     waiting = [case for case in CASES if case.lane and any(f"[{case.id}]" in name for name in chosen)]
-    async with aclosing(Players(lambda: Houses(redis, redis_url, sqlite_template), waiting)) as players:
-        yield players
+    players = Players(lambda: Houses(redis, valkey_url, sqlite_template), waiting)
+    with request.config.stash[leaks.LEAKS].shared():
+        async with aclosing(players):
+            yield players
     await redis.aclose()
 
 

@@ -20,7 +20,7 @@ from core.redis import Client, connect
 from core.scripts import Script
 from tests.support.cluster import running_cluster
 from tests.support.home import settings_in, short_folder
-from tests.support.patience import ended
+from tests.support.patience import ended, soon
 from tests.support.ports import free_ports
 from tests.support.tls import Authority, Pair, tls_before
 
@@ -119,9 +119,11 @@ class Postgres:
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self.arrived = b""
+        self.serving: set[asyncio.Task[None] | None] = set()
         self._context = context
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.serving.add(asyncio.current_task())
         await reader.readexactly(8)  # SSLRequest
         writer.write(b"S")
         try:
@@ -143,6 +145,7 @@ async def arrives(pair: Pair, authority: Authority, query: str) -> bytes:
         with pytest.raises((OSError, DBAPIError)):  # it never gets an answer
             await database.engine.connect()
         await database.close()
+        await soon(asyncio.gather(*(each for each in fake.serving if each)))
     return fake.arrived
 
 

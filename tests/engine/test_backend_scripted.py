@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from contextlib import aclosing
 
 import pytest
 
@@ -83,11 +84,12 @@ async def _finish(engine: ScriptedEngine) -> dict[str, list[int]]:
     """All ids until nothing is unfinished."""
     found: dict[str, list[int]] = {}
     outputs: list[StepOutput] = []
-    async for batch in engine.steps():
-        outputs += batch
-        for output in batch:
-            found.setdefault(output.id, []).extend(output.tokens)
-        if not engine.unfinished():
-            break
+    async with aclosing(engine.steps()) as steps:
+        async for batch in steps:
+            outputs += batch
+            for output in batch:
+                found.setdefault(output.id, []).extend(output.tokens)
+            if not engine.unfinished():
+                break
     assert outputs[-1].finish in (Finish.STOP, Finish.LENGTH)
     return found

@@ -39,16 +39,13 @@ from engine.request import input_decoder, input_encoder
 from tests.billing.events import an_event as sealed_event
 from tests.billing.test_biller import a_biller, held, rows, until_acknowledged, until_posted
 from tests.engine.builders import FINGERPRINT, TENANT
+from tests.engine.journals import a_journal, journals_are_closed
 from tests.engine.workers import Crew, saying
 from tests.support.patience import wait_until
 from tests.support.users import client_of
 
+__all__ = ["journals_are_closed"]
 POOL = "default"
-
-
-def a_journal(settings: Settings, owner: str) -> Journal:
-    """Of the pool, in the folder where keepers look."""
-    return Journal(settings.home / FOLDER, POOL, owner, 1 << 20)
 
 
 @asynccontextmanager
@@ -272,7 +269,7 @@ async def is_kept(settings: Settings, id: str) -> bool:
 
 async def test_a_journal_has_a_bound_and_goes_on_once_it_is_cut(settings: Settings) -> None:
     """Beyond it nothing is written; what is there stays whole."""
-    journal = Journal(settings.home / FOLDER, POOL, "w", 600)
+    journal = a_journal(settings, "w", 600)
     ends = [End("t", f"r{n}", "m", f"{n}-0", b"x" * 200) for n in range(4)]
     assert [await journal.keep([end]) for end in ends] == [True, True, False, False]
     assert ends_in(settings) == ends[:2]

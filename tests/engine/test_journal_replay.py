@@ -13,14 +13,15 @@ from engine.api import EndReason
 from engine.ending import end_unclaimed
 from engine.journal.files import FOLDER, Segments
 from engine.journal.frames import End, frame
-from engine.journal.journal import Journal
 from engine.journal.keeper import Keeper
 from engine.queue import PoolQueue
 from engine.queue_types import ReplayCode
 from tests.engine.builders import TENANT
-from tests.engine.test_journal import a_journal, admitted, ends_in, files, streamed
+from tests.engine.journals import a_journal, journals_are_closed
+from tests.engine.test_journal import admitted, ends_in, files, streamed
 from tests.engine.workers import Crew
 
+__all__ = ["journals_are_closed"]
 POOL = "default"
 
 
@@ -113,7 +114,7 @@ async def test_what_waits_beside_what_was_lost_is_kept(redis: Redis, settings: S
 async def test_a_file_stays_until_what_it_holds_is_kept_elsewhere(redis: Redis, settings: Settings) -> None:
     """A journal that is full, or a disk that takes nothing, cuts none."""
     path = a_file(settings, lost())
-    full = Journal(settings.home / FOLDER, POOL, "k", 1)
+    full = a_journal(settings, "k", 1)
     queue = PoolQueue(redis, POOL, settings)
     await Keeper(queue, full).once()
     assert path.exists()

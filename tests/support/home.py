@@ -13,11 +13,22 @@ TEST_SECRET = "a secret of thirty-two bytes for tests"
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES_MIN = 1 << 30
 
+_memory = MEMORY
+
+
+def use_folders(disk: Path, memory: Path) -> None:
+    """From now on what is temporary is made in these, by this process and those that it starts; but for
+    pytest's own folders, which stay where they are found when a test has failed."""
+    global _memory
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+    os.environ["TMPDIR"] = tempfile.tempdir = str(disk)
+    _memory = memory
+
 
 def made_folder(name: str, *, in_memory: bool = False) -> Path:
     """See short_folder; nobody removes this one."""
-    roomy = in_memory and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MEMORY_BYTES_MIN
-    return Path(tempfile.mkdtemp(prefix=f"parley-{name}-", dir=MEMORY if roomy else None))
+    roomy = in_memory and _memory.is_dir() and shutil.disk_usage(_memory).free > MEMORY_BYTES_MIN
+    return Path(tempfile.mkdtemp(prefix=f"parley-{name}-", dir=_memory if roomy else None))
 
 
 @contextmanager

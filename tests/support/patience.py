@@ -25,8 +25,10 @@ PROMPT_SECONDS = 2.0  # lived: what people would call at once
 QUIET_SECONDS = 0.2  # lived: what was going to come has come
 FLOOD_SECONDS = 2.0  # lived: how long a flood or an outage lasts
 ROUND_TRIP_SECONDS = 1.0  # lived: a ping beside a flood
-LONG_TEST_SECONDS = 400.0  # by the wall: a test that shrinks its failure, or uses an engine
-ENGINE_TEST_SECONDS = 900.0  # by the wall: a test that starts engines
+TEST_SECONDS = 120.0  # lived: a test that lasts longer hangs (tests/support/hangs.py)
+LONG_TEST_SECONDS = 400.0  # lived: one that shrinks its failure or uses an engine; what fixtures take
+ENGINE_TEST_SECONDS = 900.0  # lived: a test that starts engines
+UNWIND_SECONDS = 20.0  # lived: a test that was told that it hangs has ended
 WALL_SHARE_MAX = 3.0  # so much longer by the wall, it hangs: the machine is not paused for ever
 
 
@@ -35,7 +37,7 @@ def wall_seconds_max(seconds: float) -> float:
     return max(seconds, HANG_SECONDS) * WALL_SHARE_MAX
 
 
-def _leaps(loop: asyncio.AbstractEventLoop) -> bool:
+def leaps(loop: asyncio.AbstractEventLoop) -> bool:
     """Whether its time is not the wall's: no pause is in it, and no heart needs to beat."""
     return getattr(loop, "leaps", False)
 
@@ -52,12 +54,12 @@ class _Heart:
 
     @property
     def lived(self) -> float:
-        if _leaps(self._loop):
+        if leaps(self._loop):
             return self._loop.time()
         return self._lived + min(self._loop.time() - self._last, BEAT_SECONDS_MAX)
 
     def watch(self, look: Callable[[], None]) -> None:
-        if not self.watchers and not _leaps(self._loop):
+        if not self.watchers and not leaps(self._loop):
             self._last = self._loop.time()
             self._next = self._loop.call_later(BEAT_SECONDS, self._beat)
         self.watchers.append(look)
@@ -127,7 +129,7 @@ class Lived:
 async def patience(seconds: float = HANG_SECONDS) -> AsyncGenerator[Lived]:
     """asyncio.timeout in lived time."""
     loop, lived = asyncio.get_running_loop(), None
-    limit = asyncio.timeout(seconds if _leaps(loop) else None)
+    limit = asyncio.timeout(seconds if leaps(loop) else None)
     try:
         async with limit:
             with Lived(seconds, lambda: None if limit.expired() else limit.reschedule(loop.time())) as lived:

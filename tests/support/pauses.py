@@ -11,32 +11,49 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 BEAT_SECONDS = 0.05
+LIVED_SECONDS_MAX = 0.1  # a later beat was a pause
 PAUSE_SECONDS_MIN = 0.5
 PAUSED = "paused_seconds"
 FAILURES = "PARLEY_TEST_FAILURES"
 KEEP = "PARLEY_TEST_KEEP"
 LOG_BYTES_MAX = 4 << 20
 
+_lived = 0.0
+_at_each_beat: list[Callable[[], None]] = []
 _pauses: list[tuple[float, float]] = []  # when one ended, and its seconds
 _failed: dict[str, float] = {}
 _red = pytest.StashKey[bool]()
 
 
 def _beat() -> None:
+    global _lived
     last = time.monotonic()
     while True:
         time.sleep(BEAT_SECONDS)
         now = time.monotonic()
+        _lived += min(now - last, LIVED_SECONDS_MAX)
         if now - last > PAUSE_SECONDS_MIN:
             _pauses.append((now, now - last))
         last = now
+        for look in _at_each_beat:
+            look()
+
+
+def lived_seconds() -> float:
+    """What this process lived so far: of each beat no more than a little was not a pause."""
+    return _lived
+
+
+def at_each_beat(look: Callable[[], None]) -> None:
+    """Called in a thread of its own."""
+    _at_each_beat.append(look)
 
 
 def paused_since(began: float) -> float:

@@ -67,7 +67,7 @@ def running_platform(
     interpreter of its own, as a newcomer starts it; else a fork."""
     port, console = free_ports(2)
     base = {"PARLEY_HOME": str(home), "PARLEY_PORT": str(port), "PARLEY_CONSOLE_PORT": str(console)}
-    with (home.parent / f"{home.name}.log").open("wb") as log:
+    with (home / "up.log").open("wb") as log:
         argv, given = parley("up", *arguments), {**os.environ, **base, **(environment or {})}
         if fresh or not forks(argv, given):
             process = subprocess.Popen(argv, env=given, stdout=log, stderr=subprocess.STDOUT)

@@ -15,7 +15,10 @@ from pathlib import Path
 
 FIRST, END = 20_000, 32_000
 BLOCK_PORTS = 200  # more than any test uses at once, so a port rests before it is given out again
-LOCKS = Path(tempfile.gettempdir()) / f"parley-test-ports-{os.getuid()}"
+LOCKS = (
+    Path(os.environ.get("PYTEST_DEBUG_TEMPROOT") or tempfile.gettempdir())
+    / f"parley-test-ports-{os.getuid()}"
+)
 EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 _mine: dict[int, Iterator[int]] = {}

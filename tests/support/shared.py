@@ -12,7 +12,8 @@ from filelock import FileLock
 
 from chaos import postgres
 from core.database import migrate
-from tests.support.home import made_folder
+from tests.support import living
+from tests.support.home import made_folder, use_folders
 
 FOLDERS = pytest.StashKey[list[Path]]()
 COMPILED = Path(__file__).parent.parent.parent / ".cache" / "compiled"
@@ -26,6 +27,13 @@ def pytest_configure(config: pytest.Config) -> None:
     given: Any = getattr(config, "workerinput", {}).get("parley_folders")
     folders = given or [made_folder("run"), made_folder("run", in_memory=True)]
     config.stash[FOLDERS] = [Path(each) for each in folders]
+    os.environ[living.MARK] = f"{config.stash[FOLDERS][0].name}.{worker_name(config)}"
+    if runs_tests(config):
+        for folder in config.stash[FOLDERS]:
+            folder.chmod(0o711)  # root's Postgres is another user
+        for folder in own_folders(config):
+            folder.mkdir(mode=0o711)
+        use_folders(*own_folders(config))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -57,6 +65,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     disk = config.stash[FOLDERS][0] / "postgres"
     if (disk / "data" / "postmaster.pid").exists():
         postgres.stop(disk)
+    remove_folders(config)
+
+
+def remove_folders(config: pytest.Config) -> None:
+    """With all that is in them."""
     for folder in config.stash[FOLDERS]:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -64,6 +77,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def is_worker(config: pytest.Config) -> bool:
     """Whether this process runs a part of the tests for another one."""
     return hasattr(config, "workerinput")
+
+
+def runs_tests(config: pytest.Config) -> bool:
+    """Whether this process runs tests itself."""
+    return is_worker(config) or not getattr(config.option, "numprocesses", None)
+
+
+def own_folders(config: pytest.Config) -> list[Path]:
+    """This process's folders for what is temporary: on the disk, and in memory where there is room."""
+    return [folder / worker_name(config) for folder in config.stash[FOLDERS]]
 
 
 def worker_name(config: pytest.Config) -> str:
@@ -106,7 +129,7 @@ def _migrate_sqlite(folder: Path) -> None:
 
 
 def _start_postgres(folder: Path) -> None:
-    folder.parent.chmod(0o711)  # root's Postgres is another user
-    postgres.start(folder)
+    with living.marked_as(f"{folder.parent.name}.all"):  # it is no single worker's
+        postgres.start(folder)
     asyncio.run(postgres.execute(folder, f"CREATE DATABASE {TEMPLATE}"))
     asyncio.run(migrate(postgres.url(folder, TEMPLATE)))
