@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Callable, Collection
 from typing import Any
 
 import jsonschema
@@ -12,6 +13,7 @@ from engine.json_schema import check_schema
 from engine.pattern import check_pattern
 from engine.response_format import Shape, checked, shape_of
 
+Replay = Callable[[Any, bytes], None]
 PERSON = {
     "type": "object",
     "properties": {
@@ -294,8 +296,11 @@ class Walk:
         )
         self._compiler = xgrammar.GrammarCompiler(info, max_threads=1)
 
-    def answer(self, schema: Any, rng: random.Random) -> bytes | None:
-        """None: not complete after 400 bytes. Control characters are left out, as the workers do."""
+    def answer(
+        self, schema: Any, rng: random.Random, cuts: Collection[int] = (), replay: Replay | None = None
+    ) -> bytes | None:
+        """None: not complete after 400 bytes. Control characters are left out, as the workers do. `cuts`:
+        after how many bytes another matcher goes on, which `replay` brings to where the answer is."""
         compiled = self._compiler.compile_json_schema(
             json.dumps(schema), any_whitespace=False, separators=(",", ":")
         )
@@ -303,6 +308,9 @@ class Walk:
         mask = self._library.allocate_token_bitmask(1, 257)
         answer = b""
         while len(answer) < 400:
+            if len(answer) in cuts and replay is not None:
+                matcher = self._library.GrammarMatcher(compiled)
+                replay(matcher, answer)
             matcher.fill_next_token_bitmask(mask)
             bits = numpy.unpackbits(mask[0].numpy().view(numpy.uint8), bitorder="little")
             found: list[int] = numpy.nonzero(bits[:257])[0].tolist()

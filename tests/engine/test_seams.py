@@ -1,5 +1,6 @@
 """Seams without a queue: what an interrupted answer is made of, and what vLLM is given so that it goes on."""
 
+import json
 import random
 from collections.abc import AsyncGenerator, Collection
 from dataclasses import dataclass, field
@@ -7,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import jsonschema
 import pytest
 from redis.asyncio import Redis
 
@@ -17,6 +19,7 @@ from engine.backends.environment import engine_environment
 from engine.backends.scripted import ScriptedEngine, seeded
 from engine.interrupted import Ask, Interrupted
 from engine.request import Sampling
+from tests.engine.test_response_format import PERSON, Walk
 from tests.engine.tokens import ids_of
 from tests.engine.workers import LIMITS, PROMPT, TOKENIZER, Crew
 
@@ -150,12 +153,19 @@ def test_noise_follows_the_position_in_the_answer():
     assert len({noise(seed, 0, at) for seed in range(5) for at in range(40)}) == 200
 
 
+def _continued(tail: int, *ids: int) -> Any:
+    """A request as vLLM has it whose last `tail` ids were said before."""
+    from engine.backends.vllm_noise import TAIL
+
+    parameters = SimpleNamespace(extra_args={TAIL: tail})
+    return SimpleNamespace(request_id="r", prompt_token_ids=list(ids), sampling_params=parameters)
+
+
 @pytest.mark.vllm
 @pytest.mark.filterwarnings("ignore")  # what vLLM imports is full of deprecations
 def test_a_grammar_takes_the_tail_first():
     """The ids behind the prompt; one that does not fit is this request's error."""
     from engine.backends.vllm_grammar import replay
-    from engine.backends.vllm_noise import TAIL
 
     taken: list[int] = []
 
@@ -163,17 +173,35 @@ def test_a_grammar_takes_the_tail_first():
         taken.extend(ids)
         return 9 not in ids
 
-    def request(tail: int, *ids: int) -> Any:
-        parameters = SimpleNamespace(extra_args={TAIL: tail})
-        return SimpleNamespace(request_id="r", prompt_token_ids=list(ids), sampling_params=parameters)
-
     grammar = SimpleNamespace(accept_tokens=accept)
-    replay(grammar, request(0, 1, 9))
+    replay(grammar, _continued(0, 1, 9))
     assert taken == []
-    replay(grammar, request(2, 1, 2, 3))
+    replay(grammar, _continued(2, 1, 2, 3))
     assert taken == [2, 3]
     with pytest.raises(ValueError, match="shape"):
-        replay(grammar, request(1, 1, 9))
+        replay(grammar, _continued(1, 1, 9))
+
+
+@pytest.mark.vllm
+@pytest.mark.filterwarnings("ignore")  # what vLLM imports is full of deprecations
+def test_an_answer_of_a_shape_that_is_cut_twice_is_the_uninterrupted_one_and_fits():
+    """INV-22, INV-23: By the workers' compiler, which begins at the shape's root for each engine: one schema,
+    cut at every place and once more behind it."""
+    from engine.backends.vllm_grammar import replay
+
+    def at_seam(matcher: Any, answer: bytes) -> None:
+        grammar = SimpleNamespace(accept_tokens=lambda _, ids: all(matcher.accept_token(id) for id in ids))
+        replay(grammar, _continued(len(answer), 1, 2, *answer))
+
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    walk = Walk()
+    answers = ((n, walk.answer(PERSON, random.Random(n))) for n in range(seed, seed + 100))
+    seed, whole = next((n, answer) for n, answer in answers if answer is not None)
+    jsonschema.validate(json.loads(whole), PERSON)
+    for cut in range(1, len(whole)):
+        cuts = (cut, min(cut + 3, len(whole)))
+        assert walk.answer(PERSON, random.Random(seed), cuts, at_seam) == whole, cuts
 
 
 @pytest.mark.vllm
