@@ -3,7 +3,10 @@
 All routes and all messages are swept: one that is new is a stranger's to be refused until it is listed here.
 """
 
-from collections.abc import AsyncIterator, Iterator
+import ast
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
 from typing import Any, get_args
 
 import httpx
@@ -26,18 +29,36 @@ from server.protocol.messages import ClientMessage, Hello
 from tests.server.http_site import ORIGIN, HttpSite, bearer
 from tests.server.site import Site, running_site
 
-# The pages and their files, signing in and out, who one is (nobody), and yes or no.
-GATEWAY_PUBLIC = {"/", "/web", "/v1/login", "/v1/logout", "/v1/me", "/healthz", "/readyz", "/metrics"}
-CONSOLE_PUBLIC = {"/", "/web", "/api/login", "/api/logout", "/healthz", "/metrics"}
+# What is answered to whoever asks, and why. Every other route refuses them.
+GATEWAY_PUBLIC = {
+    "/": "the chat page, in which nothing is secret",
+    "/web": "the files of the page and of the client",
+    "/v1/login": "takes a key or a link and makes a session",
+    "/v1/logout": "ends the browser's own session, if it has one",
+    "/v1/me": "says who is signed in, which may be nobody: a page asks before anyone is",
+    "/healthz": "the process answers: for a balancer",
+    "/readyz": "yes or no: for a balancer",
+}
+CONSOLE_PUBLIC = {
+    "/": "the console's page, in which nothing is secret",
+    "/web": "the files of the page",
+    "/api/login": "takes a one-time code and makes a session",
+    "/api/logout": "ends the operator's own session, if there is one",
+    "/healthz": "the process answers: for a balancer",
+}
 CONSOLE_KEYED = {"/v1/usage", "/v1/costs"}
+# Not HTTP, and swept below: nothing is served over it before a hello.
+SOCKET = "/v1/ws"
 UNKNOWN = "01890a5d-ac96-774b-bcce-b302099a8057"
+MAKERS = {"Route", "Mount", "WebSocketRoute", "add_route", "add_websocket_route", "mount"}
 # Preflights tell which sites may ask, never of what.
 METHODS_LEFT_OUT = {"HEAD", "OPTIONS"}
 WRONG_KEY = "pk_ffffffffffff_" + "0" * 48
 
 
-def swept(served: list[BaseRoute], public: set[str]) -> Iterator[tuple[str, str]]:
+def swept(served: list[BaseRoute], public: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Method and path of all that is not listed as public."""
+    assert public.keys() <= {route.path for route in served if isinstance(route, Route | Mount)}
     for route in served:
         assert isinstance(route, Route | Mount)
         if route.path in public:
@@ -102,6 +123,37 @@ async def test_what_another_tenant_has_is_unknown(site: HttpSite, sqlite: Databa
     assert mine.status_code == 200  # it was there all the time
 
 
+def test_no_route_is_served_that_is_not_swept(
+    site: HttpSite, settings: Settings, redis: Redis, sqlite: Database
+):
+    """Wherever in the product a route is made: also one of an application that nobody here knows."""
+    known = [*routes(site.edge, Health(site.edge)), *Console(settings, redis, sqlite).routes()]
+    paths = {route.path for route in known if isinstance(route, Route | Mount)}
+    found = {path for file in product_files() for path in routes_made(file.read_text())}
+    assert found - {SOCKET} == paths
+    assert SOCKET in found
+
+
+def product_files() -> Iterator[Path]:
+    """All modules but the tests'."""
+    root = Path(__file__).parents[2]
+    for package in ("core", "billing", "engine", "server", "admin"):
+        yield from (root / package).rglob("*.py")
+
+
+def routes_made(text: str) -> Iterator[str]:
+    """The paths of all routes that a module makes; one that cannot be read is no path."""
+    for node in ast.walk(ast.parse(text)):
+        name = ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
+        if isinstance(node, ast.Call) and name in MAKERS:
+            path = node.args[0] if node.args else None
+            yield (
+                path.value
+                if isinstance(path, ast.Constant) and isinstance(path.value, str)
+                else ast.unparse(node)
+            )
+
+
 @pytest.fixture
 async def console(settings: Settings, redis: Redis, sqlite: Database) -> AsyncIterator[httpx.AsyncClient]:
     """A stranger in front of the console."""
@@ -120,7 +172,7 @@ async def test_every_route_of_the_console_refuses_a_stranger(
         strange, keyed = [
             said(await console.request(method, path, headers=shown)) for shown in ({}, site.bearer)
         ]
-        assert strange[0] == 401, (method, path)
+        assert (strange[0], list(json.loads(strange[1]))) == (401, ["error"]), (method, path)
         if path in CONSOLE_KEYED:
             assert (keyed[0], '"forbidden"' in keyed[1]) == (403, True), (method, path)
             guesses = [{}, bearer(WRONG_KEY), {"cookie": "parley_operator=x"}]

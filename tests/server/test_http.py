@@ -127,19 +127,6 @@ async def test_a_page_may_ask_who_is_signed_in(site: Site):
     assert (await site.client.get("/v1/me")).json() == {"tenant": None, "project": None, "user": None}
 
 
-async def test_nobody_is_served_without_a_key(site: Site):
-    """Each route refuses a stranger."""
-    for method, path in (
-        ("POST", "/v1/tickets"),
-        ("GET", "/v1/models"),
-        ("GET", "/v1/conversations"),
-        ("GET", f"/v1/conversations/{uuid7(now_ms())}/messages"),
-        ("DELETE", f"/v1/conversations/{uuid7(now_ms())}"),
-    ):
-        reply = await site.client.request(method, path)
-        assert (reply.status_code, reply.json()["error"]["code"]) == (401, "unauthorized"), path
-
-
 async def _turn(site: Site, owner: Owner, content: str, conversation: str | None = None) -> Turn:
     now = now_ms()
     turn = Turn(conversation or uuid7(now), uuid7(now), content, "smollm2", now)
