@@ -51,7 +51,7 @@ class Forked:
         self.pid: int = -1
 
     def __del__(self) -> None:
-        os.close(self._asking)
+        self._let_go()
 
     def send_signal(self, number: int) -> None:
         """Unless it has ended."""
@@ -100,7 +100,7 @@ class Forked:
         if self._ended is None or self._ended.done():
             self._ended = waiting = loop.create_future()
             loop.add_reader(self._asking, lambda: waiting.done() or waiting.set_result(0))
-            waiting.add_done_callback(lambda _: loop.remove_reader(self._asking))
+            waiting.add_done_callback(lambda _: self._asking < 0 or loop.remove_reader(self._asking))
         await asyncio.shield(self._ended)
 
     def _hear(self) -> None:
@@ -114,6 +114,18 @@ class Forked:
         for line in lines:
             told: dict[str, int] = json.loads(line)
             self.pid, self.returncode = told.get("pid", self.pid), told.get("ended", self.returncode)
+        if self.returncode is not None:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._asking < 0:
+            return
+        waiting = self._ended
+        if waiting is not None and not waiting.done() and not waiting.get_loop().is_closed():
+            waiting.get_loop().remove_reader(self._asking)
+            waiting.set_result(0)
+        os.close(self._asking)
+        self._asking = -1
 
 
 @contextmanager
