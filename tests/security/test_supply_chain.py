@@ -1,9 +1,12 @@
 """What is installed is what was locked, and nobody is told that something was looked up which was not."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from scripts import check_supply, sbom
 
@@ -18,6 +21,19 @@ def test_each_package_has_hashes(lock: str):
         assert all(re.fullmatch("[0-9a-f]{64}", each["content"]) for each in part["hashes"])
     text = (REQUIREMENTS / f"{lock}.txt").read_text()
     assert len(sbom.packages(lock)) == text.count("==")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "locks"),
+    [("base", ["base"]), ("cpu", ["base", "cpu"]), ("test", ["base", "build", "cpu", "test"])],
+)
+def test_all_that_is_asked_for_is_locked(wanted: str, locks: list[str]):
+    """The gateway's image has base alone: what only the worker's lock holds is missing there."""
+    project = tomllib.loads((REQUIREMENTS.parent / "pyproject.toml").read_text())
+    extras, groups = project["project"]["optional-dependencies"], project["dependency-groups"]
+    asked = {"base": project["project"]["dependencies"], "cpu": extras["cpu"], "test": groups["test"]}[wanted]
+    locked = {canonicalize_name(part["name"]) for lock in locks for part in sbom.packages(lock)}
+    assert {canonicalize_name(Requirement(each).name) for each in asked} - locked == set()
 
 
 def test_images_install_by_hashes():
