@@ -45,6 +45,12 @@ def test_process(server): kept.append(subprocess.Popen(["sleep", "1003"]))
 def test_orphan(): subprocess.run(["sh", "-c", "setsid sleep 1004 &"], check=True)
 def test_port(): kept.append(socket.create_server(("127.0.0.1", 0)))
 def test_open(): kept.append(open(os.devnull))
+
+@pytest.mark.vllm
+def test_engine(): kept.append(open(os.devnull))
+@pytest.mark.vllm
+def test_engine_process(): kept.append(subprocess.Popen(["sleep", "1005"]))
+
 def test_file(): Path(tempfile.gettempdir(), "left.txt").touch()
 def test_memory():
     from tests.support.home import made_folder
@@ -73,6 +79,7 @@ LEFT = {
     "test_thread": "thread left thread",
     "test_task": "left_task",
     "test_fixture": "sleep 1002",
+    "test_engine_process": "sleep 1005",
 }
 
 
@@ -84,7 +91,7 @@ def test_what_a_test_leaves_behind_is_named_and_fails_it(tmp_path: Path, redis_u
     named = {line.partition("::")[2].partition(" left")[0]: line for line in told}
     assert named.keys() == LEFT.keys(), said
     assert {test for test, what in LEFT.items() if what not in named[test]} == set(), said
-    assert "13 passed" in said
+    assert "15 passed" in said
 
 
 LATE = """

@@ -27,6 +27,8 @@ from tests.support.patience import BEAT_SECONDS, BEAT_SECONDS_MAX
 
 GONE_SECONDS = 3.0  # lived: what was told to end has ended
 NAMED_MAX = 20
+ALL = {"process", "open", "file", "thread", "task", "key"}
+OF_ENGINES = {"process", "key"}  # vLLM has sockets and threads of its own, begun when it likes
 LEAKS = pytest.StashKey["Leaks"]()
 LASTING_FILES = str(ports.LOCKS)  # a block of ports is this process's to its end
 SESSION = pytest.StashKey[pytest.Session]()
@@ -104,15 +106,16 @@ class Leaks:
         """It has ended, with all that it made."""
         self._lasting.pop(owner, None)
 
-    def left(self) -> list[str]:
-        """What the test left behind, named. Its processes are killed."""
+    def left(self, kinds: set[str]) -> list[str]:
+        """What the test left behind of these, named. Its processes are killed."""
         if self._is_shared:
             return []
         before, self._before = self._before or set(), self.look()
+        before |= {each for each in self._before if each[0] not in kinds}
         if not self._new(before, self._before):
             return []
         gc.collect()
-        left = self._after_a_while(before)
+        left = {each for each in self._after_a_while(before) if each[0] in kinds}
         named = sorted(_named(thing) for thing in left)
         living.kill(which for kind, which, _ in left if kind == "process")
         _left_tasks.clear()
@@ -207,12 +210,13 @@ class Watch:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, object, object]:
         """After all else."""
+        kinds = OF_ENGINES if item.get_closest_marker("vllm") is not None else ALL
         try:
             outcome = yield
         except BaseException:
-            item.add_report_section("teardown", "leaks", "; ".join(self._leaks.left()))
+            item.add_report_section("teardown", "leaks", "; ".join(self._leaks.left(kinds)))
             raise
-        left = self._leaks.left()
+        left = self._leaks.left(kinds)
         if left:
             pytest.fail(f"{item.nodeid} left behind: {'; '.join(left)}", pytrace=False)
         return outcome
