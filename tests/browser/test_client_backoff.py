@@ -1,8 +1,9 @@
 """How long the browser's client waits, on a clock that the test moves or holds."""
 
 import pytest
+import pytest_asyncio
 
-from tests.browser.conftest import WatchedPage
+from tests.browser.conftest import OpenPage, WatchedPage
 from tests.support.patience import pause, wait_until
 from tests.support.scripted_peer import Peer
 
@@ -24,6 +25,12 @@ SLEEPY = """() => {
   const real = window.setTimeout;
   window.setTimeout = (act, ms) => real(act, 300 * ms);
 }"""
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def blank(open_page: OpenPage, peer: Peer) -> WatchedPage:
+    """An empty page with a clock of its own."""
+    return await open_page(f"{peer.url}/blank", own=True)
 
 
 async def lose(blank: WatchedPage, peer: Peer, times: int) -> None:
