@@ -344,9 +344,11 @@ def cases_in(folder: Path) -> list[Case]:
 
 def read_yaml(path: Path, type: type[T]) -> T:
     """A checked YAML file. Raises BadCase."""
+    loader = Loader(path.read_text())
     try:
-        _check_keys(yaml.compose(path.read_text(), Loader=Loader))
-        return msgspec.convert(yaml.load(path.read_text(), Loader=Loader), type)
+        node = loader.get_single_node()
+        _check_keys(node)
+        return msgspec.convert(loader.construct_document(node) if node else None, type)
     except (yaml.YAMLError, msgspec.ValidationError) as error:
         raise BadCase(f"{path.name}: {error}") from error
 
