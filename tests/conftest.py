@@ -33,8 +33,9 @@ __all__ = ["pytest_xdist_auto_num_workers"]  # asked for before plugins of pytes
 
 CACHE = Path(__file__).parent.parent / ".cache"
 MANY_TESTS = 100
-# A starting engine may take minutes on a busy machine; requests wait for it.
-PATIENT = {"PARLEY_NO_WORKER_SECONDS_MAX": "600"}
+# A starting engine may take minutes on a busy machine; requests wait for it. A second thread would make it a
+# little faster, for more CPU time.
+PATIENT = {"PARLEY_NO_WORKER_SECONDS_MAX": "600", "PARLEY_WORKER_THREADS": "1"}
 
 # No generated test depends on how fast the machine is. CI's examples are new ones: .ci/run has their seed.
 hypothesis_settings.register_profile(

@@ -20,18 +20,19 @@ pytestmark = [pytest.mark.browser, pytest.mark.vllm, pytest.mark.asyncio(loop_sc
 
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 FACTS = re.compile(r"^[\d,]+ tokens \([\d,]+ in, [\d,]+ out\) · \$0\.\d+$")
-# Answers of a set length: the page does not offer it, and a small model may end at once or go on for minutes.
-SET_LENGTH = """
-  const send = WebSocket.prototype.send;
-  WebSocket.prototype.send = function (text) {
-    const frame = JSON.parse(text);
-    if (frame.t === "send") frame.options = { min_tokens: TOKENS, max_tokens: TOKENS };
-    send.call(this, JSON.stringify(frame));
-  };
-"""
-LONG = SET_LENGTH.replace("TOKENS", "400")
-SHORT = SET_LENGTH.replace("TOKENS", "40")
 STORY = "Tell me about a fox and a lighthouse."
+LOOK_SECONDS = 0.1
+# Answers of a set length: the page does not offer it, and a small model may end at once or go on for minutes.
+# Only a story goes on for as long as a page takes to be opened again.
+SET_LENGTH = f"""
+  const send = WebSocket.prototype.send;
+  WebSocket.prototype.send = function (text) {{
+    const frame = JSON.parse(text);
+    const tokens = frame.content === "{STORY}" ? 200 : 16;
+    if (frame.t === "send") frame.options = {{ min_tokens: tokens, max_tokens: tokens }};
+    send.call(this, JSON.stringify(frame));
+  }};
+"""
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -59,7 +60,7 @@ async def growing(page: Page) -> None:
     answer = page.locator(".answer .prose").last
     await expect(answer).not_to_be_empty()
     before = await answer.inner_text()
-    await wait_until(lambda: longer(page, before), seconds=START_SECONDS)
+    await wait_until(lambda: longer(page, before), seconds=START_SECONDS, interval=LOOK_SECONDS)
     await expect(page.get_by_role("button", name="Stop", exact=True)).to_be_visible()
 
 
@@ -70,7 +71,7 @@ async def longer(page: Page, before: str) -> bool:
 
 async def test_a_persons_steps(open_page: OpenPage, link: str):
     """Open, type, see tokens arrive, stop one, reload mid-answer and see it complete."""
-    watched = await open_page(link, LONG)
+    watched = await open_page(link, SET_LENGTH)
     page = watched.page
     await expect(page.get_by_role("button", name="Send")).to_be_visible()
     assert "#c=" not in page.url
@@ -109,7 +110,7 @@ async def test_a_persons_steps(open_page: OpenPage, link: str):
 )
 async def test_light_dark_and_phone(open_page: OpenPage, link: str, options: dict[str, Any]):
     """In every theme and width: an answer, axe finds nothing, nothing overflows, nobody else is asked."""
-    watched = await open_page(link, SHORT, **options)
+    watched = await open_page(link, SET_LENGTH, **options)
     page = watched.page
     await ask(page, "Name three rivers as a list.")
     await expect(page.locator(".facts")).to_have_text(FACTS)
@@ -123,7 +124,7 @@ async def test_light_dark_and_phone(open_page: OpenPage, link: str, options: dic
 
 async def test_another_tab_sees_the_same_answer_grow(open_page: OpenPage, platform: Platform, link: str):
     """A second tab of the same browser attaches to the running answer and ends with the same text."""
-    watched = await open_page(link, LONG)
+    watched = await open_page(link, SET_LENGTH)
     page = watched.page
     await ask(page, STORY)
     await growing(page)

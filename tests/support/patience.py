@@ -191,15 +191,19 @@ class _Sleeps:
         return f"{self.lived:.2f} s lived, {self._last - self._wall:.2f} s by the wall"
 
 
-def watch_until(check: Callable[[], T], seconds: float = HANG_SECONDS, why: Callable[[], str] = str) -> T:
-    """wait_until for code without a loop. `why`: what to say of a failure."""
+def watch_until(
+    check: Callable[[], T], seconds: float = HANG_SECONDS, why: Callable[[], str] = str, beats: float = 0.5
+) -> T:
+    """wait_until for code without a loop. `why`: what to say of a failure. `beats` between two looks: many,
+    where what is waited for takes long and a look costs it time."""
     sleeps = _Sleeps(seconds)
     while True:
         value = check()
         if value:
             return value
-        assert sleeps.look(), f"still {value!r} after {sleeps} {why()}"
-        time.sleep(BEAT_SECONDS / 2)
+        for _ in range(max(1, round(beats))):
+            assert sleeps.look(), f"still {value!r} after {sleeps} {why()}"
+            time.sleep(BEAT_SECONDS * min(1, beats))
 
 
 def said(process: "subprocess.Popen[str]", seconds: float = RUN_SECONDS) -> tuple[str, str]:
