@@ -1,6 +1,7 @@
 """Tables that only grow say so themselves, on SQLite and on Postgres: no row is changed or deleted but as
 erasing, withdrawing and a change of zone have to."""
 
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlmodel import SQLModel
 
-from chaos.tampering.unguarded import tamper
+from chaos.tampering.unguarded import tamper, unguarded
 from core.append_only import APPEND_ONLY, DERIVED, FUNCTION, MARK, SAYS, STATE
 from core.away import database_away
 from core.database import Database, migrate, schema_versions
@@ -234,3 +235,25 @@ async def test_who_tampers_on_purpose_leaves_the_guards_standing(database: Datab
     assert await guards(database) == whole
     with pytest.raises(DBAPIError, match=SAYS):
         await run(database, "UPDATE usage_line SET proof = 'z'")
+
+
+async def test_adding_rows_costs_what_it_did(database: Database) -> None:
+    """No trigger of ours is of an INSERT. SQLite sets one number more, for what INSERT OR REPLACE deletes."""
+    if database.dialect != "sqlite":
+        async with database.engine.connect() as connection:
+            of_inserts = "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgtype & 4 <> 0"
+            assert (await connection.execute(text(of_inserts))).all() == []
+        return
+    async with database.engine.connect() as connection:
+        guarded = [await _steps(connection, name, "guarded") for name in APPEND_ONLY]
+    async with unguarded(database) as connection:
+        bare = [await _steps(connection, name, "bare") for name in APPEND_ONLY]
+    for with_, without in zip(guarded, bare, strict=True):
+        assert with_ - without <= Counter({"Integer": 1})
+        assert without.total() > 10
+
+
+async def _steps(connection: AsyncConnection, table: str, why: str) -> Counter[str]:
+    """Those of SQLite's machine for an INSERT. `why` makes it another statement than before."""
+    adding = f"EXPLAIN INSERT INTO {table} SELECT * FROM {table} WHERE true ON CONFLICT DO NOTHING -- {why}"
+    return Counter(step[1] for step in await connection.execute(text(adding)))
