@@ -246,13 +246,17 @@ function askToSignIn(message) {
 }
 
 let refused = ""; // why the link of this page did not sign in
+const NO_COOKIE = "The link was good, but this browser kept no cookie: allow cookies here, then open a new link.";
 
 async function signIn() {
   const code = new URLSearchParams(location.hash.slice(1)).get("o");
   if (!code) return;
   history.replaceState(null, "", location.pathname);
   const reply = await fetch("/api/login", { method: "POST", headers: { "x-parley-code": code } });
-  if (reply.ok) return;
+  if (reply.ok) {
+    refused = NO_COOKIE; // unless the first answer shows that it did
+    return;
+  }
   const body = await reply.json().catch(() => ({}));
   refused = body.error?.message ?? `The console answered ${reply.status}.`;
 }
@@ -283,6 +287,7 @@ async function refresh() {
       return;
     }
     if (!reply.ok) throw new Error(body.error.message);
+    refused = "";
     signOut.hidden = finder.hidden = false;
     show(body);
   } catch (error) {

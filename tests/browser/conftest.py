@@ -6,7 +6,7 @@ from typing import Any
 
 import axe_core_python
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, Page, Route, async_playwright, expect
 
 from tests.support.browsers import chromium_path
 from tests.support.patience import HANG_SECONDS, wall_seconds_max
@@ -55,6 +55,7 @@ class WatchedPage:
 
 
 OpenPage = Callable[..., Awaitable[WatchedPage]]
+Answer = Callable[[Route], Awaitable[None]]
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="session")
@@ -84,17 +85,19 @@ async def new_context(chromium: Browser, **options: Any) -> BrowserContext:
 async def open_page(chromium: Browser, plain_context: BrowserContext) -> AsyncGenerator[OpenPage]:
     """Opens `url` in a context whose pages run `script` first: a fresh one, or where neither script nor
     options are given and the test has no other, the shared one, which is then emptied. A page whose clock is
-    moved wants its `own`: the clock is the context's."""
+    moved wants its `own`: the clock is the context's. `answer` plays the server."""
     contexts: list[BrowserContext] = []
 
     async def open_in_context(
-        url: str, script: str = "", *, own: bool = False, **options: Any
+        url: str, script: str = "", answer: Answer | None = None, *, own: bool = False, **options: Any
     ) -> WatchedPage:
-        shares = not (own or script or options or contexts)
+        shares = not (own or script or answer or options or contexts)
         context = plain_context if shares else await new_context(chromium, **options)
         contexts.append(context)
         if script:
             await context.add_init_script(script)
+        if answer is not None:
+            await context.route("**/*", answer)
         page = await context.new_page()
         watched = WatchedPage(page, "/".join(url.split("/")[:3]))
         await page.goto(url)

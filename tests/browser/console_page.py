@@ -1,0 +1,72 @@
+"""The console as tests open it: its page with answers that are played, or all of it on a port."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import Route
+
+from admin.console import Console
+from core import http
+from core.database import Database
+from core.redis import connect
+from core.settings import Settings
+from server.api import SecurityHeaders
+
+WEB = Path(__file__).parents[2] / "admin" / "web"
+URL = "http://console.test"
+STATUS: dict[str, Any] = {
+    "now_ms": 0,
+    "pool": "default",
+    "workers": [],
+    "waiting": {},
+    "running": [],
+    "running_total": 0,
+    "ended_unread": 0,
+    "quarantined": 0,
+    "usage": [],
+}
+Answers = Callable[[str, str], tuple[int, Any]]
+
+
+def error(message: str) -> dict[str, Any]:
+    """A refusal's body."""
+    return {"error": {"message": message}}
+
+
+def played(answers: Answers) -> Callable[[Route], Awaitable[None]]:
+    """A server at URL with the page's files; what else is asked, by method and path, is answered by a status
+    and JSON."""
+
+    async def answer(route: Route) -> None:
+        path = route.request.url.removeprefix(URL).partition("#")[0]
+        if path == "/":
+            await route.fulfill(path=WEB / "console.html")
+        elif path.startswith("/web/"):
+            await route.fulfill(path=WEB / path.removeprefix("/web/"))
+        else:
+            status, body = answers(route.request.method, path)
+            await route.fulfill(status=status, json=body)
+
+    return answer
+
+
+@asynccontextmanager
+async def running_console(settings: Settings) -> AsyncGenerator[str]:
+    """The console over the settings' stores: its address."""
+    db, redis = Database(settings.database_endpoint), connect(settings)
+    await redis.flushall()
+    listener = http.listen("127.0.0.1", 0, "PARLEY_CONSOLE_PORT")
+    app = SecurityHeaders(Console(settings, redis, db).app(), settings.tls)
+    stop = asyncio.Event()
+    entrance = http.Entrance(settings, "127.0.0.1")
+    serving = asyncio.create_task(http.serve(app, listener, stop, entrance, ws="none"))
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        stop.set()
+        await serving
+        await redis.aclose()
+        await db.close()
