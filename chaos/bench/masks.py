@@ -10,12 +10,14 @@ import os
 import random
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from chaos.bench.mask_shapes import generated_format
+from chaos.bench.session.figures import Figure, json_option, show
 from core.settings import Settings
 from engine.api import checked_format
 from engine.response_format import Shape, shape_of
@@ -30,9 +32,9 @@ WALKS = 2
 @click.option("--seed", type=int, help="Of the shapes; by default another one each time.")
 @click.option("--model", type=click.Path(exists=True, path_type=Path), help="A model's folder.")
 @click.option("--patterns", type=click.Path(exists=True, path_type=Path), help="Instead: one pattern a line.")
-@click.option("--json", "as_json", is_flag=True)
+@json_option
 def masks(shapes: int, seed: int | None, model: Path | None, patterns: Path | None, as_json: bool) -> None:
-    """The worst token mask and token of shapes that are accepted."""
+    """The worst token mask and token of shapes that are accepted (aim: 20 ms of CPU)."""
     seed = random.randrange(1 << 32) if seed is None else seed
     rng = random.Random(seed)
     trial = _trial(model or _provisioned())
@@ -50,10 +52,23 @@ def masks(shapes: int, seed: int | None, model: Path | None, patterns: Path | No
         elif patterns:
             click.echo(f"{outcome}: {raw['pattern']}")
     found.sort(key=lambda each: max(each["mask"], each["token"]), reverse=True)
-    if as_json:
-        click.echo(json.dumps({"seed": seed, "outcomes": outcomes, "worst": found[:10]}))
-    else:
+    show("masks", figures_of(found), as_json, {"seed": seed, "outcomes": outcomes, "worst": found[:10]})
+    if not as_json:
         _print(seed, outcomes, found)
+
+
+def figures_of(found: Sequence[dict[str, Any]]) -> list[Figure]:
+    """Of the accepted shapes, in ms of CPU; none were accepted: nothing is known. Pure."""
+    figures: list[Figure] = []
+    for name in ("mask", "token") if found else ():
+        values = sorted(1000 * each[name] for each in found)
+        worst, p99, median = (values[int((len(values) - 1) * part)] for part in (1, 0.99, 0.5))
+        figures += [
+            Figure(f"{name} of accepted shapes, CPU: worst", worst, "ms", most=1000 * AIM_SECONDS),
+            Figure(f"{name}: p99 of shapes", p99, "ms"),
+            Figure(f"{name}: median", median, "ms"),
+        ]
+    return figures
 
 
 def measured(trial: Any, raw: dict[str, Any], seed: int) -> tuple[str, dict[str, Any]]:
@@ -117,13 +132,6 @@ def _print(seed: int, outcomes: Counter[str], found: list[dict[str, Any]]) -> No
         click.echo(f"{count:6}  {outcome}")
     if not found:
         return
-    for name in ("mask", "token"):
-        values = sorted(each[name] for each in found)
-        worst, p99, median = (values[int((len(values) - 1) * part)] * 1000 for part in (1, 0.99, 0.5))
-        click.echo(
-            f"{name:6} of accepted shapes, CPU: worst {worst:.2f} ms, p99 of shapes {p99:.2f} ms, "
-            f"median {median:.3f} ms (aim < {AIM_SECONDS * 1000:.0f} ms)"
-        )
     click.echo(f"{sum(each['tokens'] for each in found)} tokens walked; the worst shapes:")
     for each in found[:5]:
         worst = f"{each['mask'] * 1000:7.2f} ms mask {each['token'] * 1000:7.2f} ms token"

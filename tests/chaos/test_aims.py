@@ -1,0 +1,163 @@
+"""Whether a benchmark reached its aim is said by its figures: just within is reached, just beyond is missed.
+
+Each builder of figures gets made-up measurements; the short forms with real processes are in test_bench.py.
+"""
+
+import ast
+import inspect
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from chaos.__main__ import bench
+from chaos.bench import enforced, fairness, masks, seams, visible
+from chaos.bench.fairness import jain
+from chaos.bench.session import capacity, drain, relay, silent, slow_readers
+from chaos.bench.session.figures import Figure, show
+from chaos.bench.session.measure import Usage
+from engine.api import Sampling
+
+ROOT = Path(__file__).parents[2]
+# These measure without an aim, and say so by printing none.
+AIMLESS = {
+    "stream": "compares three servers beside each other",
+    "prefill": "compares vLLM's settings",
+    "start": "parts of a start, for whoever makes one shorter",
+    "journal": "what a journal adds, beside the same without",
+    "keys": "ratios of two checkouts with their intervals",
+}
+AIMED = sorted(set(bench.commands) - AIMLESS.keys())
+
+
+def verdicts(figures: Sequence[Figure]) -> set[bool]:
+    """Of those that have an aim."""
+    return {each.reached for each in figures if each.reached is not None}
+
+
+@pytest.mark.parametrize(
+    ("figure", "reached"),
+    [
+        (Figure("", 5.0, "", most=5), True),
+        (Figure("", 5.001, "", most=5), False),
+        (Figure("", 5.0, "", least=5), True),
+        (Figure("", 4.999, "", least=5), False),
+        (Figure("", 0.0, "", most=0), True),
+        (Figure("", 1.0, "", most=0), False),
+        (Figure("", math.nan, "", most=5), False),
+        (Figure("", math.nan, "", least=5), False),
+        (Figure("", 5.0, ""), None),
+    ],
+)
+def test_an_aim_is_reached_or_missed_by_the_number(
+    figure: Figure, reached: bool | None, capsys: pytest.CaptureFixture[str]
+):
+    """In the property, in the JSON and in the table; what was not measured reaches nothing."""
+    assert figure.reached is reached
+    show("made up", [figure], as_json=True)
+    assert json.loads(capsys.readouterr().out)["figures"][0]["reached"] is reached
+    show("made up", [figure], as_json=False)
+    told = capsys.readouterr().out
+    assert ("reached" in told, "missed" in told) == (reached is True, reached is False)
+
+
+def within_and_beyond() -> dict[str, tuple[list[Figure], list[Figure]]]:
+    """Of each builder: figures whose aims are all reached, and such of which every one is missed."""
+    return {
+        "sessions": (sessions(40 * 1024), sessions(40 * 1024 + 1)),
+        "drain": (drained(0.099, 100, 0), drained(0.2, 99, 1)),
+        "relay": (relayed(1.0), relayed(1.01)),
+        "slow-readers": (grown(1024), grown(1025)),
+        "silent": (crowded(1.2), crowded(1.21)),
+        "enforced": (
+            enforced._figures([enforced.AIM_MS], [enforced.AIM_MS], [1.0]),
+            enforced._figures([enforced.AIM_MS + 1], [enforced.AIM_MS + 1], [1.0]),
+        ),
+        "seams": (continued([], 0.0), continued([3], 1.0)),
+        "masks": (masks.figures_of([walked(0.02)]), masks.figures_of([walked(0.001), walked(0.021)])),
+        "visible": (seen(5.0), seen(5.1)),
+    }
+
+
+def sessions(each: int) -> list[Figure]:
+    """Sessions that take so many bytes each."""
+    return capacity.Held(10, 10 * each, 0, 0, 1.0, 1.0, 0.1, 0, 0).figures()
+
+
+def drained(pause: float, whole: int, code: int) -> list[Figure]:
+    """A drain of a hundred answers."""
+    return drain.Drained([pause] * 100, [0.0], 1.0, 0.02, whole, code, []).figures()
+
+
+def relayed(cpu_seconds: float) -> list[Figure]:
+    """As many tokens as are aimed at for a CPU second."""
+    before, after = Usage(0.0, 0.0, 0.0), Usage(1.0, cpu_seconds, 0.0)
+    fed = {"tokens": 1.0, "entries": 1.0, "kept_up": 1.0}
+    return relay.Relayed(relay.TARGET, relay.TARGET // 2, 1.0, before, after, [0.1], fed).figures(1, 2.0)
+
+
+def grown(each: int) -> list[Figure]:
+    """Ten clients, for which the gateway grew by so many bytes each once their windows were full."""
+    points = [slow_readers.Point(str(at), 1, memory, 0) for at, memory in enumerate((0, 5, 5 + 10 * each))]
+    return slow_readers._figures(points, 1.0, 10)
+
+
+def crowded(ratio: float) -> list[Figure]:
+    """Spans in which a crowd made tokens so much dearer."""
+    return silent._figures([(silent.Span(1.0, 100), silent.Span(ratio, 100))] * 9, 10)
+
+
+def continued(different: list[int], apart: float) -> list[Figure]:
+    """Ten answers, some of which a seam changed."""
+    row = seams.Row("made up", lambda _: Sampling(max_tokens=1), checked=True)
+    return seams._figures(seams.Result(row, 10, 20, different, apart))
+
+
+def walked(seconds: float) -> dict[str, Any]:
+    """A shape whose worst mask and token take so long."""
+    return {"mask": seconds, "token": seconds}
+
+
+def seen(seconds: float) -> list[Figure]:
+    """Answers of which one was seen so late."""
+    return visible.Seen("sqlite", 10, 1.0, 0.1, 0.2, seconds).figures()
+
+
+@pytest.mark.parametrize("name", within_and_beyond())
+def test_just_within_is_reached_and_just_beyond_is_missed(name: str):
+    """So no figure is upside down, and none is in another unit than its aim."""
+    within, beyond = within_and_beyond()[name]
+    assert verdicts(within) == {True}
+    assert verdicts(beyond) == {False}
+
+
+def test_an_even_service_is_fair_and_an_uneven_one_is_not():
+    """Jain's index about its aim."""
+    assert jain([1.0, 1.1, 1.2]) >= fairness.JAIN_LEAST > jain([1.0, 1.2, 1.4])
+
+
+def test_shapes_of_which_none_was_accepted_reach_nothing():
+    """Nothing was measured."""
+    assert masks.figures_of([]) == []
+
+
+@pytest.mark.parametrize("name", bench.commands)
+def test_a_benchmark_has_aims_or_a_reason(name: str):
+    """A new one is told: it makes figures with aims, or stands in the list of those that have none."""
+    module = inspect.getmodule(bench.commands[name].callback)
+    assert module is not None
+    assert has_aims(module) == (name in AIMED), AIMLESS.get(name)
+
+
+def has_aims(module: ModuleType) -> bool:
+    """Whether it makes a figure with an aim; and it leaves to the figures what is said of that."""
+    tree = ast.parse(inspect.getsource(module))
+    calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call)]
+    told = [each.value for each in ast.walk(tree) if isinstance(each, ast.Constant)]
+    assert not {"reached", "[bold]missed[/bold]"} & {each for each in told if isinstance(each, str)}
+    figures = [each for each in calls if ast.unparse(each.func) == "Figure"]
+    return any(keyword.arg in ("most", "least") for each in figures for keyword in each.keywords)
