@@ -153,7 +153,7 @@ async def test_its_engine_finds_no_secret(client: Client):
 
 
 async def test_a_seam_does_not_show_in_float32(client: Client):
-    """Preempted at any token and continued from its log, a greedy answer is the uninterrupted one."""
+    """INV-22: Preempted at any token and continued from its log, a greedy answer is the uninterrupted one."""
     question = "Write two sentences about the sea."
     whole, end = await client.answer(question)
     for at in (1, 7, 20):
@@ -163,7 +163,7 @@ async def test_a_seam_does_not_show_in_float32(client: Client):
 
 
 async def test_penalties_count_what_was_said_before_a_seam(client: Client):
-    """A penalised greedy answer that was preempted at any token is the uninterrupted one."""
+    """INV-22: A penalised greedy answer that was preempted at any token is the uninterrupted one."""
     question = "Write a list of ten colours."
     options = {"presence_penalty": 0.7, "frequency_penalty": 0.9, "repetition_penalty": 1.1, "min_tokens": 40}
     whole, _ = await client.answer(question, **options)
@@ -171,6 +171,17 @@ async def test_penalties_count_what_was_said_before_a_seam(client: Client):
     for at in (3, 12, 25):
         text, _ = await client.preempted(question, at, **options)
         assert text == whole
+
+
+async def test_a_stop_string_behind_a_seam_ends_the_answer_where_it_did(client: Client):
+    """INV-22: Preempted at any token before it, the answer is the uninterrupted one. Where the seam is within
+    the stop string is tried without an engine (test_seams.py)."""
+    question, options = "Write two sentences about the sea.", {"max_tokens": 96}
+    whole, _ = await client.answer(question, **options)
+    stop = max((whole[at : at + 8] for at in range(len(whole) - 8)), key=whole.index)
+    for at in (1, 12):
+        text, end = await client.preempted(question, at, stop=(stop,), **options)
+        assert (text, end["reason"]) == (whole[: whole.index(stop)], "stop")
 
 
 async def test_a_cancel_reaches_the_engine(client: Client):
@@ -210,7 +221,7 @@ async def test_a_seeded_answer_repeats(client: Client):
 
 
 async def test_seeded_noise_goes_on_at_a_seam(client: Client):
-    """A sampled answer that was preempted is the uninterrupted one."""
+    """INV-22: A sampled answer that was preempted is the uninterrupted one."""
     options = {"temperature": 1.0, "max_tokens": 24, "min_tokens": 24, "seed": 11}
     whole, _ = await client.answer("Name some colours.", **options)
     text, _ = await client.preempted("Name some colours.", 9, **options)
@@ -218,7 +229,7 @@ async def test_seeded_noise_goes_on_at_a_seam(client: Client):
 
 
 async def test_an_answer_of_a_shape_fits_it_across_a_seam(client: Client):
-    """It parses and validates; preempted anywhere, it is the uninterrupted one."""
+    """INV-22, INV-23: It parses and validates; preempted anywhere, it is the uninterrupted one."""
     schema = {
         "type": "object",
         "properties": {
