@@ -55,6 +55,11 @@ class Town:
         await self._ask(spans, hog_tokens=100, wait_ms=200, hog_ms=3_000)
         await self.watch.step(self.now + POSTED_AFTER_MS)
 
+    async def noise(self, spans: int) -> None:
+        """The same of one that makes the other wait."""
+        await self._ask(spans, hog_tokens=2_000, wait_ms=5_000, hog_ms=3_000)
+        await self.watch.step(self.now + POSTED_AFTER_MS)
+
     async def _ask(self, spans: int, hog_tokens: int, wait_ms: int, hog_ms: int) -> None:
         asked: list[UsageEvent] = []
         for _ in range(spans):
@@ -238,7 +243,7 @@ async def test_a_throttle_ends_with_its_finding_and_lasts_longer_after_a_relapse
     town = await a_town(sqlite, redis, settings)
     lasted: list[int] = []
     for _ in range(2):
-        await town.spans(8, hog_tokens=2_000, wait_ms=5_000)
+        await town.noise(8)
         assert len(await list_findings(sqlite)) == 1
         assert await town.slots_max() is not None
         lasted.append(await looks_until_lifted(town))
@@ -254,7 +259,7 @@ async def test_what_is_only_proposed_from_now_on_throttles_nobody(
 ) -> None:
     """INV-29: The setting was `throttle`, and the finding goes on as a proposal."""
     town = await a_town(sqlite, redis, settings)
-    await town.spans(5, hog_tokens=2_000, wait_ms=5_000)
+    await town.noise(8)
     assert await town.slots_max() is not None
     town.switch("propose")
     await redis.delete(f"{settings.installation}:noisy")

@@ -115,3 +115,18 @@ def test_the_sweep_finds_what_it_looks_for():
         assert _wordy(body.format(wordy)), wordy
     for plain in ("error=named(error)", "error=type(error).__name__", "**facts(error)"):
         assert not _wordy(body.format(plain)), plain
+
+
+SPANS = re.compile(r"\.(start_span|start_as_current_span|record_exception|set_attributes?|add_event)\(")
+
+
+def test_spans_are_made_in_one_place():
+    """INV-15: OpenTelemetry's own calls keep an error's words and its traceback; `core.telemetry.Spans` keeps
+    the type, and nobody adds to them what was said."""
+    found = [
+        str(path.relative_to(ROOT))
+        for folder in FOLDERS
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if SPANS.search(path.read_text())
+    ]
+    assert found == ["core/telemetry.py"]

@@ -17,6 +17,7 @@ from opentelemetry.trace import TraceFlags
 
 from admin import operators
 from admin.console import Console
+from core.telemetry import prometheus_page
 from engine import keys
 from engine.api import RequestInput, input_decoder
 from tests.billing.test_biller import a_biller, until_posted
@@ -119,6 +120,9 @@ async def test_nothing_that_is_said_or_secret_is_in_any_sink(flow: Flow, sinks: 
     for secret in flow.secrets:
         assert secret not in everything
     assert "canary" not in everything
+    metrics = prometheus_page().decode()
+    for id in (flow.id, flow.tenant, *(line["key"] for line in flow.of("send"))):
+        assert id not in metrics, "labels are enums"
 
 
 async def test_every_line_is_json_that_says_when_what_and_whose(flow: Flow):
