@@ -1,9 +1,11 @@
 """Tables that only grow say so themselves, on SQLite and on Postgres: no row is changed or deleted but as
 erasing, withdrawing and a change of zone have to."""
 
+import shutil
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +15,11 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlmodel import SQLModel
 
+from billing.prices import price_withdrawals
 from chaos.tampering.unguarded import tamper, unguarded
 from core.append_only import APPEND_ONLY, DERIVED, FUNCTION, MARK, SAYS, STATE
 from core.away import database_away
+from core.cli import in_one_line, parley
 from core.database import Database, migrate, schema_versions
 from core.errors import StartupError
 from core.tables import EVERYTHING
@@ -235,6 +239,21 @@ async def test_who_tampers_on_purpose_leaves_the_guards_standing(database: Datab
     assert await guards(database) == whole
     with pytest.raises(DBAPIError, match=SAYS):
         await run(database, "UPDATE usage_line SET proof = 'z'")
+
+
+def test_a_command_that_would_change_the_books_ends_with_one_line(
+    sqlite_template: Path, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a machine's clock is behind the database's, by which a version of prices has begun."""
+    shutil.copy(sqlite_template, home / "parley.db")
+    monkeypatch.setattr(price_withdrawals, "now_ms", lambda: -10 * price_withdrawals.NOTICE_MS)
+    monkeypatch.setattr("sys.argv", ["parley", "prices", "withdraw", "default", "1", "--reason", "typo"])
+    monkeypatch.setenv("PARLEY_HOME", str(home))
+    with pytest.raises(SystemExit) as ended:
+        in_one_line(parley)
+    said = capsys.readouterr().err
+    assert (ended.value.code, said.count("\n")) == (1, 1)
+    assert f"parley: the database refuses: {SAYS}" in said
 
 
 async def test_adding_rows_costs_what_it_did(database: Database) -> None:
