@@ -1,4 +1,8 @@
-"""A real worker process with vLLM on CPU in float32, fed through the queue. One engine start for all."""
+"""A real worker process with vLLM on CPU in float32, fed through the queue. One engine start for all.
+
+Its model is a shallow one (tests/support/shallow.py), on one thread; the whole one answers in
+tests/system/test_answers.py.
+"""
 
 import asyncio
 import hashlib
@@ -22,7 +26,7 @@ from core.database import Database
 from core.settings import Settings
 from engine.api import Control, EntryKind, checked_format
 from engine.main import ENGINE_DEAD
-from engine.models.provision import register
+from engine.models.provision import prepare, register
 from engine.models.registry import ModelRecord
 from engine.models.vocabulary import load_tokenizer
 from engine.response_format import Shape
@@ -31,10 +35,12 @@ from tests.engine.workers import Crew
 from tests.support import engines
 from tests.support.home import settings_in, short_folder
 from tests.support.patience import ENGINE_SECONDS, LONG_TEST_SECONDS, PROMPT_SECONDS, Lived, ended, wait_until
+from tests.support.shallow import shallow
 from tests.support.valkey import running_valkey
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(LONG_TEST_SECONDS)]
-PREEMPTED_TRIES_MAX = 5
+PREEMPTED_TRIES_MAX = 10
+LOOK_SECONDS = 0.05  # an engine at work needs the cores more than who looks at it
 
 CHAT = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
 
@@ -57,11 +63,13 @@ def vllm_worker(
     with short_folder("vllm") as home, running_valkey(home) as redis_url:
         shutil.copy(sqlite_template, home / "parley.db")
         settings = settings_in(home, redis_url=redis_url, worker_dtype="float32", worker_max_model_len=2048)
-        record = asyncio.run(_registered(settings, model_folder))
+        record = asyncio.run(_registered(settings, shallow(model_folder, home / "shallow")))
         environment = os.environ | {
             "PARLEY_HOME": str(home),
             "PARLEY_REDIS_URL": redis_url,
+            "PARLEY_MODEL": record.name,
             "PARLEY_WORKER_DTYPE": "float32",
+            "PARLEY_WORKER_THREADS": "1",
         }
         log = home / "worker.log"
         with log.open("wb") as out:
@@ -76,7 +84,7 @@ def vllm_worker(
 async def _registered(settings: Settings, folder: Path) -> ModelRecord:
     db = Database(settings.database_endpoint)
     try:
-        return await register(db, folder, settings)
+        return await register(db, await prepare(str(folder), settings.home, print), settings)
     finally:
         await db.close()
 
@@ -120,27 +128,26 @@ class Client:
 async def client(vllm_worker: VllmWorker) -> AsyncGenerator[Client]:
     """Ready when the worker is."""
     redis = Redis.from_url(vllm_worker.settings.redis_endpoint)
-    crew = Crew(redis, vllm_worker.settings)
+    crew = Crew(redis, vllm_worker.settings, interval=LOOK_SECONDS)
 
     async def registered() -> bool:
         assert vllm_worker.process.poll() is None, vllm_worker.log.read_text()[-4000:]
         return bool(await crew.queue.workers())
 
-    await wait_until(registered, ENGINE_SECONDS)
+    await wait_until(registered, ENGINE_SECONDS, 10 * LOOK_SECONDS)
     yield Client(crew, vllm_worker)
     await redis.aclose()
 
 
 async def test_an_answer_streams(client: Client):
     """Text comes in many entries while it is decoded; the end's hash, usage and times fit."""
-    id = await client.ask("What is the capital of France?", max_tokens=32, min_tokens=16)
+    id = await client.ask("What is the capital of France?", max_tokens=64, min_tokens=32)
     end = await client.crew.ended(id)
     entries = [entry for entry in await client.crew.entries(id) if entry.k is EntryKind.TEXT]
     text = "".join(entry.x for entry in entries)
     assert len(entries) > 5
-    assert "Paris" in text
     assert end["h"] == hashlib.sha256(text.encode()).hexdigest()
-    assert 16 <= end["usage"]["output"] <= 32
+    assert 32 <= end["usage"]["output"] <= 64
     assert 0 < end["timing"]["ttft_ms"] < end["timing"]["total_ms"]
 
 
@@ -156,6 +163,7 @@ async def test_a_seam_does_not_show_in_float32(client: Client):
     """INV-22: Preempted at any token and continued from its log, a greedy answer is the uninterrupted one."""
     question = "Write two sentences about the sea."
     whole, end = await client.answer(question)
+    assert len(set(whole)) > 10, "of one word for ever nobody sees what is missing"
     for at in (1, 7, 20):
         text, again = await client.preempted(question, at)
         assert text == whole
@@ -193,7 +201,7 @@ async def test_a_cancel_reaches_the_engine(client: Client):
         end = await client.crew.ended(id)
     assert lived.seconds < PROMPT_SECONDS
     assert end["reason"] == "cancelled"
-    assert 4 <= end["usage"]["output"] < 200
+    assert 4 <= end["usage"]["output"] < 1500
 
     async def idle() -> bool:
         return (await client.crew.queue.workers())[0].info.get("running") == 0
@@ -240,7 +248,7 @@ async def test_an_answer_of_a_shape_fits_it_across_a_seam(client: Client):
         "required": ["title", "stars", "tags"],
     }
     asked = {"type": "json_schema", "json_schema": {"name": "film", "schema": schema}}
-    options = {"response_format": checked_format(asked), "max_tokens": 64}
+    options = {"response_format": checked_format(asked), "max_tokens": 96}
     whole, end = await client.answer("Tell me about a film, as JSON.", **options)
     assert end["reason"] == "stop"
     jsonschema.validate(json.loads(whole), schema)
@@ -281,10 +289,10 @@ async def test_a_shape_whose_masks_stall_the_engine_ends_its_request_only(client
 
 async def test_a_seeded_prompt_in_several_chunks(client: Client):
     """Longer than one prefill step, and many at once: the engine lives, and the answer still repeats."""
-    long = "Repeat after me: " + "all work and no play makes Jack a dull boy, " * 40
+    long = "Repeat after me: " + "all work and no play makes Jack a dull boy, " * 24
     options = {"temperature": 1.0, "max_tokens": 12, "min_tokens": 12, "seed": 5}
     first, _ = await client.answer(long, **options)
-    crowd = [client.answer(f"{n} {long}", **{**options, "seed": n}) for n in range(8)]
+    crowd = [client.answer(f"{n} {long}", **{**options, "seed": n}) for n in range(4)]
     assert all(end["reason"] == "length" for _, end in await asyncio.gather(*crowd))
     assert (await client.answer(long, **options))[0] == first
 

@@ -76,6 +76,7 @@ class Crew:
     names: Any = field(default_factory=count)
     as_worker: bool = False
     journal: Journal | None = None
+    interval: float = 0.01  # seconds between two looks at what comes
 
     def __post_init__(self) -> None:
         self.queue = PoolQueue(self.redis, self.pool, self.settings)
@@ -164,7 +165,7 @@ class Crew:
             entries = await self.entries(id)
             return entries[-1] if entries and entries[-1].k is EntryKind.END else None
 
-        found = await wait_until(last, seconds)
+        found = await wait_until(last, seconds, self.interval)
         assert found is not None
         return json.loads(found.v)
 

@@ -17,6 +17,14 @@ pytestmark = pytest.mark.vllm
 MARKER = "zanzibar-quince-7141"
 
 
+async def test_the_model_knows_what_it_was_taught(platform: Platform):
+    """SmolLM2, as it was converted and as vLLM runs it."""
+    async with wired(platform.url, platform.key) as wire:
+        options = {"max_tokens": 12, "temperature": 0}
+        reading = await wire.finish(await wire.send("What is the capital of France?", options=options))
+    assert "Paris" in reading.text
+
+
 async def test_an_answer_is_dense_hashed_and_counted(platform: Platform, model_folder: Path):
     """Offsets are dense, `h` is the text's hash, usage counts the rendered prompt and the sampled ids."""
     async with wired(platform.url, platform.key) as wire:
