@@ -72,14 +72,16 @@ def _short_collections() -> None:  # pyright: ignore[reportUnusedFunction]
 
 @pytest.fixture(autouse=True, scope="session")
 def _characters() -> None:  # pyright: ignore[reportUnusedFunction]
-    """The first text that a fresh checkout draws builds a table of all characters: not in a test, then."""
+    """The first text that a fresh checkout draws builds a table of all characters: not in a test, then, and
+    by one worker, whose table the others read."""
 
     @hypothesis_settings(max_examples=1, database=None)
     @given(text())
     def draw(_: str) -> None:
         pass
 
-    draw()
+    with FileLock(CACHE / "characters.lock"):
+        draw()
 
 
 @pytest.fixture(autouse=True, scope="session")
