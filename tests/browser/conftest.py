@@ -1,5 +1,6 @@
 """One Chromium for all browser tests, and pages that remember what went wrong on them."""
 
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, Route, async_playwright, expect
 
 from tests.support.browsers import chromium_path
+from tests.support.home import short_folder
 from tests.support.patience import HANG_SECONDS, wall_seconds_max
 from tests.support.scripted_peer import Peer, scripted_peer
 
@@ -61,10 +63,14 @@ Answer = Callable[[Route], Awaitable[None]]
 @pytest_asyncio.fixture(loop_scope="session", scope="session")
 async def chromium() -> AsyncGenerator[Browser]:
     """Headless Chromium: Debian's where there is one, else Playwright's own."""
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium_path(), args=FLAGS)
-        yield browser
-        await browser.close()
+    with short_folder("chromium") as own:  # for files that it makes when it likes
+        environment: dict[str, str | float | bool] = {**os.environ, "TMPDIR": str(own)}
+        async with async_playwright() as playwright:
+            browser = await playwright.chromium.launch(
+                executable_path=chromium_path(), args=FLAGS, env=environment
+            )
+            yield browser
+            await browser.close()
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="session")

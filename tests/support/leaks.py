@@ -27,6 +27,7 @@ from tests.support.patience import BEAT_SECONDS, BEAT_SECONDS_MAX
 
 GONE_SECONDS = 3.0  # lived: what was told to end has ended
 NAMED_MAX = 20
+OF_A_LOOP = "asyncio_"  # its threads end with it, and a loop that nobody closes is a warning
 ALL = {"process", "open", "file", "thread", "task", "key"}
 OF_ENGINES = {"process", "key"}  # vLLM has sockets and threads of its own, begun when it likes
 LEAKS = pytest.StashKey["Leaks"]()
@@ -87,7 +88,8 @@ class Leaks:
         found |= {each for each in _opened() if not each[2].startswith(LASTING_FILES)}
         for folder in self._folders:
             found |= {("file", f"{folder}/{name}", "") for name in os.listdir(folder)}
-        found |= {("thread", each.ident, each.name) for each in threading.enumerate()}
+        threads = (each for each in threading.enumerate() if not each.name.startswith(OF_A_LOOP))
+        found |= {("thread", each.ident, each.name) for each in threads}
         if self._redis is not None:
             _, keys = self._redis.scan(count=NAMED_MAX)
             found |= {("key", str(key), "") for key in keys}
