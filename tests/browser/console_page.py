@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from mimetypes import guess_type
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +44,9 @@ def played(answers: Answers) -> Callable[[Route], Awaitable[None]]:
 
     async def answer(route: Route) -> None:
         path = route.request.url.removeprefix(URL).partition("#")[0]
-        if path == "/":
-            await route.fulfill(path=WEB / "console.html")
-        elif path.startswith("/web/"):
-            await route.fulfill(path=WEB / path.removeprefix("/web/"))
+        file = WEB / ("console.html" if path == "/" else path.removeprefix("/web/"))
+        if path == "/" or path.startswith("/web/"):  # read here: Playwright would begin a thread that stays
+            await route.fulfill(body=file.read_bytes(), content_type=guess_type(file.name)[0])
         else:
             status, body = answers(route.request.method, path)
             await route.fulfill(status=status, json=body)
@@ -58,6 +59,8 @@ async def running_console(settings: Settings) -> AsyncGenerator[str]:
     """The console over the settings' stores: its address."""
     db, redis = Database(settings.database_endpoint), connect(settings)
     await redis.flushall()
+    loop, threads = asyncio.get_running_loop(), ThreadPoolExecutor()
+    loop.set_default_executor(threads)  # which end with it: the loop is all browser tests'
     listener = http.listen("127.0.0.1", 0, "PARLEY_CONSOLE_PORT")
     app = SecurityHeaders(Console(settings, redis, db).app(), settings.tls)
     stop = asyncio.Event()
@@ -70,3 +73,5 @@ async def running_console(settings: Settings) -> AsyncGenerator[str]:
         await serving
         await redis.aclose()
         await db.close()
+        loop.set_default_executor(ThreadPoolExecutor())
+        threads.shutdown()
