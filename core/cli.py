@@ -38,9 +38,7 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return one command, None where there is none of that name."""
-        for entry in registered():
-            if entry.name != cmd_name:
-                continue
+        for entry in registered().select(name=cmd_name):
             loaded = entry.load()
             assert isinstance(loaded, click.Command), f"{entry.value} is not a click command"
             return loaded
