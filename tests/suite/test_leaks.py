@@ -13,7 +13,7 @@ import redis
 from pathlib import Path
 from tests.support import leaks
 
-kept = []
+kept, came_in = [], []
 
 @pytest.fixture(scope="session")
 def redis_url(pytestconfig):
@@ -44,6 +44,16 @@ def test_uses(server): pass
 def test_process(server): kept.append(subprocess.Popen(["sleep", "1003"]))
 def test_orphan(): subprocess.run(["sh", "-c", "setsid sleep 1004 &"], check=True)
 def test_port(): kept.append(socket.create_server(("127.0.0.1", 0)))
+@pytest.fixture(scope="module")
+def door():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening
+    came_in.pop().close()
+
+def test_comes_in(door):
+    with socket.create_connection(door.getsockname()):
+        came_in.append(door.accept()[0])
+
 def test_open(): kept.append(open(os.devnull))
 
 @pytest.mark.vllm
@@ -91,7 +101,7 @@ def test_what_a_test_leaves_behind_is_named_and_fails_it(tmp_path: Path, redis_u
     named = {line.partition("::")[2].partition(" left")[0]: line for line in told}
     assert named.keys() == LEFT.keys(), said
     assert {test for test, what in LEFT.items() if what not in named[test]} == set(), said
-    assert "15 passed" in said
+    assert "16 passed" in said
 
 
 LATE = """

@@ -125,12 +125,16 @@ class Leaks:
         return named[:NAMED_MAX]
 
     def _new(self, before: set[Thing], now: set[Thing]) -> set[Thing]:
-        """What there is now, was not there then, and is no lasting fixture's."""
+        """What there is now, was not there then, and is no lasting fixture's: nor came in at its door."""
         lasting = set[Thing]().union(*self._lasting.values())
         fresh = now - before - lasting
+        if not fresh:
+            return fresh
         hosts = {which for kind, which, _ in lasting if kind == "process"}
         living_on = self.family.left({which for kind, which, _ in fresh if kind == "process"}, hosts)
-        return {thing for thing in fresh if thing[0] != "process" or thing[1] in living_on}
+        kept = {thing for thing in fresh if thing[0] != "process" or thing[1] in living_on}
+        doors = {_address(thing[1]) for thing in lasting if _is_socket(thing) and _listens(thing[1])}
+        return {thing for thing in kept if not _is_socket(thing) or _address(thing[1]) not in doors - {None}}
 
     def _after_a_while(self, before: set[Thing]) -> set[Thing]:
         lived, last = 0.0, time.monotonic()
@@ -153,17 +157,35 @@ def _named(thing: Thing) -> str:
     if kind == "process":
         return living.shown(which)
     if kind == "open":
-        return _socket(which) if more.startswith("socket:") else f"open {more}"
+        return _socket(which) if _is_socket(thing) else f"open {more}"
     return f"{kind} {more or which}"
 
 
+def _is_socket(thing: Thing) -> bool:
+    return thing[0] == "open" and thing[2].startswith("socket:")
+
+
 def _socket(fd: int) -> str:
+    return f"listening port {_address(fd)}" if _listens(fd) else f"open socket {_address(fd)}{_other(fd)}"
+
+
+def _listens(fd: int) -> bool:
     with suppress(OSError), socket.socket(fileno=os.dup(fd)) as opened:
-        own = opened.getsockname()
-        if opened.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-            return f"listening port {own}"
-        return f"open socket {own} to {opened.getpeername()}"
-    return "open socket"
+        return bool(opened.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+    return False
+
+
+def _address(fd: int) -> Any:
+    """Its own: an accepted one's is that of who listens. None where it has none."""
+    with suppress(OSError), socket.socket(fileno=os.dup(fd)) as opened:
+        return opened.getsockname() or None
+    return None
+
+
+def _other(fd: int) -> str:
+    with suppress(OSError), socket.socket(fileno=os.dup(fd)) as opened:
+        return f" to {opened.getpeername()}"
+    return ""
 
 
 def _remember_tasks() -> None:
