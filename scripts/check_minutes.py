@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = ROOT / "tests" / "minutes.json"
 TOLD = ROOT / ".cache" / "minutes.json"
-CPU_SECONDS_MAX = 1_400.0  # the aim is 800: whoever makes the sum smaller lowers this
+CPU_SECONDS_MAX = 1_150.0  # the aim is 800: whoever makes the sum smaller lowers this
 OVER = 1.5  # a machine beside others counts more for the same work
 SLACK_SECONDS = 3.0
 
