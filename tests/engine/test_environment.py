@@ -26,3 +26,12 @@ def test_a_forked_engine_core_may_run_on_every_core(settings: Settings):
     command = [sys.executable, "-c", FORKING]
     done = finished(command, env=environment).stdout
     assert int(done) == usable_cpus()
+
+
+def test_on_a_cpu_nothing_is_compiled(settings: Settings):
+    """What torch compiles takes a compiler, and each start on a new machine most of its CPU time. What the
+    operator set, stays."""
+    assert engine_environment(settings, {}, cpu=True)["TORCHDYNAMO_DISABLE"] == "1"
+    assert "TORCHDYNAMO_DISABLE" not in engine_environment(settings, {}, cpu=False)
+    asked = {"TORCHDYNAMO_DISABLE": "0"}
+    assert engine_environment(settings, asked, cpu=True)["TORCHDYNAMO_DISABLE"] == "0"
