@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import format_datetime
 
+from billing.alerts.mail_connection import Line, MailConnection
 from billing.alerts.webhooks import NotDelivered
 from core.errors import bad_request
 from core.faults import kind
@@ -40,9 +41,10 @@ async def send_mail(settings: Settings, address: str, subject: str, text: str, m
     message["Message-ID"] = f"<{message_id}@{sender.rpartition('@')[2] or 'parley'}>"
     message["Auto-Submitted"] = "auto-generated"
     message.set_content(text)
+    line = Line()
     try:
         async with asyncio.timeout(SECONDS_MAX):
-            await asyncio.to_thread(_send, settings, message)
+            await asyncio.to_thread(_send, settings, message, line)
     except TimeoutError as error:
         raise NotDelivered(f"the mail server did not take it in {SECONDS_MAX:.0f} s") from error
     except smtplib.SMTPNotSupportedError as error:
@@ -51,17 +53,15 @@ async def send_mail(settings: Settings, address: str, subject: str, text: str, m
         ) from error
     except (smtplib.SMTPException, OSError) as error:
         raise NotDelivered(f"mail server: {kind(error)}") from error
+    finally:
+        line.hang_up()  # a thread outlives its waiter, and would send what is sent again
 
 
-def _send(settings: Settings, message: EmailMessage) -> None:
+def _send(settings: Settings, message: EmailMessage, line: Line) -> None:
     assert settings.smtp_host is not None
     context = ssl.create_default_context()
-    if settings.smtp_security == "tls":
-        server = smtplib.SMTP_SSL(
-            settings.smtp_host, settings.smtp_port, timeout=STEP_SECONDS_MAX, context=context
-        )
-    else:
-        server = smtplib.SMTP(settings.smtp_host, settings.smtp_port, timeout=STEP_SECONDS_MAX)
+    tls = context if settings.smtp_security == "tls" else None
+    server = MailConnection(settings.smtp_host, settings.smtp_port, STEP_SECONDS_MAX, line, tls)
     with closing(server):
         if settings.smtp_security == "starttls":
             server.starttls(context=context)

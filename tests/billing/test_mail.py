@@ -1,9 +1,12 @@
 """Mail over a real mail server: what it takes is what was written, once; what it refuses is not lost."""
 
+import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from billing.alerts import mail
 from billing.alerts.alert_targets import add_target, send_test
 from billing.alerts.mail import send_mail
 from billing.alerts.outbox import FIRST_RETRY_MS, Sender
@@ -15,6 +18,7 @@ from core.settings import Settings
 from tests.billing.test_outbox import make_due, row_of
 from tests.support.home import settings_in
 from tests.support.mail import PostOffice, post_office
+from tests.support.patience import soon
 from tests.support.tls import Authority
 
 PASSWORD = "correct horse"
@@ -132,3 +136,50 @@ async def test_an_address_beyond_ascii_is_for_servers_that_know_such(home: Path)
             "the mail server takes no addresses beyond ASCII (SMTPUTF8)"
         )
         assert office.taken == []
+
+
+@pytest.mark.parametrize("security", ["none", "starttls", "tls"])
+async def test_a_message_that_took_too_long_is_not_sent_after_all(
+    home: Path, monkeypatch: pytest.MonkeyPatch, security: str
+):
+    """A server that holds out is hung up on: it gets no message that the next try sends again, and keeps no
+    thread of ours."""
+    monkeypatch.setattr(mail, "STEP_SECONDS_MAX", 60.0)
+    came, left = asyncio.Event(), asyncio.Event()
+
+    async def hold_out(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"" if security == "tls" else b"220-wait\r\n")
+        await reader.read(1 if security == "tls" else 0)  # of TLS, that it began
+        came.set()
+        with suppress(ConnectionError):
+            await reader.read()
+        left.set()
+        writer.close()
+
+    async with await asyncio.start_server(hold_out, "127.0.0.1", 0) as server:
+        office = PostOffice(port=server.sockets[0].getsockname()[1])
+        settings = settings_for(office, home, smtp_security=security)
+        sending = asyncio.create_task(send_mail(settings, "ops@example.com", "Parley: x", "x\n", "m1"))
+        await soon(came.wait())
+        sending.cancel()  # as its time limit does
+        await soon(left.wait())
+        await asyncio.gather(sending, return_exceptions=True)
+        await soon(asyncio.get_running_loop().shutdown_default_executor())
+
+
+async def test_an_answer_without_an_end_is_none(home: Path):
+    """It would fill our memory for as long as it is read."""
+    left = asyncio.Event()
+
+    async def goes_on(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while not writer.is_closing():
+                writer.write(b"220-and then\r\n" * 1_000)
+                await writer.drain()
+        writer.close()
+        left.set()
+
+    async with await asyncio.start_server(goes_on, "127.0.0.1", 0) as server:
+        office = PostOffice(port=server.sockets[0].getsockname()[1])
+        assert await soon(refused(settings_for(office, home))) == "mail server: SMTPServerDisconnected"
+        await soon(left.wait())

@@ -79,20 +79,27 @@ class _Server(SMTP):
 async def post_office(office: PostOffice) -> AsyncGenerator[PostOffice]:
     """The office, on a port of its own."""
 
+    serving: list[_Server] = []
+
     def serve() -> SMTP:
-        return _Server(
-            office,
-            enable_SMTPUTF8=office.international,
-            tls_context=office.tls,
-            require_starttls=office.tls is not None,
-            auth_required=bool(office.password),
-            authenticator=office.signs_in if office.password else None,
-            loop=asyncio.get_running_loop(),
+        serving.append(
+            server := _Server(
+                office,
+                enable_SMTPUTF8=office.international,
+                tls_context=office.tls,
+                require_starttls=office.tls is not None,
+                auth_required=bool(office.password),
+                authenticator=office.signs_in if office.password else None,
+                loop=asyncio.get_running_loop(),
+            )
         )
+        return server
 
     async with await asyncio.get_running_loop().create_server(serve, "127.0.0.1", 0) as server:
         office.port = server.sockets[0].getsockname()[1]
         yield office
+        begun: list[Any] = [each._handler_coroutine for each in serving]
+        await asyncio.gather(*begun, return_exceptions=True)  # its clients have gone
 
 
 def _bytes(envelope: Envelope) -> bytes:
