@@ -261,8 +261,16 @@ def _ask(
     asking = socket.socket(socket.AF_UNIX)
     try:
         asking.connect(f"\0{_address()}")
+        if user_of(asking) != os.getuid():  # ours has died, and its address is anybody's
+            raise PermissionError("the nursery is another user's")
         socket.send_fds(asking, [struct.pack("!I", len(packed))], list(fds))
         asking.sendall(packed)
         return Forked(asking)
     finally:
         asking.close()
+
+
+def user_of(other: socket.socket) -> int:
+    """Whose process is at the other end of a Unix socket."""
+    _, user, _ = struct.unpack("3i", other.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return user

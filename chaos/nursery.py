@@ -83,7 +83,7 @@ class Nursery:
     def _obey(self) -> None:
         asker, _ = self._server.accept()
         try:
-            if _user_of(asker) != os.getuid():  # its address is no file, whose mode would keep others out
+            if forked.user_of(asker) != os.getuid():  # its address is no file, whose mode would keep others out
                 raise PermissionError
             order, fds = _order(asker)
         except (OSError, ValueError):
@@ -127,11 +127,6 @@ class Nursery:
             if asker := self._askers.pop(pid, None):
                 _tell(asker, {"ended": os.waitstatus_to_exitcode(status)})
                 asker.close()
-
-
-def _user_of(asker: socket.socket) -> int:
-    _, user, _ = struct.unpack("3i", asker.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    return user
 
 
 def _order(asker: socket.socket) -> tuple[dict[str, Any], list[int]]:

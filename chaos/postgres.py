@@ -51,8 +51,8 @@ def _programs(folder: Path) -> Path:
 @contextmanager
 def running_postgres(folder: Path) -> Generator[Path]:
     """The folder of its socket, for as long as the block runs. User `postgres`, no password."""
-    programs = _made(folder)
-    with (folder / "postgres.log").open("wb") as log:
+    with (folder / "postgres.log").open("wb") as log:  # before the folder is another user's
+        programs = _made(folder)
         process = subprocess.Popen(
             [str(programs / "postgres"), "-D", str(folder / "data"), *_options(folder)],
             stdout=log,
@@ -91,9 +91,12 @@ def _options(folder: Path) -> list[str]:
 
 
 def _made(folder: Path) -> Path:
-    """The folder of the programs, once there is an empty database."""
-    folder.chmod(0o777)
+    """The folder of the programs, once there is an empty database. Its folder is for who runs it alone: it
+    asks for no password."""
     programs = _programs(folder)
+    folder.chmod(0o700)
+    if user := _user():
+        shutil.chown(folder, user)
     initdb = [str(programs / "initdb"), "-D", str(folder / "data"), "-U", "postgres", "--auth=trust"]
     initdb += ["--encoding=utf8", "--locale=C", "--no-sync"]
     subprocess.run(initdb, check=True, capture_output=True, user=_user())

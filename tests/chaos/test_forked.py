@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from chaos import nursery
+from chaos import forked, nursery
 from chaos.forked import Forked, forks, start, streams
 from core.leash import spawn
 from tests.support.patience import wait_until
@@ -148,3 +148,18 @@ def test_another_user_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         for end in asked._wake:
             os.close(end)
     assert len(heard) == 1
+
+
+def test_a_nursery_of_another_user_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where ours has died, its address is anybody's, who would be given environments and open files."""
+    address = f"parley-test-{os.getpid()}"
+    monkeypatch.setattr(forked, "_address", lambda: address)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"\0{address}")
+        server.listen(1)
+        monkeypatch.setattr(os, "getuid", lambda user=os.getuid() + 1: user)
+        with pytest.raises(PermissionError):
+            start(PROGRAM, {"PARLEY_SECRET": "x"}, (0, 1, 2))
+        asked, _ = server.accept()
+        with asked:
+            assert asked.recv(1) == b""

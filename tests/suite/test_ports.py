@@ -4,6 +4,7 @@ import json
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -50,3 +51,23 @@ def test_neighbours_are_free_both() -> None:
     first = ports.two_free_ports_in_a_row()
     with socket.create_server(("127.0.0.1", first)), socket.create_server(("127.0.0.1", first + 1)):
         pass
+
+
+def test_locks_lie_where_nobody_else_can_put_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder for temporary files is everybody's, and its name can be guessed: a link there would make
+    files wherever its maker likes."""
+    (tmp_path / "own").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "own")
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    for name in ("link", "open"):
+        monkeypatch.setattr(ports, "LOCKS", tmp_path / name)
+        with pytest.raises(AssertionError, match="somebody else"):
+            ports._locked_block()
+        assert list((tmp_path / name).iterdir()) == []
+    monkeypatch.setattr(ports, "LOCKS", tmp_path / "own")
+    for each in range(ports.FIRST, ports.END, ports.BLOCK_PORTS):
+        (tmp_path / "own" / str(each)).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"):
+        ports._locked_block()
+    assert not (tmp_path / "elsewhere").exists()

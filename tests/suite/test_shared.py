@@ -40,3 +40,20 @@ def test_a_worker_has_the_folders_of_its_run(pytestconfig: pytest.Config) -> Non
     """And a name for its own database."""
     assert all(folder.is_dir() for folder in pytestconfig.stash[shared.FOLDERS])
     assert shared.worker_name(pytestconfig).startswith("gw" if shared.is_worker(pytestconfig) else "alone")
+
+
+def test_no_other_user_of_the_machine_reaches_the_runs_postgres(pytestconfig: pytest.Config) -> None:
+    """It asks for no password, and its superuser runs programs as whoever runs it."""
+    folder = shared.shared_postgres(pytestconfig)
+    assert (folder / "data").stat().st_uid == folder.stat().st_uid
+    assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_only_roots_run_lets_others_through_its_folders(
+    pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its Postgres is another user, who has to pass."""
+    for user, passing in ((0, 0o711), (1000, 0o700)):
+        monkeypatch.setattr("os.geteuid", lambda user=user: user)
+        assert shared.mode_of_folders() == passing
+    assert all(each.stat().st_mode & 0o066 == 0 for each in shared.own_folders(pytestconfig))

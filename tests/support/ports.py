@@ -8,6 +8,7 @@ import fcntl
 import os
 import random
 import socket
+import stat
 import tempfile
 from collections.abc import Iterator
 from itertools import cycle
@@ -58,10 +59,13 @@ def _ports_of_this_process() -> Iterator[int]:
 def _locked_block() -> int:
     """The first port of a block that no other process holds. Its lock ends with this process."""
     LOCKS.mkdir(mode=0o700, exist_ok=True)
+    found = LOCKS.lstat()  # whose folder it lies in is everybody's
+    is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
+    assert is_ours, f"{LOCKS} is somebody else's: remove it"
     blocks = list(range(FIRST, min(END, _ephemeral_from()) - BLOCK_PORTS + 1, BLOCK_PORTS))
     random.Random(os.getpid()).shuffle(blocks)
     for first in blocks:
-        lock = os.open(LOCKS / str(first), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        lock = os.open(LOCKS / str(first), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

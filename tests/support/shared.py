@@ -30,9 +30,9 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ[living.MARK] = f"{config.stash[FOLDERS][0].name}.{worker_name(config)}"
     if runs_tests(config):
         for folder in config.stash[FOLDERS]:
-            folder.chmod(0o711)  # root's Postgres is another user
+            folder.chmod(mode_of_folders())
         for folder in own_folders(config):
-            folder.mkdir(mode=0o711)
+            folder.mkdir(mode=mode_of_folders())
         use_folders(*own_folders(config))
 
 
@@ -82,6 +82,11 @@ def is_worker(config: pytest.Config) -> bool:
 def runs_tests(config: pytest.Config) -> bool:
     """Whether this process runs tests itself."""
     return is_worker(config) or not getattr(config.option, "numprocesses", None)
+
+
+def mode_of_folders() -> int:
+    """Root's Postgres is another user, who passes through them."""
+    return 0o711 if os.geteuid() == 0 else 0o700
 
 
 def own_folders(config: pytest.Config) -> list[Path]:
