@@ -16,8 +16,9 @@ EXIT_LOCKED = 75
 
 
 def take(path: Path, seconds_max: float) -> int | None:
-    """An open file that holds the lock of `path`, None where another process kept it for `seconds_max`."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """An open file that holds the lock of `path`, None where another process kept it for `seconds_max`. A
+    link is not followed: in a folder of all users it may be anybody's."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     deadline = time.monotonic() + seconds_max
     while True:
         try:

@@ -192,3 +192,14 @@ def test_supervisors_of_a_node_share_no_gpu(tmp_path: Path):
     assert uuids(third) == ["GPU-1"]
     for each in second + third:
         os.close(each.lock)
+
+
+def test_a_link_that_another_user_put_where_locks_lie_is_not_followed(tmp_path: Path):
+    """All users share that folder: it would make a file of ours wherever it leads, or lock one."""
+    (tmp_path / "parley-GPU-0.lock").symlink_to(tmp_path / "elsewhere")
+    gpus = [WELL, changed(index=1, uuid="GPU-1")]
+    taken = reserve(gpus, None, 1, tmp_path)
+    assert [each.device.uuid for each in taken] == ["GPU-1"]
+    assert not (tmp_path / "elsewhere").exists()
+    for each in taken:
+        os.close(each.lock)
