@@ -83,7 +83,7 @@ class Nursery:
     def _obey(self) -> None:
         asker, _ = self._server.accept()
         try:
-            if forked.user_of(asker) != os.getuid():  # its address is no file, whose mode would keep others out
+            if forked.user_of(asker) != os.getuid():  # its address is no file with a mode
                 raise PermissionError
             order, fds = _order(asker)
         except (OSError, ValueError):

@@ -157,7 +157,8 @@ def test_a_nursery_of_another_user_is_told_nothing(monkeypatch: pytest.MonkeyPat
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(f"\0{address}")
         server.listen(1)
-        monkeypatch.setattr(os, "getuid", lambda user=os.getuid() + 1: user)
+        other = os.getuid() + 1
+        monkeypatch.setattr(os, "getuid", lambda: other)
         with pytest.raises(PermissionError):
             start(PROGRAM, {"PARLEY_SECRET": "x"}, (0, 1, 2))
         asked, _ = server.accept()
