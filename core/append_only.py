@@ -113,10 +113,12 @@ def drop(dialect: str, table: str, name: str) -> str:
     return f"DROP TRIGGER {name}" if dialect == "sqlite" else f"DROP TRIGGER {name} ON {table}"
 
 
-# The reason is no text of the row's, which may be anybody's words.
-MADE_FIRST = (
-    f"CREATE OR REPLACE FUNCTION {FUNCTION}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-    f"RAISE EXCEPTION USING ERRCODE = '{SQLSTATE}', MESSAGE = TG_TABLE_NAME || ': {SAYS}'; END $$"
+# What triggers call on Postgres. The reason is no text of the row's, which may be anybody's words.
+BODY = f" BEGIN RAISE EXCEPTION USING ERRCODE = '{SQLSTATE}', MESSAGE = TG_TABLE_NAME || ': {SAYS}'; END "
+MADE_FIRST = f"CREATE OR REPLACE FUNCTION {FUNCTION}() RETURNS trigger LANGUAGE plpgsql AS $${BODY}$$"
+# Its owner could make another one of it; that of another schema is another installation's.
+DROPPED_FIRST = (
+    f"DO $$ BEGIN EXECUTE format('DROP FUNCTION IF EXISTS %I.{FUNCTION}()', current_schema()); END $$"
 )
 
 

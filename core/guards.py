@@ -5,12 +5,14 @@ from collections.abc import Iterable
 
 from sqlalchemy import Connection, inspect, text
 
-from core.append_only import EXCEPTED, MADE_FIRST, MARK, Trigger, drop, triggers
+from core.append_only import BODY, DROPPED_FIRST, EXCEPTED, MADE_FIRST, MARK, Trigger, drop, triggers
 
 _FOUND = {
     "sqlite": "SELECT tbl_name, name, 1 FROM sqlite_master WHERE type = 'trigger'",
     "postgresql": (
-        "SELECT relname, tgname, tgenabled = 'O' FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid "
+        "SELECT relname, tgname, "
+        "tgenabled = 'O' AND prosrc = :body AND pg_has_role(proowner, relowner, 'MEMBER') "
+        "FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid JOIN pg_proc ON pg_proc.oid = tgfoid "
         "WHERE NOT tgisinternal AND pg_table_is_visible(tgrelid)"
     ),
 }
@@ -21,8 +23,11 @@ def guard(connection: Connection) -> None:
     does not own the tables may look."""
     wanted = {(each.table, each.name): each for each in _wanted(connection)}
     found = _found(connection)
-    _drop(connection, [key for key, wakes in found.items() if key not in wanted or not wakes])
-    _make(connection, [each for key, each in wanted.items() if not found.get(key, False)])
+    kept = {key for key, wakes in found.items() if key in wanted and wakes}
+    _drop(connection, found.keys() - kept)
+    if not kept and connection.dialect.name != "sqlite":
+        connection.exec_driver_sql(DROPPED_FIRST)
+    _make(connection, [each for key, each in wanted.items() if key not in kept])
 
 
 def unguard(connection: Connection) -> None:
@@ -37,8 +42,10 @@ def _wanted(connection: Connection) -> list[Trigger]:
 
 
 def _found(connection: Connection) -> dict[tuple[str, str], bool]:
-    """By table and name; false: somebody has put it to sleep."""
-    rows = connection.execute(text(_FOUND[connection.dialect.name]))
+    """By table and name; false: somebody has put it to sleep, or it calls what is not of the table's owner or
+    does something else."""
+    dialect = connection.dialect.name
+    rows = connection.execute(text(_FOUND[dialect]), {} if dialect == "sqlite" else {"body": BODY})
     return {(table, name): bool(wakes) for table, name, wakes in rows if MARK in name}
 
 

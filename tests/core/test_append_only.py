@@ -201,6 +201,30 @@ async def test_what_was_taken_away_or_put_to_sleep_is_made_again(database: Datab
     assert await guards(database) == whole
 
 
+@pytest.mark.postgres
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+@pytest.mark.parametrize(
+    "lost",
+    [
+        f"CREATE OR REPLACE FUNCTION {FUNCTION}() RETURNS trigger LANGUAGE plpgsql "
+        "AS $$ BEGIN RETURN coalesce(NEW, OLD); END $$",
+        f"ALTER FUNCTION {FUNCTION}() OWNER TO pg_monitor",
+    ],
+)
+async def test_what_the_triggers_call_is_ours(database: Database, lost: str) -> None:
+    """Who owns it lifts them all by another one of its name, and each has the name that it had."""
+    url = str(database.engine.url.render_as_string(hide_password=False))
+    whole = await guards(database)
+    await run(database, A_LINE, lost)
+    await migrate(url)
+    assert await guards(database) == whole
+    with pytest.raises(DBAPIError, match=SAYS):
+        await run(database, "UPDATE usage_line SET proof = 'y'")
+    owner = f"SELECT rolname FROM pg_proc JOIN pg_roles r ON r.oid = proowner WHERE proname = '{FUNCTION}'"
+    async with database.engine.connect() as connection:
+        assert (await connection.execute(text(owner))).scalars().all() == ["postgres"]
+
+
 async def test_a_migration_may_write_the_books_and_leaves_them_guarded(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
