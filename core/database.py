@@ -247,11 +247,23 @@ def _upgrade(connection: Connection) -> list[str]:
     config = _alembic()
     told = list[str]()
     config.attributes.update(connection=connection, told=told)
-    if MigrationContext.configure(connection).get_current_revision() != schema_versions()[0]:
-        unguard(connection)  # a migration may write what is in the books anew
+    found = MigrationContext.configure(connection).get_current_revision()
+    if found not in (None, *schema_versions()):
+        raise StartupError("the database's schema is of a newer release: run that one")
+    if found != schema_versions()[0] and _writes_books(config, found):
+        unguard(connection)
     command.upgrade(config, "head")
     guard(connection)
     return told
+
+
+def _writes_books(config: "Config", found: str | None) -> bool:
+    """Whether a version beyond the one that was found says so (WRITES_BOOKS). For others nothing is lifted:
+    on Postgres that waits for all who read the books, and those who come then wait for it."""
+    from alembic.script import ScriptDirectory
+
+    versions = ScriptDirectory.from_config(config).iterate_revisions("head", found or "base")
+    return any(getattr(each.module, "WRITES_BOOKS", False) for each in versions)
 
 
 def _alembic() -> "Config":

@@ -20,10 +20,11 @@ from chaos.tampering.unguarded import tamper, unguarded
 from core.append_only import APPEND_ONLY, DERIVED, FUNCTION, MARK, SAYS, STATE
 from core.away import database_away
 from core.cli import in_one_line, parley
-from core.database import Database, migrate, schema_versions
+from core.database import Database, _alembic, _writes_books, migrate, schema_versions
 from core.errors import StartupError
 from core.tables import EVERYTHING
 from tests.core.test_database import TABLES_OF_ALL_PACKAGES
+from tests.support.patience import soon
 
 OPAQUE, OTHER = "u_" + "0a" * 16, "u_" + "1b" * 16
 PROOF = "u" + "1" * 96
@@ -241,6 +242,7 @@ async def test_a_migration_may_write_the_books_and_leaves_them_guarded(
             raise StartupError("it fails")
 
     monkeypatch.setattr(command, "upgrade", upgrade)
+    monkeypatch.setattr("core.database._writes_books", lambda *_: True)
     await run(
         database,
         A_LINE,
@@ -253,6 +255,41 @@ async def test_a_migration_may_write_the_books_and_leaves_them_guarded(
     assert await guards(database) == whole
     with pytest.raises(DBAPIError, match=SAYS):
         await run(database, "UPDATE usage_line SET proof = 'y'")
+
+
+def test_a_version_says_that_it_writes_the_books(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only one that is still to be run counts."""
+    (tmp_path / "versions").mkdir()
+    for number, says in enumerate(["", "WRITES_BOOKS = True", ""]):
+        before = repr(f"{number - 1}") if number else "None"
+        text = f"revision = '{number}'\ndown_revision = {before}\n{says}\n"
+        (tmp_path / "versions" / f"v{number}.py").write_text(text)
+    monkeypatch.setattr("core.database.MIGRATIONS", tmp_path)
+    assert [_writes_books(_alembic(), found) for found in (None, "0", "1", "2")] == [True, True, False, False]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+async def test_who_reads_the_books_for_long_holds_up_no_migration_that_leaves_them_alone(
+    database: Database,
+) -> None:
+    """Behind the lock for lifting a trigger, which waits for readers, posting and admitting would wait."""
+    url = str(database.engine.url.render_as_string(hide_password=False))
+    whole = await guards(database)
+    await run(database, f"UPDATE alembic_version SET version_num = '{schema_versions()[1]}'")
+    async with database.snapshot() as reading:
+        await (await reading.connection()).execute(text("SELECT * FROM usage_line"))
+        await soon(migrate(url))
+    assert await guards(database) == whole
+
+
+async def test_an_older_release_leaves_a_newer_schema_and_its_guards_alone(database: Database) -> None:
+    """And says so."""
+    whole = await guards(database)
+    await run(database, "UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(StartupError, match="newer release"):
+        await migrate(str(database.engine.url.render_as_string(hide_password=False)))
+    assert await guards(database) == whole
 
 
 async def test_who_tampers_on_purpose_leaves_the_guards_standing(database: Database) -> None:
