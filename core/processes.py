@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 # What scripts run on one node, by what they do to a key; a script has its caller's rights.
 SCRIPT_COMMANDS = (
-    "append del exists expire get getrange hdel hexists hget hgetall hincrby hkeys hlen hmget hset hsetnx "
-    "hvals info lpush ltrim mget persist pexpire pexpireat rename rpush sadd scard set sismember smembers "
-    "smismember spublish srem time xadd xlen xrange xrevrange zadd zcard zcount zrange zrangebyscore zrem "
-    "zremrangebyscore zscore evalsha"
+    "append del exists expire get getrange hdel hexists hget hgetall hincrby hkeys hlen hmget hset "
+    "hsetnx hvals info lpos lpush ltrim mget persist pexpire pexpireat rename rpush sadd scard set "
+    "sismember smembers smismember spublish srem time xadd xlen xrange xrevrange zadd zcard zcount "
+    "zrange zrangebyscore zrem zremrangebyscore zscore evalsha"
 )
 # What a client says before, on a cluster too.
 CONNECT_COMMANDS = (

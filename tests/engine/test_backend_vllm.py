@@ -322,8 +322,9 @@ async def test_the_log_says_nothing_of_prompts(client: Client):
     assert "xyzzy" not in log
 
 
+@pytest.mark.last
 async def test_a_dead_engine_core_ends_the_worker(client: Client):
-    """It says so and exits non-zero, and leaves no process behind. Last: the worker is gone after it."""
+    """It says so and exits non-zero, and leaves no process behind. The worker of the others is gone then."""
     process = client.worker.process
     id = await client.ask("Tell me a very long story.", max_tokens=1500, min_tokens=1500)
     await client.crew.reaches(id, 4)

@@ -11,6 +11,7 @@ import pytest_asyncio
 from engine.api import checked_format
 from engine.trials.trier import Trier
 from tests.engine.real_patterns import REAL_PATTERNS
+from tests.support import leaks
 from tests.support.home import short_folder
 from tests.support.patience import LONG_TEST_SECONDS
 
@@ -42,9 +43,9 @@ BAD_SCHEMAS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def trier(model_folder: Path) -> AsyncGenerator[Trier]:
-    """One host for all tests."""
-    with short_folder("trials") as home:
+async def trier(request: pytest.FixtureRequest, model_folder: Path) -> AsyncGenerator[Trier]:
+    """One host for all tests; where a test makes it give up, the next one has another."""
+    with request.config.stash[leaks.LEAKS].shared(), short_folder("trials") as home:
         found = Trier(model_folder, home / "trials.log")
         yield found
         await found.close()

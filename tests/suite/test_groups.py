@@ -3,10 +3,11 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support.groups import BROWSER, ENGINE, group_of, started_first
+from tests.support.groups import BROWSER, ENGINE, group_of, pytest_collection_modifyitems, started_first
 
 FILES = {
     "test_one.py": "def test_a(): pass\ndef test_b(): pass\n",
@@ -42,6 +43,33 @@ def test_the_longest_group_starts_first() -> None:
     seconds = {"a": 1.0, "b": 3.0, "tests/browser/test_x.py": 2.0, "tests/browser/test_y.py": 2.0}
     groups = ["new", "a", "b", "newer", BROWSER, ENGINE]
     assert started_first(groups, seconds) == [ENGINE, BROWSER, "b", "a", "new", "newer"]
+
+
+class Item:
+    """Of a test, what its turn depends on."""
+
+    def __init__(self, name: str, *marks: str) -> None:
+        self.name, self.path, self.marks = name, Path(name[0]), marks
+        self.fixturenames = marks
+
+    def get_closest_marker(self, name: str) -> str | None:
+        """As pytest's."""
+        return name if name in self.marks else None
+
+
+def test_what_ends_a_shared_thing_comes_after_who_shares_it() -> None:
+    """Its module's at the module's end, where its fixtures still are; the platform's at the end of all."""
+    items: Any = [
+        Item("a1", "platform", "last"),
+        Item("b1", "last"),
+        Item("b2"),
+        Item("c1", "platform"),
+        Item("b3"),
+        Item("d1"),
+        Item("e1", "last"),
+    ]
+    pytest_collection_modifyitems(items)
+    assert [item.name for item in items] == ["b2", "b3", "b1", "d1", "e1", "c1", "a1"]
 
 
 def test_every_engine_is_in_its_group(request: pytest.FixtureRequest) -> None:

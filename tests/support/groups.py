@@ -53,15 +53,27 @@ def seconds_of_files() -> dict[str, float]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests marked `last` come after all others, those of the shared platform right before: whatever starts
-    an engine of its own is through by then. Else the order stays."""
+    """Tests of the shared platform come after all others: whatever starts an engine of its own is through by
+    then. What is marked `last` ends what others share: the platform, after all who use it, else what its
+    module made, after the module's others. Beyond that the order stays."""
     items.sort(key=_turn)
+    for item in [item for item in items if _is_last(item) and not _is_of_platform(item)]:
+        place = items.index(item)
+        items.pop(place)
+        others = (at for at, other in enumerate(items) if other.path == item.path)
+        items.insert(max(others, default=place - 1) + 1, item)
 
 
 def _turn(item: pytest.Item) -> int:
-    if item.get_closest_marker("last") is not None:
-        return 2
-    return int("platform" in getattr(item, "fixturenames", ()))
+    return (1 + _is_last(item)) if _is_of_platform(item) else 0
+
+
+def _is_last(item: pytest.Item) -> bool:
+    return item.get_closest_marker("last") is not None
+
+
+def _is_of_platform(item: pytest.Item) -> bool:
+    return "platform" in getattr(item, "fixturenames", ())
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -77,8 +77,11 @@ def servers(cluster: Any) -> list[str]:
 
 def file_of(script: Script) -> str:
     """Where it stands."""
-    bodies = {str(file.relative_to(ROOT)): file.read_text().partition("\n")[2] for file in FILES}
-    return next(file for file, body in bodies.items() if script.source.endswith(body))
+    return next(str(file.relative_to(ROOT)) for file in FILES if script.source.endswith(_body(file)))
+
+
+def _body(file: Path) -> str:
+    return file.read_text().partition("\n")[2]
 
 
 def wrong(made: list[Repeat]) -> list[str]:
@@ -151,6 +154,6 @@ def test_every_script_is_held_to_its_slot(file: Path):
 
 def test_every_file_is_a_script():
     """One that nobody loads is nobody's."""
-    assert {file_of(each) for each in known_scripts() if "count" not in each.name} == {
-        str(file.relative_to(ROOT)) for file in FILES
-    }
+    bodies = {each.source.partition("\n")[2] for each in known_scripts()}
+    unknown = [file for file in FILES if not any(body.endswith(_body(file)) for body in bodies)]
+    assert unknown == []
