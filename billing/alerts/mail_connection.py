@@ -1,41 +1,14 @@
-"""A connection to the mail server: smtplib's, whose every wait is bounded and which reads what it is sent for
-as long as that comes. This one is hung up on from outside, and an answer of many lines is none."""
+"""A connection to the mail server: smtplib's, which reads what it is sent for as long as that comes. This one
+is hung up on from outside, and an answer of many lines is none."""
 
 import smtplib
 import socket
 import ssl
-import threading
-from contextlib import suppress
 from typing import Any
 
+from core.line import Line
+
 REPLY_LINES_MAX = 500  # of a whole connection; a long EHLO has 20
-
-
-class Line:
-    """What a thread speaks over, and another hangs up."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._hung_up = False
-        self._socket: socket.socket | None = None
-
-    def opened(self, connected: socket.socket) -> None:
-        """It speaks over this now. Raises OSError where it shall not any more."""
-        with self._lock:
-            if self._hung_up:
-                connected.close()
-                raise ConnectionAbortedError
-            self._socket = connected.dup()  # TLS takes the one that it is given for itself
-
-    def hang_up(self) -> None:
-        """Whoever reads from it or writes to it ends, and nothing of it goes out any more."""
-        with self._lock:
-            self._hung_up = True
-            if self._socket is not None:
-                with suppress(OSError):
-                    self._socket.shutdown(socket.SHUT_RDWR)
-                self._socket.close()
-                self._socket = None
 
 
 class _Replies:

@@ -20,10 +20,12 @@ import httpx
 from billing.heads.s3 import Store, put
 from core.errors import StartupError
 from core.faults import kind, reason
+from core.line import Line
 from core.listed import listed
 from core.settings import Settings
 
 SECONDS_MAX = 10.0
+SYSLOG_SECONDS_MAX = 30.0  # of all its steps
 GOODBYE_SECONDS = 1.0
 NAME = "PARLEY_AUDIT_HEADS"
 FORMS = "file:///path, s3://bucket/prefix, syslog://host:port, syslog+tls://host or syslog+udp://host"
@@ -141,12 +143,18 @@ class SyslogPlace:
         """A message each. Nothing of it is answered: that it was taken means that it was sent."""
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         before = f"<{PRIORITY}>1 {stamp} {_host_name()} parley {os.getpid()} audit-head - "
+        over = Line()
         try:
-            await asyncio.to_thread(self._send, [f"{before}{line}".encode() for line in lines])
+            async with asyncio.timeout(SYSLOG_SECONDS_MAX):
+                await asyncio.to_thread(self._send, [f"{before}{line}".encode() for line in lines], over)
+        except TimeoutError as error:
+            raise NotKept(f"not sent in {SYSLOG_SECONDS_MAX:.0f} s") from error
         except OSError as error:
             raise NotKept(kind(error)) from error
+        finally:
+            over.hang_up()
 
-    def _send(self, messages: Sequence[bytes]) -> None:
+    def _send(self, messages: Sequence[bytes], over: Line) -> None:
         if self.scheme == "syslog+udp":
             family, *_, address = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_DGRAM)[0]
             with socket.socket(family, socket.SOCK_DGRAM) as sender:
@@ -154,6 +162,7 @@ class SyslogPlace:
                     sender.sendto(message, address)
             return
         with socket.create_connection((self.host, self.port), timeout=SECONDS_MAX) as plain:
+            over.opened(plain)
             data = b"".join(b"%d %s" % (len(message), message) for message in messages)
             if self.scheme == "syslog":
                 plain.sendall(data)
