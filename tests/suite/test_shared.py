@@ -42,11 +42,11 @@ def test_a_worker_has_the_folders_of_its_run(pytestconfig: pytest.Config) -> Non
     assert shared.worker_name(pytestconfig).startswith("gw" if shared.is_worker(pytestconfig) else "alone")
 
 
-def test_no_other_user_of_the_machine_reaches_the_runs_postgres(pytestconfig: pytest.Config) -> None:
+@pytest.mark.postgres
+def test_no_other_user_of_the_machine_reaches_the_runs_postgres(postgres_folder: Path) -> None:
     """It asks for no password, and its superuser runs programs as whoever runs it."""
-    folder = shared.shared_postgres(pytestconfig)
-    assert (folder / "data").stat().st_uid == folder.stat().st_uid
-    assert folder.stat().st_mode & 0o077 == 0
+    assert (postgres_folder / "data").stat().st_uid == postgres_folder.stat().st_uid
+    assert postgres_folder.stat().st_mode & 0o077 == 0
 
 
 def test_only_roots_run_lets_others_through_its_folders(
