@@ -98,4 +98,6 @@ def conformance_cases(path: Path) -> frozenset[str]:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] in (["-h"], ["--help"]):
+        sys.exit(print(__doc__))
     sys.exit(main())

@@ -91,4 +91,6 @@ def _files(folder: str) -> Iterator[tuple[str, str]]:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] in (["-h"], ["--help"]):
+        sys.exit(print(__doc__))
     sys.exit(main())

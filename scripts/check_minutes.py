@@ -83,4 +83,6 @@ def _renew(budgets: Lines, told: Lines) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] in (["-h"], ["--help"]):
+        sys.exit(print(__doc__))
     main(sys.argv[1:])

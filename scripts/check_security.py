@@ -46,4 +46,6 @@ def _parts(promise: str) -> tuple[str, list[str]]:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] in (["-h"], ["--help"]):
+        sys.exit(print(__doc__))
     sys.exit(main())

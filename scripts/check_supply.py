@@ -129,4 +129,6 @@ def _lock(name: str) -> Path:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] in (["-h"], ["--help"]):
+        sys.exit(print(__doc__))
     sys.exit(main())

@@ -159,4 +159,6 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] in (["-h"], ["--help"]):
+        sys.exit(print(__doc__))
     sys.exit(main(sys.argv[1:]))

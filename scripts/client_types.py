@@ -58,4 +58,6 @@ def _reachable(folder: Path, module: str, found: dict[str, str]) -> dict[str, st
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] in (["-h"], ["--help"]):
+        sys.exit(print(__doc__))
     sys.exit(main(*sys.argv[1:]))

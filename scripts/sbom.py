@@ -105,4 +105,6 @@ def _part(source: str, kind: str, name: str, version: str, hashes: list[tuple[st
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] in (["-h"], ["--help"]):
+        sys.exit(print(__doc__))
     main(sys.argv[1:])

@@ -138,6 +138,8 @@ def say(line: str) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] in (["-h"], ["--help"]):
+        sys.exit(print(__doc__))
     try:
         main(sys.argv[1:])
     except KeyboardInterrupt:

@@ -151,4 +151,6 @@ def _git(*arguments: str) -> str:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] in (["-h"], ["--help"]):
+        sys.exit(print(__doc__))
     raise SystemExit(main(sys.argv[1:]))
