@@ -14,7 +14,7 @@ BIN := .venv/bin
 .PHONY: help up test minutes test-long test-stall test-pythons check format bench audit bill lock clean
 
 help: ## what can be made
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 up: ## start the whole platform on this machine; Ctrl-C stops it
 	@$(PYTHON) scripts/setup.py $(STACK)
@@ -25,7 +25,7 @@ test: ## run the tests of every change: real vLLM, Valkey, SQLite, Postgres, Chr
 	@$(BIN)/python $(RUN) -n auto -m "not long" $(ARGS)
 
 minutes: ## whether the last run's tests cost no more CPU than their budgets
-	@$(BIN)/python scripts/check_minutes.py $(ARGS)
+	@$(PYTHON) scripts/check_minutes.py $(ARGS)
 
 test-long: ## run all tests, with more examples; scripts/needs_long.py says when a change needs it
 	@$(PYTHON) scripts/setup.py $(STACK) test

@@ -42,7 +42,11 @@ def problems_of(rows: list[str], proofs: dict[str, set[str]], cited: dict[str, s
     return [
         *([] if rows == numbers else [f"the rows are numbered {rows}"]),
         *(f"{row}: no test proves it" for row in rows if row not in proved),
-        *(f"{path} cites {each}" for path in sorted(cited) for each in sorted(cited[path] - set(rows))),
+        *(
+            f"{path} cites {each}, which has no row here"
+            for path in sorted(cited)
+            for each in sorted(cited[path] - set(rows))
+        ),
     ]
 
 

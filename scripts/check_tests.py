@@ -14,6 +14,7 @@ import yaml
 
 ROOT = Path(__file__).parent.parent
 SUPPORT = "tests/support/"
+REMEDY = "wait by tests/support/patience.py with its constants, or say in tests/real_time.yaml why not"
 ALLOWED = ROOT / "tests" / "real_time.yaml"
 SHORT_SECONDS = 5.0
 BARE = {"asyncio.timeout", "asyncio.timeout_at", "asyncio.wait_for", "time.sleep"}
@@ -152,7 +153,8 @@ def main(arguments: list[str]) -> int:
     listed: dict[str, list[str]] = yaml.safe_load(ALLOWED.read_text()) or {}
     allowed = {each for entries in listed.values() for each in entries}
     gone = allowed - standing
-    problems = [f"{each}: see tests/support/patience.py" for each in sorted(standing - allowed)]
+    problems = [f"{each} depends on real time" for each in sorted(standing - allowed)]
+    problems += [REMEDY] * bool(problems)
     problems += [f"{ALLOWED.name}: {each!r} no longer stands: strike it out" for each in sorted(gone)]
     print("\n".join(problems) or f"no test depends on real time but for {len(allowed)} that say why")
     return 1 if problems else 0

@@ -36,6 +36,10 @@ def test_each_table_only_grows_or_is_derived_or_is_state() -> None:
     """A new one has to be declared (core/append_only.py)."""
     assert len(TABLES_OF_ALL_PACKAGES) > 5  # they are imported
     declared = [*APPEND_ONLY, *DERIVED.split(), *STATE.split()]
+    new = SQLModel.metadata.tables.keys() - set(declared)
+    assert not new, f"in none of APPEND_ONLY, DERIVED, STATE of core/append_only.py: {sorted(new)}"
+    new = set(declared) - set(EVERYTHING.split())
+    assert not new, f"given to no process in core/tables.py: {sorted(new)}"
     assert sorted(declared) == sorted(SQLModel.metadata.tables)
     assert sorted(declared) == sorted(EVERYTHING.split())
 

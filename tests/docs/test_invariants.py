@@ -34,5 +34,7 @@ def test_a_gap_and_an_unknown_number_fail(check: dict[str, Any]):
     problems_of = check["problems_of"]
     assert problems_of(["INV-1"], {"a": {"INV-1"}}, {"b.py": {"INV-1"}}) == []
     assert problems_of(["INV-1", "INV-2"], {"a": {"INV-1"}}, {}) == ["INV-2: no test proves it"]
-    assert problems_of(["INV-1"], {"a": {"INV-1"}}, {"b.py": {"INV-9"}}) == ["b.py cites INV-9"]
+    assert problems_of(["INV-1"], {"a": {"INV-1"}}, {"b.py": {"INV-9"}}) == [
+        "b.py cites INV-9, which has no row here"
+    ]
     assert problems_of(["INV-2"], {"a": {"INV-2"}}, {}) == ["the rows are numbered ['INV-2']"]

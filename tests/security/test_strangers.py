@@ -46,6 +46,7 @@ CONSOLE_PUBLIC = {
     "/api/logout": "ends the operator's own session, if there is one",
     "/healthz": "the process answers: for a balancer",
 }
+LISTED = "refuse strangers there, or list it as public above, with a reason"
 CONSOLE_KEYED = {"/v1/usage", "/v1/costs"}
 # Not HTTP, and swept below: nothing is served over it before a hello.
 SOCKET = "/v1/ws"
@@ -63,7 +64,7 @@ def swept(served: list[BaseRoute], public: Mapping[str, str]) -> Iterator[tuple[
         assert isinstance(route, Route | Mount)
         if route.path in public:
             continue
-        assert isinstance(route, Route), f"{route.path} is neither swept nor listed"
+        assert isinstance(route, Route), f"{route.path} is neither swept nor listed: {LISTED}"
         for method in sorted((route.methods or set()) - METHODS_LEFT_OUT):
             yield method, route.path
 
@@ -101,7 +102,7 @@ async def test_every_route_refuses_a_stranger_alike(site: HttpSite, shown: dict[
         }
         assert len(answers) == 1, (method, path)
         [(status, text)] = answers
-        assert (status, '"unauthorized"' in text) == (401, True), (method, path, text)
+        assert (status, '"unauthorized"' in text) == (401, True), (method, path, LISTED, text)
 
 
 async def test_what_another_tenant_has_is_unknown(site: HttpSite, sqlite: Database):
@@ -172,7 +173,7 @@ async def test_every_route_of_the_console_refuses_a_stranger(
         strange, keyed = [
             said(await console.request(method, path, headers=shown)) for shown in ({}, site.bearer)
         ]
-        assert (strange[0], list(json.loads(strange[1]))) == (401, ["error"]), (method, path)
+        assert (strange[0], list(json.loads(strange[1]))) == (401, ["error"]), (method, path, LISTED)
         if path in CONSOLE_KEYED:
             assert (keyed[0], '"forbidden"' in keyed[1]) == (403, True), (method, path)
             guesses = [{}, bearer(WRONG_KEY), {"cookie": "parley_operator=x"}]

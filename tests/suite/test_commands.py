@@ -19,7 +19,10 @@ def test_every_command_names_its_test():
     commands = {name: parley.get_command(context, name) for name in parley.list_commands(context)}
     found = {leaf for name, command in commands.items() if command for leaf, _ in leaves(name, command)}
     listed = typed.listed() | typed.listed_processes()
-    assert listed.keys() == found
+    assert not (new := found - listed.keys()), f"say in tests/commands.yaml which test types {sorted(new)}"
+    assert not (gone := listed.keys() - found), (
+        f"no commands any more, for tests/commands.yaml: {sorted(gone)}"
+    )
     for test in set(listed.values()):
         file, _, name = test.partition("::")
         assert f"def {name}(" in (ROOT / file).read_text(), test

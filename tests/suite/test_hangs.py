@@ -65,7 +65,7 @@ def test_a_test_that_hangs_is_named_and_the_rest_goes_on(tmp_path: Path):
     code, said = ran(tmp_path, HANGING)
     assert code == pytest.ExitCode.TESTS_FAILED, said
     for test in ("test_waits", "test_spins", "test_hears_one_error"):
-        assert f"test_it.py::{test} hangs in its call: not over after 0 s lived" in said
+        assert f"Failed: hangs in its call: not over after 0 s lived (test_it.py::{test})" in said
     assert "--- task beside" in said
     assert "in innermost" in said
     assert "--- thread pauses" in said

@@ -1,5 +1,6 @@
 """What a test leaves behind is named with it, and fails it."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -97,8 +98,8 @@ def test_what_a_test_leaves_behind_is_named_and_fails_it(tmp_path: Path, redis_u
     """Each of its kinds, and nothing of the tests beside it or of a fixture that lasts."""
     code, said = ran(tmp_path, LEAKING, GIVEN_REDIS=redis_url)
     assert code == pytest.ExitCode.TESTS_FAILED, said
-    told = [line for line in said.splitlines() if " left behind: " in line and not line.startswith("ERROR")]
-    named = {line.partition("::")[2].partition(" left")[0]: line for line in told}
+    told = re.findall(r"^left behind: (.*)\nby test_it\.py::(\w+): end or remove it", said, re.MULTILINE)
+    named = {test: what for what, test in told}
     assert named.keys() == LEFT.keys(), said
     assert {test for test, what in LEFT.items() if what not in named[test]} == set(), said
     assert "16 passed" in said

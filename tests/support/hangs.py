@@ -119,7 +119,7 @@ class Watch:
             return
         if due.errors <= 1:
             due.item.add_report_section(due.phase, TOLD, stacks())
-        pytest.fail(f"{due.item.nodeid} hangs in its {due.phase}: not over after {due.seconds:.0f} s lived")
+        pytest.fail(f"hangs in its {due.phase}: not over after {due.seconds:.0f} s lived ({due.item.nodeid})")
 
     def _kill(self, due: Due) -> None:
         said = f"{due.item.nodeid} hangs in its {due.phase} and ends by no error: killed\n{stacks()}"

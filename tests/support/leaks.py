@@ -27,6 +27,7 @@ from tests.support.patience import BEAT_SECONDS, BEAT_SECONDS_MAX
 
 GONE_SECONDS = 3.0  # lived: what was told to end has ended
 NAMED_MAX = 20
+REMEDY = "end or remove it there or in the fixture that makes it (CONTRIBUTING.md, Nothing stays)"
 OF_A_LOOP = "asyncio_"  # its threads end with it, and a loop that nobody closes is a warning
 ALL = {"process", "open", "file", "thread", "task", "key"}
 OF_ENGINES = {"process", "key"}  # vLLM has sockets and threads of its own, begun when it likes
@@ -242,7 +243,7 @@ class Watch:
             raise
         left = self._leaks.left(kinds)
         if left:
-            pytest.fail(f"{item.nodeid} left behind: {'; '.join(left)}", pytrace=False)
+            pytest.fail(f"left behind: {'; '.join(left)}\nby {item.nodeid}: {REMEDY}", pytrace=False)
         return outcome
 
 

@@ -22,6 +22,7 @@ ROOT = Path(__file__).parent.parent.parent
 ALLOWED = ROOT / "tests" / "statements.yaml"
 PRODUCT = ("core/", "billing/", "engine/", "server/", "admin/")
 OURS = (*PRODUCT, "chaos/", "tests/", "scripts/")
+REMEDY = "bind tenant_id in its conditions, or list the function with a reason in tests/statements.yaml"
 NOBODYS = "core/database.py"  # hands on what others ask
 MIGRATIONS = "core/migrations/"  # are of all tenants
 READS_OR_CHANGES = ("SELECT", "UPDATE", "DELETE", "INSERT", "WITH", "(")
@@ -75,7 +76,8 @@ class Watch:
         listed = self._allowed.get(maker, set())
         self.used |= {f"{maker} {table}" for table in tables & listed}
         if not tables <= listed:
-            told = f"{maker} names no tenant of {', '.join(sorted(tables - listed))} (INV-16): {text}"
+            named = ", ".join(sorted(tables - listed))
+            told = f"{maker} names no tenant of {named} (INV-16): {REMEDY}\n{text}"
             self.refused.append(told)  # a loop that is kept alive would swallow the exception
             raise NoTenantNamedError(told)
 
