@@ -20,6 +20,7 @@ from chaos.tampering.unguarded import tamper, unguarded
 from core.append_only import APPEND_ONLY, DERIVED, FUNCTION, MARK, SAYS, STATE
 from core.away import database_away
 from core.cli import in_one_line, parley
+from core.clock import now_ms
 from core.database import Database, _alembic, _writes_books, migrate, schema_versions
 from core.errors import StartupError
 from core.tables import EVERYTHING
@@ -28,6 +29,7 @@ from tests.support.patience import soon
 
 OPAQUE, OTHER = "u_" + "0a" * 16, "u_" + "1b" * 16
 PROOF = "u" + "1" * 96
+HOUR_MS = 3_600_000
 YEAR_2100_MS = 4_102_444_800_000
 ANOTHER = {"BOOLEAN": "false", "VARCHAR": "'another'", "TEXT": "'another'", "JSON": "'{}'"}
 
@@ -145,6 +147,8 @@ EXCEPTIONS: tuple[tuple[Facts, str, bool], ...] = (
     ({"valid_from_ms": YEAR_2100_MS, "withdrawn_ms": 7}, "price_version SET withdrawn_ms = 8", False),
     ({"valid_from_ms": YEAR_2100_MS, "withdrawn_ms": 7}, "price_version SET withdrawn_ms = NULL", False),
     ({"valid_from_ms": 1}, "price_version SET withdrawn_ms = 7", False),
+    ({"valid_from_ms": -HOUR_MS}, "price_version SET withdrawn_ms = 7", False),  # of now
+    ({"valid_from_ms": HOUR_MS}, "price_version SET withdrawn_ms = 7", True),
 )
 
 
@@ -154,6 +158,8 @@ async def test_erasing_sealing_withdrawing_and_a_zone_change_their_own_columns_o
     """INV-27: A version that has not begun is withdrawn once. Whom an id names is erased once, and labels;
     what has no proof gets one; a closed month gets the zone that it lacks."""
     for facts, change, taken in EXCEPTIONS:
+        if abs(facts.get("valid_from_ms", 0)) == HOUR_MS:
+            facts = {"valid_from_ms": now_ms() + facts["valid_from_ms"]}
         async with one_row_each(database, book_id="default", **facts) as connection:
             own = " WHERE version = 2" if change.startswith("price") else ""  # 1 is of the first start
             told = await said(connection, f"UPDATE {change}{own}")

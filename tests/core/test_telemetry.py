@@ -124,4 +124,18 @@ def test_a_line_of_a_thread_names_its_process_too(settings: Settings, made: dict
         thread.join()
     lines = [json.loads(line) for line in written.getvalue().splitlines()]
     assert [(line["event"], line["service"]) for line in lines] == [("ours", "gateway"), ("its", "gateway")]
+    assert all(line["timestamp"].endswith("Z") for line in lines)
     assert "meter" in made
+
+
+def test_libraries_say_it_through_our_log_and_only_what_matters(settings: Settings, made: dict[str, Any]):
+    """The level is the setting's; a server's own handlers, which print tracebacks, are taken away."""
+    library = logging.getLogger("uvicorn.access")
+    library.addHandler(logging.NullHandler())
+    library.propagate = False
+    configure(settings.model_copy(update={"log_level": "error"}), "gateway")
+    assert (library.handlers, library.propagate) == ([], True)
+    assert logging.getLogger().level == logging.ERROR
+    quiet = {name: logging.getLogger(name).level for name in ("uvicorn", "alembic", "httpx", "asyncio")}
+    assert quiet == dict.fromkeys(quiet, logging.WARNING) | {"uvicorn": logging.ERROR}
+    assert "tracer" in made

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import groups
 from tests.support.groups import BROWSER, ENGINE, group_of, pytest_collection_modifyitems, started_first
 
 FILES = {
@@ -70,6 +71,23 @@ def test_what_ends_a_shared_thing_comes_after_who_shares_it() -> None:
     ]
     pytest_collection_modifyitems(items)
     assert [item.name for item in items] == ["b2", "b3", "b1", "d1", "e1", "c1", "a1"]
+
+
+def test_how_long_a_file_lasts_is_by_the_wall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker waits with its tests; a new checkout has no figures."""
+    monkeypatch.setattr(groups, "BUDGETS", tmp_path / "minutes.json")
+    assert groups.seconds_of_files() == {}
+    (tmp_path / "minutes.json").write_text('{"files": {"a": {"cpu": 1.0, "wall": 9.0}}}')
+    assert groups.seconds_of_files() == {"a": 9.0}
+
+
+@pytest.mark.parametrize(("cores", "workers"), [(1, 2), (2, 3), (64, groups.WORKERS_MAX)])
+def test_there_is_one_worker_more_than_cores(
+    cores: int, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But not for ever more."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
+    assert groups.pytest_xdist_auto_num_workers() == workers
 
 
 def test_every_engine_is_in_its_group(request: pytest.FixtureRequest) -> None:

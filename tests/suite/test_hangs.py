@@ -8,14 +8,17 @@ import pytest
 from xdist.remote import Producer
 
 from tests.suite.scratch import ran
-from tests.support import living
+from tests.support import hangs, living
 from tests.support.groups import group_of
+from tests.support.patience import TEST_SECONDS
 from tests.support.scheduler import GroupScheduling
 
 HANGING = """
 import asyncio, threading, time
 import pytest
+from tests.support import hangs
 
+hangs.LONG_TEST_SECONDS = 1.0
 soon = pytest.mark.timeout(0.2)
 
 async def innermost(): await asyncio.Event().wait()
@@ -39,6 +42,17 @@ def test_hears_one_error():
         threading.Event().wait()
 
 def test_goes_on(): pass
+
+@pytest.fixture
+def never_begins(): threading.Event().wait()
+
+@pytest.fixture
+def never_ends():
+    yield
+    threading.Event().wait()
+
+def test_of_none(never_begins): pass
+def test_of_one(never_ends): pass
 """
 DEAF = """
 import subprocess, threading, time
@@ -66,10 +80,38 @@ def test_a_test_that_hangs_is_named_and_the_rest_goes_on(tmp_path: Path):
     assert code == pytest.ExitCode.TESTS_FAILED, said
     for test in ("test_waits", "test_spins", "test_hears_one_error"):
         assert f"Failed: hangs in its call: not over after 0 s lived (test_it.py::{test})" in said
+    assert "hangs in its setup: not over after 1 s lived (test_it.py::test_of_none)" in said
+    assert "hangs in its teardown: not over after 1 s lived (test_it.py::test_of_one)" in said
     assert "--- task beside" in said
     assert "in innermost" in said
     assert "--- thread pauses" in said
-    assert "3 failed, 1 passed" in said
+    assert "3 failed, 2 passed" in said
+    assert "3 errors" in said  # of those two, and of the task that stays
+
+
+@pytest.mark.parametrize(
+    ("lived", "wall", "errors", "over"),
+    [
+        (30.0, 90.0, 0, False),
+        (30.1, 31.0, 0, True),
+        (1.0, 90.1, 0, True),  # the machine does not stand for ever
+        (50.0, 60.0, 1, False),  # it was told, and unwinds
+        (50.1, 60.0, 1, True),
+    ],
+)
+def test_what_is_too_long(lived: float, wall: float, errors: int, over: bool):
+    """By lived time; by the wall three times as long."""
+    item: Any = None
+    with pytest.MonkeyPatch.context() as patch:  # over before this test's own end is watched
+        patch.setattr(hangs.pauses, "lived_seconds", lambda: 7.0 + lived)
+        patch.setattr(hangs, "time", SimpleNamespace(monotonic=lambda: 5.0 + wall))
+        is_over = hangs.Due(item, "call", 30.0, 7.0, 5.0, errors).over
+    assert is_over is over
+
+
+def test_a_test_without_a_limit_of_its_own_has_the_one(pytestconfig: pytest.Config):
+    """Else one that hangs would do so for ever."""
+    assert pytestconfig.option.timeout == TEST_SECONDS
 
 
 def test_a_test_that_ends_by_no_error_is_killed_with_what_it_began(tmp_path: Path):
@@ -139,6 +181,14 @@ def test_another_worker_goes_on_with_the_group_of_one_that_died():
     assert scheduling.tests_finished
     assert scheduling.remove_node(second) is None
     assert group_of(tests[0]) not in scheduling.workqueue
+
+
+def test_the_longest_of_those_that_wait_comes_next(monkeypatch: pytest.MonkeyPatch):
+    """As the last renewed budget has it."""
+    monkeypatch.setattr("tests.support.scheduler.seconds_of_files", lambda: {"tests/c.py": 9.0})
+    first, _ = _nodes()
+    _scheduling([f"tests/{name}.py::test" for name in "abc"], [first])
+    assert first.told[0] == 2
 
 
 def test_a_worker_that_replaces_another_gets_groups_until_it_can_begin():

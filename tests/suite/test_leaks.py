@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.suite.scratch import ran
+from tests.support import living
+from tests.support.patience import watch_until
 
 LEAKING = """
 import asyncio, os, socket, subprocess, sys, tempfile, threading
@@ -60,6 +62,11 @@ def test_open(): kept.append(open(os.devnull))
 @pytest.mark.vllm
 def test_engine(): kept.append(open(os.devnull))
 @pytest.mark.vllm
+def test_engine_key(redis_url):
+    with redis.Redis.from_url(redis_url) as client:
+        client.set("left:engine", 1)
+
+@pytest.mark.vllm
 def test_engine_process(): kept.append(subprocess.Popen(["sleep", "1005"]))
 
 def test_file(): Path(tempfile.gettempdir(), "left.txt").touch()
@@ -77,6 +84,34 @@ def test_ends_what_it_begins(tmp_path):
         subprocess.run(["true"], check=True)
     (tmp_path / "kept").touch()
 
+def test_stranger(): kept.append(subprocess.Popen(["sleep", "1007"], env={}))
+def test_is_soon_over(): kept.append(subprocess.Popen(["sleep", "0.05"]))
+
+class Ring: pass
+def test_ring():
+    ring = Ring()
+    ring.itself, ring.held = ring, open(os.devnull)
+
+@pytest.fixture(scope="module")
+def host():
+    script = "read begin; sleep 1008 & echo begun; read end; kill $!"
+    with subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        yield process
+        process.communicate(b"end\\n")
+
+def test_has_it_begin_another(host):
+    host.stdin.write(b"begin\\n")
+    host.stdin.flush()
+    assert host.stdout.readline() == b"begun\\n"
+
+@pytest.fixture
+def breaks():
+    yield
+    kept.append(open(os.devnull))
+    raise ValueError("it breaks")
+
+def test_breaks(breaks): pass
+def test_after_what_broke(): pass
 def test_fixture(forgetful): pass
 """
 LEFT = {
@@ -90,7 +125,9 @@ LEFT = {
     "test_thread": "thread left thread",
     "test_task": "left_task",
     "test_fixture": "sleep 1002",
+    "test_engine_key": "key left:engine",
     "test_engine_process": "sleep 1005",
+    "test_stranger": "sleep 1007",
 }
 
 
@@ -102,7 +139,8 @@ def test_what_a_test_leaves_behind_is_named_and_fails_it(tmp_path: Path, redis_u
     named = {test: what for what, test in told}
     assert named.keys() == LEFT.keys(), said
     assert {test for test, what in LEFT.items() if what not in named[test]} == set(), said
-    assert "16 passed" in said
+    assert "23 passed" in said
+    assert "LEFT BEHIND by the run" not in said
 
 
 LATE = """
@@ -125,3 +163,5 @@ def test_what_lives_on_after_the_run_is_named_and_fails_it(tmp_path: Path):
     assert code == pytest.ExitCode.TESTS_FAILED, said
     [line] = [line for line in said.splitlines() if line.startswith("LEFT BEHIND by the run: process ")]
     assert line.endswith(": sleep 1006")
+    left = int(line.split()[-3].rstrip(":"))
+    watch_until(lambda: living.state_of(left) in ("", "Z"))

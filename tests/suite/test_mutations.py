@@ -1,15 +1,19 @@
 """The list of small faults: its entries, the operators of fresh ones, and what a trial tells apart."""
 
+import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from scripts.mutations import reached
-from scripts.mutations.__main__ import ROOT
+from scripts.mutations import __main__ as command
+from scripts.mutations import fresh, reached, trials
+from scripts.mutations.__main__ import ROOT, finish
 from scripts.mutations.entries import BadEntryError, Mutation, load, mutated, parsed, sampled, unappliable
 from scripts.mutations.operators import applied, lua_changes, python_changes, unique
-from scripts.mutations.trials import tried
+from scripts.mutations.trials import Verdict, tried
 
 PYTHON = '''
 def served(count: int = 3, *, names: list[str]) -> bool:
@@ -132,6 +136,67 @@ def test_tests_that_reach_little_else_come_first():
     assert known.tests_of("a.py", 3) == known.tests_of("c.py", 1) == ()
     rows = list(reached.by_package({"core/a.py": {1, 2, 3, 4}}, {"core/a.py": {1: ["t"], 9: ["t"]}}))
     assert rows[1].split() == ["core", "4", "25.0%"]
+
+
+@pytest.mark.parametrize(
+    ("noticed", "error", "code"), [(True, "", 0), (False, "", 1), (False, "no tests ran", 1)]
+)
+def test_a_run_is_red_where_one_survives_or_was_not_tried(
+    noticed: bool, error: str, code: int, capsys: pytest.CaptureFixture[str]
+):
+    """And says which."""
+    mutation = Mutation("core/x.py", "a", "b", ("t.py::t",))
+    with pytest.raises(SystemExit) as ended:
+        finish([Verdict(mutation, noticed, 1.0, error)], as_json=False)
+    assert ended.value.code == code
+    said = capsys.readouterr().err
+    assert ("SURVIVED core/x.py" in said, error in said) == (code == 1 and not error, True)
+
+
+@pytest.mark.parametrize(("stale", "red"), [(["it went"], ""), ([], "1 failed")])
+def test_nothing_is_planted_in_what_is_stale_or_red(
+    stale: list[str], red: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A test that fails anyway notices nothing."""
+    monkeypatch.setattr(command, "unappliable", lambda *_: stale)
+    monkeypatch.setattr(command, "red_already", lambda *_: red)
+    monkeypatch.setattr(command, "copies", lambda *_: nullcontext([tmp_path]))
+    monkeypatch.setattr(command, "all_tried", lambda *_: pytest.fail("one was planted"))
+    done = CliRunner().invoke(command.mutations, ["run", "--sample", "1"])
+    assert done.exit_code == 1
+    assert (stale or [red])[0] in done.output
+
+
+def test_a_file_that_cannot_be_imported_is_a_fault_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """So is a run that hangs; what is red before is not green."""
+    (tmp_path / "x.py").write_text("a")
+    for code, noticed, error in ((0, False, ""), (1, True, ""), (2, True, ""), (4, False, "said")):
+        monkeypatch.setattr(trials, "run_tests", lambda *_, code=code: (code, "said"))
+        verdict = tried(tmp_path, Mutation("x.py", "a", "b", ("t.py::t",)))
+        assert (verdict.noticed, verdict.error) == (noticed, error)
+        assert trials.red_already(tmp_path, []) == ("said" if code else "")
+    monkeypatch.undo()
+
+    def hang(*_: object, **__: object) -> None:
+        raise subprocess.TimeoutExpired("pytest", 1)
+
+    monkeypatch.setattr(trials.subprocess, "run", hang)
+    assert trials.run_tests(tmp_path, [])[0] == trials.FAILED
+
+
+def test_fresh_faults_are_the_same_for_the_same_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Of the product's lines, with the tests that reach them; a released migration is left alone."""
+    files = ["core/x.py", "core/migrations/versions/v0001_x.py", "tests/x.py"]
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("".join(f"a{n} = {n} < {n + 1}\n" for n in range(30)))
+    monkeypatch.setattr(fresh, "tracked", lambda _: files)
+    known = reached.from_lines({"core/x.py": {n: [f"t.py::t{n}"] for n in range(1, 31)}})
+    drawn = [fresh.drawn(tmp_path, known, 9, seed) for seed in ("c1", "c1", "c2")]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert {each.file for each in drawn[0]} == {"core/x.py"}
+    assert all(each.fails == (f"t.py::t{int(each.was.split()[0][1:]) + 1}",) for each in drawn[0])
+    assert len(fresh.drawn(tmp_path, known, 30, "c1")) == 30
 
 
 def test_a_trial_tells_a_noticed_fault_from_one_that_survives(tmp_path: Path):

@@ -1,6 +1,7 @@
 """Ports: two processes are never given the same, and none that somebody listens on."""
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -31,6 +32,40 @@ def test_two_processes_share_no_port() -> None:
     for each in others:
         each.communicate()
     assert len({port for each in given for port in each}) == 150
+
+
+def test_blocks_lie_below_the_ports_of_outgoing_connections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the last port of the last block; two that ask have two, and where none is left that is said."""
+    (tmp_path / "range").write_text(f"{ports.FIRST + 2 * ports.BLOCK_PORTS + 1}\t60999\n")
+    monkeypatch.setattr(ports, "EPHEMERAL", tmp_path / "range")
+    monkeypatch.setattr(ports, "LOCKS", tmp_path / "locks")
+    held = dict[str, int]()
+
+    def lock_file(lock: int, _: int) -> None:
+        name = os.readlink(f"/proc/self/fd/{lock}")
+        if name in held:
+            raise BlockingIOError
+        held[name] = lock
+
+    monkeypatch.setattr(ports.fcntl, "flock", lock_file)
+    found = {ports._locked_block() for _ in range(2)}
+    assert found == {ports.FIRST, ports.FIRST + ports.BLOCK_PORTS}
+    with pytest.raises(AssertionError, match="all 2 blocks"):
+        ports._locked_block()
+    for lock in held.values():
+        os.close(lock)
+
+
+def test_a_forked_child_has_a_block_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would give out what its parent gives out."""
+    mine = ports.free_ports(1)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    monkeypatch.setattr(ports, "_locked_block", lambda: 1)
+    monkeypatch.setattr(ports, "_is_free", lambda _: True)
+    monkeypatch.setattr(ports, "_mine", dict(ports._mine))
+    assert ports.free_ports(2) == [1, 2] != mine
 
 
 def test_a_port_that_somebody_listens_on_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,9 @@
 """Which other Pythons the tests are tried under, and in what."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -35,6 +37,64 @@ def test_one_that_does_not_start_is_not_present(tmp_path: Path, monkeypatch: pyt
     python.symlink_to(sys.executable)
     assert pythons.present(own) == str(python)
     assert pythons.present("3.99") is None
+
+
+@pytest.mark.parametrize(
+    ("given", "red", "code", "under"),
+    [
+        ([], "", 0, ["3.98", "3.99"]),
+        ([], "3.98", 1, ["3.98", "3.99"]),
+        (["--newest"], "3.98", 0, ["3.99"]),
+        (["--newest"], "3.99", 1, ["3.99"]),
+    ],
+)
+def test_one_red_version_is_red(
+    given: list[str], red: str, code: int, under: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All are tried, or the newest of those that are present; never the one that runs this."""
+    tried: list[str] = []
+    own = "{}.{}".format(*sys.version_info[:2])
+    monkeypatch.setattr(pythons, "OTHERS", ("3.97", own, "3.98", "3.99"))
+    monkeypatch.setattr(pythons, "present", lambda version: "" if version == "3.97" else f"/{version}")  # pyright: ignore[reportUnknownLambdaType]
+
+    def one(version: str, _: str, tests: list[str]) -> bool:
+        assert tests == ["tests/core"]
+        tried.append(version)
+        return version != red
+
+    monkeypatch.setattr(pythons, "tried", one)
+    assert pythons.main([*given, "tests/core"]) == code
+    assert tried == under
+
+
+@pytest.mark.parametrize(
+    ("fails", "passed", "without"),
+    [
+        ((), True, None),
+        (("pytest",), False, None),
+        (("whole",), True, "1"),
+        (("whole", "pytest"), False, "1"),
+        (("whole", "--without-torch"), False, "none ran"),
+    ],
+)
+def test_what_needs_torch_is_left_out_where_there_is_none(
+    fails: tuple[str, ...], passed: bool, without: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And without an environment nothing is green."""
+    seen: list[str | None] = ["none ran"]
+
+    def run(command: list[str], env: Mapping[str, str] = {}, **_: object) -> SimpleNamespace:
+        step = next((each for each in ("pytest", "--without-torch") if each in command), "whole")
+        if step == "pytest":
+            seen.append(env.get(pythons.WITHOUT_TORCH))
+        return SimpleNamespace(returncode=int(step in fails))
+
+    monkeypatch.delenv(pythons.WITHOUT_TORCH, raising=False)
+    monkeypatch.setattr(pythons, "ROOT", tmp_path)
+    monkeypatch.setattr(pythons, "copied", lambda _: None)  # pyright: ignore[reportUnknownLambdaType]
+    monkeypatch.setattr(pythons, "subprocess", SimpleNamespace(run=run))
+    assert pythons.tried("3.99", "/python", []) is passed
+    assert seen[-1] == without
 
 
 def test_a_copy_follows_the_tree_and_keeps_its_environment(

@@ -2,11 +2,13 @@
 
 import ast
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 from sqlalchemy import delete, func, insert, not_, or_, text, tuple_, union_all, update
+from sqlalchemy.orm import aliased
 from sqlmodel import col, exists, select
 
 from billing.books.ledger_tables import LedgerTxn, UsageLine
@@ -17,10 +19,13 @@ from server.tables import Conversation, Message
 from tests.support.statements import (
     ALLOWED,
     ROOT,
+    WATCH,
     NoTenantNamedError,
     Watch,
     allowed_by,
     fail_if_refused,
+    pytest_sessionfinish,
+    pytest_testnodedown,
     verdict,
 )
 from tests.support.tenants_named import tables_of_tenants, unbound
@@ -55,6 +60,14 @@ NAMED: dict[str, Any] = {
     "by way of a subquery": select(UsageLine)
     .join(OF_ACME, OF_ACME.c.tenant_id == UsageLine.tenant_id)
     .where(UsageLine.seq == OF_ACME.c.last_line_seq),
+    "of three tables, by way of the second": select(ApiKey)
+    .join(Project, (PROJECT == KEY) & (PROJECT == "acme"))
+    .join(PriceBook, col(PriceBook.tenant_id) == KEY),
+    "outside, by way of another table": select(ApiKey, Project).where(
+        PROJECT == KEY,
+        exists().where(col(Message.tenant_id) == PROJECT, KEY == "acme").correlate(ApiKey, Project),
+        KEY == "acme",
+    ),
     "in an insert's select": insert(Project).from_select(["id"], select(ApiKey.id).where(KEY == "acme")),
     "in an update": update(Conversation).where(IDS, col(Conversation.tenant_id) == "acme").values(title=""),
     "in a deletion": delete(Conversation).where(IDS, col(Conversation.tenant_id) == "acme"),
@@ -85,6 +98,10 @@ UNNAMED: dict[str, Any] = {
     "in what an update sets": update(Conversation).where(IDS).values(tenant_id="acme"),
     "in an insert's select": insert(Project).from_select(["id"], select(ApiKey.id)),
     "in a deletion": delete(Conversation).where(IDS),
+    "by another name": select(aliased(ApiKey)).where(col(ApiKey.shared)),
+    "of the first of three tables": select(ApiKey)
+    .join(Project, PROJECT == "acme")
+    .join(PriceBook, col(PriceBook.tenant_id) == "acme"),
     "in words": text("SELECT 1 FROM api_key"),
     "in quoted words": text('UPDATE "plan" SET name = 1'),
 }
@@ -153,6 +170,68 @@ async def test_a_refusal_fails_the_test(sqlite: Database, request: pytest.Fixtur
     with pytest.raises(NoTenantNamedError, match="usage_event"):
         fail_if_refused(request.node)
     fail_if_refused(request.node)
+
+
+def test_whatever_reads_or_changes_rows_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However it is written; and on each of its tables, of which another may be allowed."""
+    monkeypatch.setattr("tests.support.statements.maker_of", lambda _: "billing/made_up.py f")
+    watch, maker = Watch({"billing/made_up.py f": {"plan"}}), "billing/made_up.py f"
+    for words in (
+        "SELECT 1 FROM api_key",
+        "\n  select 1 from api_key",
+        "UPDATE api_key SET id = 1",
+        "DELETE FROM api_key",
+        "INSERT INTO api_key VALUES (1)",
+        "WITH x AS (SELECT 1 FROM api_key) SELECT 1 FROM x",
+        "(SELECT 1 FROM api_key)",
+        "SELECT 1 FROM plan JOIN api_key ON true",
+    ):
+        with pytest.raises(NoTenantNamedError, match=f"{maker} names no tenant of api_key "):
+            watch.asked(None, None, words, None, None, False)
+    watch.asked(None, None, "PRAGMA table_info(api_key) -- FROM api_key", None, None, False)
+    assert (len(watch.refused), watch.used, watch.unused()) == (8, {f"{maker} plan"}, [])
+
+
+class _Config(SimpleNamespace):
+    """Of a run, as far as it is asked here."""
+
+    def __init__(self, **asked: Any) -> None:
+        options = {"keyword": "", "collectonly": False, "markexpr": "not long"} | asked
+        source = options.pop("source", pytest.Config.ArgsSource.TESTPATHS)
+        super().__init__(option=SimpleNamespace(**options), args_source=source, stash=pytest.Stash())
+        self.stash[WATCH] = Watch({"billing/a.py f": {"plan"}})
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_whole"),
+    [
+        ({}, True),
+        ({"markexpr": ""}, True),
+        ({"markexpr": "long"}, False),
+        ({"keyword": "x"}, False),
+        ({"collectonly": True}, False),
+        ({"source": pytest.Config.ArgsSource.ARGS}, False),
+    ],
+)
+def test_a_whole_run_is_red_where_an_entry_is_nobodys(asked: dict[str, Any], is_whole: bool) -> None:
+    """A run of some tests is not."""
+    config: Any = _Config(**asked)
+    session: Any = SimpleNamespace(config=config, exitstatus=pytest.ExitCode.OK)
+    pytest_sessionfinish(session)
+    assert (session.exitstatus == pytest.ExitCode.TESTS_FAILED) is is_whole
+    assert ("billing/a.py f plan" in config.stash[WATCH].told) is is_whole
+
+
+def test_what_a_workers_tests_used_is_used() -> None:
+    """It hands it over at its end, and judges nothing."""
+    worker, config = _Config(), _Config()
+    worker.workerinput, worker.workeroutput = {}, {}
+    worker.stash[WATCH].used = {"billing/a.py f plan"}
+    session: Any = SimpleNamespace(config=worker, exitstatus=pytest.ExitCode.OK)
+    pytest_sessionfinish(session)
+    assert session.exitstatus == pytest.ExitCode.OK
+    pytest_testnodedown(SimpleNamespace(config=config, workeroutput=worker.workeroutput))
+    assert config.stash[WATCH].unused() == []
 
 
 async def test_a_test_may_ask_anything(sqlite: Database) -> None:

@@ -1,5 +1,6 @@
 """What CI makes of a red run: once more where few failed, and a record that only a mend empties."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,46 @@ def test_the_files_of_what_was_red_run_as_they_did():
     assert in_file_order(options, failed) == again
     assert seeded(["-x"], "00000000000f" + "0" * 28) == ["-x", "--randomly-seed=15"]
     assert seeded(options, "f" * 40) == options
+
+
+@pytest.mark.parametrize(
+    ("runs", "code", "tests"),
+    [
+        ([(0, [])], 0, []),
+        ([(1, ["t"]), (0, []), (0, [])], 0, ["t"]),  # green alone, and among its file's tests
+        ([(1, ["t"]), (1, ["t"])], 1, []),  # red twice is red
+        ([(1, ["t", "u"]), (0, []), (1, ["u"])], 1, ["t"]),
+        ([(3, ["t"])], 3, []),
+    ],
+)
+def test_what_a_run_makes_of_the_record(
+    runs: list[tuple[int, list[str]]],
+    code: int,
+    tests: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """What was flaky joins it, what stands in it stays, and fails the run of another commit that is green."""
+    record, left, asked = tmp_path / "record.json", list(runs), list[list[str]]()
+
+    def made(_: Path, __: str, options: list[str]) -> tuple[int, dict[str, float]]:
+        asked.append(options)
+        ended, failed = left.pop(0)
+        return ended, dict.fromkeys(failed, 0.5)
+
+    monkeypatch.setattr(suite_run, "_pytest", made)
+    monkeypatch.setattr(suite_run, "_git", lambda *_: "c2")
+    monkeypatch.setenv("PARLEY_TEST_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("PARLEY_TEST_RECORD", str(record))
+    assert suite_run.main(["--hypothesis-seed=7"]) == code
+    flakes = [Flake(test, "c2", 0.5) for test in tests]
+    assert [Flake(**each) for each in json.loads(record.read_text())] == flakes
+    assert left == []
+    assert all({"--hypothesis-seed=7", "--randomly-seed=194"} <= set(options) for options in asked)
+    record.write_text(json.dumps([FLAKE._asdict()]))
+    left.extend(runs)
+    assert suite_run.main(["--hypothesis-seed=7"]) == (code or 1)
+    assert [Flake(**each) for each in json.loads(record.read_text())] == [FLAKE, *flakes]
 
 
 INI = f"""[pytest]

@@ -1,0 +1,80 @@
+"""A failure says for how long its process stood; what a failed test's processes said is kept."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.support import pauses
+
+
+def _node(red: bool) -> Any:
+    stash = pytest.Stash()
+    stash[pauses._red] = red
+    return SimpleNamespace(nodeid="tests/a.py::test_x[1/2]", stash=stash)
+
+
+def test_only_pauses_since_then_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those before a test began are not its own."""
+    monkeypatch.setattr(pauses, "_pauses", [(10.0, 1.5), (20.0, 2.5), (30.0, 0.5)])
+    assert [pauses.paused_since(began) for began in (5.0, 15.0, 30.0)] == [4.5, 3.0, 0.0]
+
+
+def test_a_late_beat_is_little_of_a_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is beyond a beat was a pause, and is kept as one where it was long."""
+    clock = iter([0.0, 0.05, 0.35, 10.35])
+    seen: list[float] = []
+    for name, value in (("_lived", 0.0), ("_pauses", []), ("_at_each_beat", [lambda: seen.append(0.0)])):
+        monkeypatch.setattr(pauses, name, value)
+    monkeypatch.setattr(pauses, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda _: None))
+    with pytest.raises(RuntimeError):  # the clock has ended
+        _beats()
+    assert pauses.lived_seconds() == pytest.approx(0.25)
+    assert pauses._pauses == [(10.35, 10.0)]
+    assert len(seen) == 3
+
+
+def _beats() -> None:
+    try:
+        pauses._beat()
+    except StopIteration as error:
+        raise RuntimeError from error
+
+
+def test_logs_of_a_failed_test_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where somebody wants them; not those of a green one, nor what is endless."""
+    home, kept = tmp_path / "home", tmp_path / "kept"
+    (home / "logs").mkdir(parents=True)
+    (home / "logs" / "worker.log").write_text("said")
+    (home / "other.txt").write_text("x")
+    (home / "endless.log").write_bytes(b"x" * 11)
+    monkeypatch.setattr(pauses, "LOG_BYTES_MAX", 10)
+    monkeypatch.delenv(pauses.KEEP, raising=False)
+    pauses.keep_logs(_node(red=True), home)
+    monkeypatch.setenv(pauses.KEEP, str(kept))
+    pauses.keep_logs(_node(red=False), home)
+    assert not kept.exists()
+    pauses.keep_logs(_node(red=True), home)
+    assert [(each.name, each.read_text()) for each in kept.rglob("*.*") if each.is_file()] == [
+        ("logs_worker.log", "said")
+    ]
+
+
+def test_a_failure_says_for_how_long_its_process_stood(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the report and in the run's list, where the longest of its phases counts; its logs are wanted."""
+    monkeypatch.setattr(pauses, "paused_since", lambda _: 1.26)  # pyright: ignore[reportUnknownLambdaType]
+    monkeypatch.setattr(pauses, "_failed", {})
+    node, call = _node(red=False), SimpleNamespace(duration=2.0)
+    report: Any = SimpleNamespace(failed=True, user_properties=[], sections=[], nodeid="t")
+    told = pauses.pytest_runtest_makereport(node, call)  # pyright: ignore[reportArgumentType]
+    next(told)
+    with pytest.raises(StopIteration):
+        told.send(report)
+    assert node.stash[pauses._red]
+    assert report.user_properties == [(pauses.PAUSED, 1.3)]
+    assert "did not run for 1.3 s" in report.sections[0][1]
+    for seconds in (0.5, 1.3, 0.0):
+        report.user_properties = [("other", 9.0), (pauses.PAUSED, seconds)]
+        pauses.pytest_runtest_logreport(report)
+    assert pauses._failed == {"t": 1.3}
