@@ -24,6 +24,7 @@ FILES = sorted(
     if file.parent.name != "prelude"
 )
 
+CLOCK = "engine/lua/clock.lua"  # within one millisecond it answers the same
 # How the second answer says that it is done already; every other script's is the first one again.
 DONE: dict[str, Callable[[Any, Any], bool]] = {
     "billing/pools/lua/taken.lua": lambda first, second: second == 0,  # forgotten already
@@ -34,7 +35,7 @@ DONE: dict[str, Callable[[Any, Any], bool]] = {
     "billing/quotas/lua/settle.lua": lambda first, second: second == b"dup",
     "engine/lua/adopt.lua": lambda first, second: second == [0, first[1]],
     "engine/lua/append.lua": lambda first, second: second == [[b"DUP", *each[1:]] for each in first],
-    "engine/lua/clock.lua": lambda first, second: second >= first,
+    CLOCK: lambda first, second: second >= first,
     "engine/lua/deregister.lua": lambda first, second: second == 0,  # nothing is left to requeue
     "engine/lua/enqueue.lua": lambda first, second: second == [0, *first[1:]],
     "engine/lua/park.lua": lambda first, second: second == b"parked",  # the status it has
@@ -115,7 +116,7 @@ async def test_every_script_stays_in_its_slot_and_may_be_repeated(
     uncalled = {str(file.relative_to(ROOT)) for file in FILES} - {file_of(each.script) for each in made}
     assert not uncalled, f"no day of tests/system/script_days.py calls {sorted(uncalled)}"
     differ = {file_of(each.script) for each in made if each.first != each.second}
-    assert differ - CHANGES.keys() == DONE.keys()
+    assert differ - CHANGES.keys() | {CLOCK} == DONE.keys()
     assert {file_of(each.script) for each in made if each.changed} == CHANGES.keys()
 
 
