@@ -167,6 +167,14 @@ async def test_a_message_that_took_too_long_is_not_sent_after_all(
         await soon(asyncio.get_running_loop().shutdown_default_executor())
 
 
+async def test_a_message_has_only_so_long(home: Path, monkeypatch: pytest.MonkeyPatch):
+    """In all, however soon each step is answered."""
+    monkeypatch.setattr(mail, "SECONDS_MAX", 0.0)
+    async with post_office(PostOffice()) as office:
+        assert await refused(settings_for(office, home)) == "the mail server did not take it in 0 s"
+        await soon(asyncio.get_running_loop().shutdown_default_executor())
+
+
 async def test_an_answer_without_an_end_is_none(home: Path):
     """It would fill our memory for as long as it is read."""
     left = asyncio.Event()

@@ -13,6 +13,7 @@ from sqlalchemy import exc
 
 from chaos import postgres
 from core import database
+from core.append_only import SQLSTATE
 from core.away import DATABASE, away, database_away, redis_away
 from core.cli import in_one_line, parley
 from core.database import Database, migrate, require_schema
@@ -83,6 +84,14 @@ def test_each_code_of_a_database_says_what_to_do(code: str):
     name = "sqlite_errorname" if code.startswith("SQLITE") else "sqlstate"
     said = str(database_away(exc.DBAPIError(CANARY, {}, _DriverError(**{name: code})), "postgresql://there"))
     assert said == f"the database refuses at postgresql://there: {DATABASE[code]} (DBAPIError {code})"
+
+
+def test_no_code_is_forgotten():
+    """Those that operators have met, by Postgres' and SQLite's own names."""
+    of_postgres = {"28P01", "28000", "3D000", "42501", "42P01", "53100", "53300", "57P03", "40P01", "55P03"}
+    kinds = ["CONSTRAINT_TRIGGER", "BUSY", "LOCKED", "CANTOPEN", "READONLY", "FULL", "NOTADB", "CORRUPT"]
+    assert DATABASE.keys() == of_postgres | {SQLSTATE} | {f"SQLITE_{kind}" for kind in kinds}
+    assert all(isinstance(getattr(sqlite3, f"SQLITE_{kind}"), int) for kind in kinds)
 
 
 def test_a_connection_that_broke_is_no_refusal():
