@@ -1,7 +1,7 @@
 """Tries the tests that start no engine under the other Pythons that are present here.
 
     python -m scripts.pythons                       Python 3.12 and 3.13, where present; all such tests
-    python -m scripts.pythons --newest tests/core   as CI does: only the newest, only these tests
+    python -m scripts.pythons --newest --without-worker tests/core    as CI does: the newest, and these tests
 
 Each has a copy of the working tree and an environment of its own in .cache/pythons/, made once. Where no
 build of torch for it can be had, what needs torch is left out, and said. Exit code 1: a test failed.
@@ -60,8 +60,10 @@ def copied(copy: Path) -> None:
             place.symlink_to(ROOT / lent)
 
 
-def set_up(python: str, copy: Path) -> bool | None:
+def set_up(python: str, copy: Path, without_worker: bool) -> bool | None:
     """Make its environment. Whether it has torch; None: it cannot be made."""
+    if without_worker:
+        return None if subprocess.run([python, "scripts/setup.py", "test"], cwd=copy).returncode else False
     whole = [python, "scripts/setup.py", "cpu", "test"]
     if subprocess.run(whole, cwd=copy, capture_output=True).returncode == 0:
         return True
@@ -69,17 +71,19 @@ def set_up(python: str, copy: Path) -> bool | None:
     return None if done.returncode else False
 
 
-def tried(version: str, python: str, tests: Sequence[str]) -> bool:
-    """Run the tests under it; whether all passed."""
+def tried(version: str, python: str, tests: Sequence[str], without_worker: bool = False) -> bool:
+    """Run the tests under it; whether all passed. `without_worker`: what the other processes need is
+    installed, and no more."""
     copy = ROOT / KEPT / version
     copy.mkdir(parents=True, exist_ok=True)
     copied(copy)
-    torch = set_up(python, copy)
+    torch = set_up(python, copy, without_worker)
     if torch is None:
         say(f"{version}: its environment cannot be made; see {copy / '.venv/.parley/setup.log'}")
         return False
     if not torch:
-        say(f"{version}: no torch for it can be had here; what needs it is left out")
+        why = "installed" if without_worker else "to be had here for it"
+        say(f"{version}: no torch is {why}; what needs it is left out")
     environment = os.environ | ({} if torch else {WITHOUT_TORCH: "1"})
     command = [".venv/bin/python", "-m", "pytest", "-q", "-n", "auto", "-m", "not long and not vllm", *tests]
     passed = subprocess.run(command, cwd=copy, env=environment).returncode == 0
@@ -96,13 +100,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--newest", action="store_true", help="only the newest that is present")
+    parser.add_argument(
+        "--without-worker",
+        action="store_true",
+        help="install nothing that only a worker needs: a minute less",
+    )
     options, tests = parser.parse_known_args(argv)
     own = "{}.{}".format(*sys.version_info[:2])
     found = [(each, python) for each in OTHERS if each != own and (python := present(each))]
     missing = [each for each in OTHERS if each not in (own, *dict(found))]
     if missing:
         say(f"not present here: {', '.join(missing)}")
-    passed = [tried(version, python, tests) for version, python in (found[-1:] if options.newest else found)]
+    chosen = found[-1:] if options.newest else found
+    passed = [tried(version, python, tests, options.without_worker) for version, python in chosen]
     return 0 if all(passed) else 1
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from mimetypes import guess_type
 from pathlib import Path
@@ -59,8 +58,6 @@ async def running_console(settings: Settings) -> AsyncGenerator[str]:
     """The console over the settings' stores: its address."""
     db, redis = Database(settings.database_endpoint), connect(settings)
     await redis.flushall()
-    loop, threads = asyncio.get_running_loop(), ThreadPoolExecutor()
-    loop.set_default_executor(threads)  # which end with it: the loop is all browser tests'
     listener = http.listen("127.0.0.1", 0, "PARLEY_CONSOLE_PORT")
     app = SecurityHeaders(Console(settings, redis, db).app(), settings.tls)
     stop = asyncio.Event()
@@ -73,5 +70,3 @@ async def running_console(settings: Settings) -> AsyncGenerator[str]:
         await serving
         await redis.aclose()
         await db.close()
-        loop.set_default_executor(ThreadPoolExecutor())
-        threads.shutdown()

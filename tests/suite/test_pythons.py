@@ -45,7 +45,7 @@ def test_one_that_does_not_start_is_not_present(tmp_path: Path, monkeypatch: pyt
         ([], "", 0, ["3.98", "3.99"]),
         ([], "3.98", 1, ["3.98", "3.99"]),
         (["--newest"], "3.98", 0, ["3.99"]),
-        (["--newest"], "3.99", 1, ["3.99"]),
+        (["--newest", "--without-worker"], "3.99", 1, ["3.99"]),
     ],
 )
 def test_one_red_version_is_red(
@@ -57,8 +57,8 @@ def test_one_red_version_is_red(
     monkeypatch.setattr(pythons, "OTHERS", ("3.97", own, "3.98", "3.99"))
     monkeypatch.setattr(pythons, "present", lambda version: "" if version == "3.97" else f"/{version}")  # pyright: ignore[reportUnknownLambdaType]
 
-    def one(version: str, _: str, tests: list[str]) -> bool:
-        assert tests == ["tests/core"]
+    def one(version: str, _: str, tests: list[str], without_worker: bool) -> bool:
+        assert (tests, without_worker) == (["tests/core"], "--without-worker" in given)
         tried.append(version)
         return version != red
 
@@ -95,6 +95,22 @@ def test_what_needs_torch_is_left_out_where_there_is_none(
     monkeypatch.setattr(pythons, "subprocess", SimpleNamespace(run=run))
     assert pythons.tried("3.99", "/python", []) is passed
     assert seen[-1] == without
+
+
+@pytest.mark.parametrize("red", [False, True])
+def test_who_needs_no_worker_installs_none(
+    red: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what needs torch is left out."""
+    made: list[list[str]] = []
+
+    def run(command: list[str], **_: object) -> SimpleNamespace:
+        made.append(command[1:])
+        return SimpleNamespace(returncode=int(red))
+
+    monkeypatch.setattr(pythons, "subprocess", SimpleNamespace(run=run))
+    assert pythons.set_up("/python", tmp_path, without_worker=True) is (None if red else False)
+    assert made == [["scripts/setup.py", "test"]]
 
 
 def test_a_copy_follows_the_tree_and_keeps_its_environment(
