@@ -69,7 +69,7 @@ def measure(root: Path, tests: Sequence[str]) -> int:
         named = {"PARLEY_TEST_COVERAGE": f"{folder}/coverage", "PARLEY_TEST_SCRIPTS": str(scripts)}
         command = [sys.executable, "-m", "pytest", "-p", PLUGIN, "-q", *tests]
         code = subprocess.run(command, cwd=root, env=os.environ | named).returncode
-        lines, executable = _read(root, Path(folder))
+        lines, executable = read(root, Path(folder))
         for ran in scripts.iterdir():
             for file, nodes in json.loads(ran.read_text()).items():
                 found = lines.setdefault(os.path.relpath(file, root), {}).setdefault(ANY_LINE, [])
@@ -96,8 +96,9 @@ def by_package(executable: dict[str, set[int]], lines: Lines) -> Iterator[str]:
     yield f"{'all':10} {total:7,} {reached / max(total, 1):8.1%}"
 
 
-def _read(root: Path, folder: Path) -> tuple[Lines, dict[str, set[int]]]:
-    """Node ids by file and line, and the lines that can be executed."""
+def read(root: Path, folder: Path) -> tuple[Lines, dict[str, set[int]]]:
+    """Node ids by file and line, and the lines that can be executed; `folder`: what coverage wrote, which
+    names files from the root on."""
     whole = coverage.Coverage(data_file=str(folder / "coverage"), config_file=False)
     whole.combine([str(folder)], keep=False)
     data = whole.get_data()
@@ -110,7 +111,7 @@ def _read(root: Path, folder: Path) -> tuple[Lines, dict[str, set[int]]]:
         lines[file] = {
             # A line of no test's (an import, a definition) is reached, by nothing that would notice.
             line: [context for context in contexts if context]
-            for line, contexts in data.contexts_by_lineno(str(root / file)).items()
+            for line, contexts in data.contexts_by_lineno(file).items()
         }
     return lines, executable
 

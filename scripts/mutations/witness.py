@@ -15,14 +15,20 @@ SCRIPTS = "PARLEY_TEST_SCRIPTS"  # the folder for what Lua ran, a file a process
 SETTINGS = str(Path(__file__).parent / "coverage.ini")
 
 _measured = coverage.Coverage(config_file=SETTINGS, data_suffix=True)
+_measured.start()  # as this is imported: before the conftests, and so before the product's first import
+os.environ["COVERAGE_PROCESS_START"] = SETTINGS  # of the processes that this one starts
 _ran: dict[str, set[str]] = defaultdict(set)
 _files: dict[str, list[str]] = {}
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """What is measured is written down while tests run: files that no test left."""
+    session.config.pluginmanager.unregister(name="leaks of this process")
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Before the product's first import."""
-    os.environ["COVERAGE_PROCESS_START"] = SETTINGS
-    _measured.start()
+    """Before any script is called."""
     _watch_scripts()
 
 

@@ -5,6 +5,7 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 
+import coverage
 import pytest
 from click.testing import CliRunner
 
@@ -136,6 +137,21 @@ def test_tests_that_reach_little_else_come_first():
     assert known.tests_of("a.py", 3) == known.tests_of("c.py", 1) == ()
     rows = list(reached.by_package({"core/a.py": {1, 2, 3, 4}}, {"core/a.py": {1: ["t"], 9: ["t"]}}))
     assert rows[1].split() == ["core", "4", "25.0%"]
+
+
+def test_what_coverage_wrote_is_read_by_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """As coverage writes it under its settings: the names of files begin at the root."""
+    (tmp_path / "core").mkdir()
+    (tmp_path / "core/a.py").write_text("one = 1\ntwo = 2\nthree = 3\n")
+    monkeypatch.setattr(reached, "tracked", lambda _: ["core/a.py"])
+    data = coverage.CoverageData(str(tmp_path / "coverage.1"))
+    for context, line in (("t.py::t", 2), ("", 3)):
+        data.set_context(context)
+        data.add_lines({"core/a.py": [line]})
+    data.write()
+    lines, executable = reached.read(tmp_path, tmp_path)
+    assert executable == {"core/a.py": {1, 2, 3}}
+    assert lines == {"core/a.py": {2: ["t.py::t"], 3: []}}
 
 
 @pytest.mark.parametrize(
