@@ -31,6 +31,7 @@ from core.hosts import Hosts, require_hosts
 from core.listed import listed
 from core.secret_files import SecretFiles, secret_names
 from core.signed import SECRET_BYTES_MIN, Keyring, checked_secret
+from core.variables import Variables
 
 ADMISSION_PURPOSE = b"parley admission v1"
 
@@ -325,4 +326,4 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """What pydantic-settings asks: arguments, then variables, then files that variables name."""
-        return init_settings, env_settings, SecretFiles(settings_cls)
+        return init_settings, Variables(settings_cls), SecretFiles(settings_cls)

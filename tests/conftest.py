@@ -19,7 +19,20 @@ from core.database import Database
 from core.redis import MultiplexedRedis
 from core.settings import Settings
 from engine.models.provision import provision
-from tests.support import engines, groups, hangs, leaks, minutes, pauses, shared, statements, tiers, typed
+from tests.support import (
+    compiled,
+    engines,
+    frozen,
+    groups,
+    hangs,
+    leaks,
+    minutes,
+    pauses,
+    shared,
+    statements,
+    tiers,
+    typed,
+)
 from tests.support.emptied import EmptiedPostgres, emptied_postgres
 from tests.support.groups import pytest_xdist_auto_num_workers
 from tests.support.home import lend_model, settings_in, short_folder
@@ -58,7 +71,20 @@ for wait in ("connect", "read", "write", "pool"):
 
 def pytest_configure(config: pytest.Config) -> None:
     """What the suite does with itself."""
-    for part in (engines, groups, shared, minutes, tiers, pauses, statements, typed, leaks, hangs):
+    for part in (
+        compiled,
+        frozen,
+        engines,
+        groups,
+        shared,
+        minutes,
+        tiers,
+        pauses,
+        statements,
+        typed,
+        leaks,
+        hangs,
+    ):
         config.pluginmanager.register(part, part.__name__)
 
 

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any, get_origin
 
 import pytest
 from click.testing import CliRunner
@@ -46,6 +47,32 @@ def test_no_secret_is_shown(home: Path):
     with pytest.raises(ValidationError) as wrong:
         settings_in(home, **SECRETS, port=CANARY)
     assert CANARY not in str(wrong.value)
+
+
+def test_variables_are_read_as_pydantic_reads_them(home: Path, monkeypatch: pytest.MonkeyPatch):
+    """Ours are plain, so that looking for lists and models in each was work for nothing."""
+
+    class Read(Settings):
+        @classmethod
+        def settings_customise_sources(  # pyright: ignore[reportIncompatibleMethodOverride]
+            cls, settings_cls: Any, **sources: Any
+        ) -> tuple[Any, ...]:
+            return (sources["env_settings"],)
+
+    for field in Settings.model_fields.values():
+        assert get_origin(field.annotation) not in (list, dict, set, tuple), "a field must be one value"
+    monkeypatch.setenv("PARLEY_HOME", str(home))
+    for name, value in (("PARLEY_PORT", "8123"), ("parley_pool", "west"), ("PARLEY_LOG_LEVEL", "")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PARLEY_NO_SUCH_SETTING", "1")
+    ours, pydantics = Settings(), Read()
+    assert (ours.port, ours.pool, ours.log_level) == (8123, "west", "")
+    assert ours.model_dump() == pydantics.model_dump()
+    monkeypatch.setenv("PARLEY_PORT", "many")
+    for each in (Settings, Read):
+        with pytest.raises(ValidationError) as refused:
+            each()
+        assert [error["loc"] for error in refused.value.errors()] == [("port",)]
 
 
 @pytest.mark.parametrize("name", ["secret", "secret_old"])

@@ -6,7 +6,7 @@ that is bound itself. In a SELECT's list, under NOT, in one branch of an OR or a
 
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from sqlalchemy import Table
@@ -170,10 +170,11 @@ def _conditions(source: Any) -> Iterator[Any]:
         yield from _conditions(source.right)
 
 
-def _froms(scope: Any) -> list[Any]:
+@lru_cache(64)  # the ORM works them out anew at each call, and one scope is asked three times
+def _froms(scope: Any) -> tuple[Any, ...]:
     if isinstance(scope, Select):
-        return list(scope.get_final_froms())
-    return [scope.table]
+        return tuple(scope.get_final_froms())
+    return (scope.table,)
 
 
 def _nested(node: Any) -> list[Any]:
@@ -189,7 +190,7 @@ def _nested(node: Any) -> list[Any]:
 
 def _subqueries(scope: Any) -> Iterator[Any]:
     """Those that it selects from."""
-    sources = _froms(scope)
+    sources = list(_froms(scope))
     for source in sources:
         if isinstance(source, Join):
             sources += [source.left, source.right]
