@@ -57,9 +57,9 @@ class Old:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def empty_url(request: pytest.FixtureRequest, home: Path) -> Generator[str]:
-    """The URL of a database that was never migrated."""
+    """The URL of a database that was never migrated; a file's folder is not there yet."""
     if request.param == "sqlite":
-        yield f"sqlite+aiosqlite:///{home / 'parley.db'}"
+        yield f"sqlite+aiosqlite:///{home / 'a folder' / 'parley.db'}"
         return
     folder: Path = request.getfixturevalue("postgres_folder")
     name = f"test_{uuid4().hex}"
@@ -69,8 +69,9 @@ def empty_url(request: pytest.FixtureRequest, home: Path) -> Generator[str]:
 
 
 @pytest.fixture
-async def old(empty_url: str) -> AsyncGenerator[Old]:
+async def old(empty_url: str, home: Path) -> AsyncGenerator[Old]:
     """A database that a test brings to an older version."""
+    (home / "a folder").mkdir()
     made = Old(empty_url)
     yield made
     await made.database.close()

@@ -4,11 +4,9 @@ import asyncio
 import shutil
 import stat
 import sys
-from collections.abc import Generator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -29,7 +27,6 @@ import billing.wallets.tables
 import engine.tables
 import server.tables
 from billing.tables import PriceBook, Tenant
-from chaos import postgres
 from core.database import (
     Database,
     _alembic,
@@ -57,19 +54,6 @@ TABLES_OF_ALL_PACKAGES = (
 )
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def fresh_url(request: pytest.FixtureRequest, home: Path) -> Generator[str]:
-    """The URL of a database that was never migrated."""
-    if request.param == "sqlite":
-        yield f"sqlite+aiosqlite:///{home / 'a folder' / 'parley.db'}"
-        return
-    folder: Path = request.getfixturevalue("postgres_folder")
-    name = f"test_{uuid4().hex}"
-    asyncio.run(postgres.execute(folder, f"CREATE DATABASE {name}"))
-    yield postgres.url(folder, name)
-    asyncio.run(postgres.execute(folder, f"DROP DATABASE {name} WITH (FORCE)"))
-
-
 def a_tenant(name: str) -> Tenant:
     """A row to insert."""
     return Tenant(
@@ -87,12 +71,12 @@ async def test_the_migrated_schema_is_the_one_that_the_tables_describe(database:
         assert await connection.run_sync(differences) == []
 
 
-async def test_processes_that_migrate_at_once_all_succeed(fresh_url: str) -> None:
+async def test_processes_that_migrate_at_once_all_succeed(empty_url: str) -> None:
     """Each process of an installation may migrate at its start; one does the work, the others wait."""
-    argv = [sys.executable, "-m", "tests.core.migrating_process", fresh_url]
+    argv = [sys.executable, "-m", "tests.core.migrating_process", empty_url]
     processes = [await begun(argv) for _ in range(3)]
     assert [await process.wait() for process in processes] == [0, 0, 0]
-    database = Database(fresh_url)
+    database = Database(empty_url)
     async with database.session() as session:
         assert (await session.exec(select(PriceBook.id))).all() == ["default"]
     await require_schema(database)
@@ -100,11 +84,11 @@ async def test_processes_that_migrate_at_once_all_succeed(fresh_url: str) -> Non
 
 
 async def test_an_unmigrated_database_is_named_with_the_command_that_helps(
-    fresh_url: str, home: Path
+    empty_url: str, home: Path
 ) -> None:
     """A process that finds no schema says what to run instead of failing later."""
     (home / "a folder").mkdir()
-    database = Database(fresh_url)
+    database = Database(empty_url)
     with pytest.raises(StartupError, match="parley db migrate"):
         await require_schema(database)
     await database.close()
