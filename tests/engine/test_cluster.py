@@ -1,7 +1,7 @@
 """A pool on a two-node cluster with split slots. Each script of the tree: tests/system/test_scripts.py."""
 
 import contextlib
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -31,8 +31,9 @@ from engine.api import (
     WorkerWakes,
 )
 from tests.engine.builders import FINGERPRINT, Pool, append_to, end_entry, request, text, usage_event
-from tests.support.cluster import SLOTS, running_cluster
-from tests.support.home import short_folder
+from tests.support.cluster import SLOTS
+from tests.support.cluster import cluster as cluster  # the fixtures
+from tests.support.cluster import cluster_url as cluster_url
 from tests.support.patience import soon
 
 
@@ -43,22 +44,6 @@ def pool_on(node: int) -> str:
 
 
 POOLS = [pool_on(0), pool_on(1)]
-
-
-@pytest.fixture(scope="module")
-def cluster_url() -> Generator[str]:
-    """A running two-node cluster."""
-    with short_folder("cluster") as folder, running_cluster(folder) as url:
-        yield url
-
-
-@pytest.fixture
-async def cluster(cluster_url: str) -> AsyncGenerator[Client]:
-    """A client of an empty cluster."""
-    client: Any = connect_url(cluster_url)
-    await client.flushall(target_nodes="primaries")
-    yield client
-    await client.aclose()
 
 
 async def test_the_pools_are_on_different_nodes(cluster: Client):

@@ -1,20 +1,17 @@
 """What operators see of a pool, on a real Valkey. What people say is in none of it."""
 
-from collections.abc import AsyncGenerator
-from typing import Any
-
 import msgspec
 import pytest
 from redis.asyncio import Redis
 
-from core.redis import Client, connect_url
+from core.redis import Client
 from engine.api import Control, Status
 from engine.fleet import Fleet, NodeReport, OrderKind, SlotReport, SlotState
 from engine.inspect import Inspection
 from engine.queue_types import TenantTerms
 from tests.engine.builders import START_MS, TENANT, Pool, append_to, end_entry, request, usage_event
-from tests.support.cluster import running_cluster
-from tests.support.home import short_folder
+from tests.support.cluster import cluster as cluster  # the fixtures
+from tests.support.cluster import cluster_url as cluster_url
 
 SECRET = "what nobody but its reader may see"
 
@@ -23,15 +20,6 @@ SECRET = "what nobody but its reader may see"
 def pool(redis: Redis) -> Pool:
     """The default pool on a clock that the tests move."""
     return Pool(redis)
-
-
-@pytest.fixture
-async def cluster() -> AsyncGenerator[Client]:
-    """A client of two nodes with split slots."""
-    with short_folder("cluster") as folder, running_cluster(folder) as url:
-        client: Any = connect_url(url)
-        yield client
-        await client.aclose()
 
 
 async def test_requests_are_listed_by_tenant_and_status(pool: Pool):

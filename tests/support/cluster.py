@@ -2,15 +2,18 @@
 
 import ssl
 import subprocess
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 import redis
 
 from core.embedded import valkey_binary
+from core.redis import Client, connect_url
+from tests.support.home import short_folder
 from tests.support.patience import START_SECONDS, ended, watch_until
 from tests.support.ports import free_ports
 from tests.support.tls import tls_before
@@ -42,6 +45,22 @@ def running_cluster(folder: Path, tls: ssl.SSLContext | None = None) -> Generato
             process.terminate()
         for process in processes:
             ended(process)
+
+
+@pytest.fixture(scope="module")
+def cluster_url() -> Generator[str]:
+    """The URL of a cluster that all tests of a file share."""
+    with short_folder("cluster") as folder, running_cluster(folder) as url:
+        yield url
+
+
+@pytest.fixture
+async def cluster(cluster_url: str) -> AsyncGenerator[Client]:
+    """A client of it, with nothing in it."""
+    client: Any = connect_url(cluster_url)
+    await client.flushall(target_nodes="primaries")
+    yield client
+    await client.aclose()
 
 
 def _start(folder: Path, port: int, bus: int, announced: int) -> "subprocess.Popen[bytes]":

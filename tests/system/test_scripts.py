@@ -1,18 +1,19 @@
 """Every script on a real cluster of two nodes: it stays in its slot, and a call may be repeated (INV-12)."""
 
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from core.database import Database
-from core.redis import Client, connect_url
+from core.redis import Client
 from core.scripts import Script, known_scripts
 from tests.engine.builders import Pool
 from tests.engine.test_cluster import POOLS, everything
-from tests.support.cluster import running_cluster
-from tests.support.home import settings_in, short_folder
+from tests.support.cluster import cluster as cluster  # the fixtures
+from tests.support.cluster import cluster_url as cluster_url
+from tests.support.home import settings_in
 from tests.support.repeats import Repeat, differences, repeated
 from tests.system.script_days import a_connections_day, a_supervisors_day, a_tenants_day, tenant_on
 
@@ -53,22 +54,6 @@ CHANGES = {
     "server/lua/session_resume.lua": "the number goes up once more: nobody repeats the call, and a client "
     "whose hello failed shows its old token, which is good until it has confirmed the newest",
 }
-
-
-@pytest.fixture(scope="module")
-def cluster_url() -> Generator[str]:
-    """A running two-node cluster."""
-    with short_folder("cluster") as folder, running_cluster(folder) as url:
-        yield url
-
-
-@pytest.fixture
-async def cluster(cluster_url: str) -> AsyncGenerator[Client]:
-    """A client of an empty cluster."""
-    client: Any = connect_url(cluster_url)
-    await client.flushall(target_nodes="primaries")
-    yield client
-    await client.aclose()
 
 
 def servers(cluster: Any) -> list[str]:
