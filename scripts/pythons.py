@@ -9,6 +9,7 @@ build of torch for it can be had, what needs torch is left out, and said. Exit c
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -29,8 +30,14 @@ KEEPS = (".venv", ".cache", "node_modules")
 def candidates(version: str, on_path: str | None, pyenv: Iterable[Path]) -> list[str]:
     """Where a Python of this version may be, the likeliest first. Pure."""
     ours = [path for path in pyenv if path.name == version or path.name.startswith(f"{version}.")]
-    kept = [str(path / "bin/python") for path in sorted(ours, reverse=True)]
+    kept = [str(path / "bin/python") for path in sorted(ours, key=_by_number, reverse=True)]
     return ([on_path] if on_path else []) + kept
+
+
+def _by_number(path: Path) -> tuple[list[int], bool]:
+    """3.13.10 after 3.13.9, and after its own candidates."""
+    numbers = [int(number) for number in re.findall(r"\d+", path.name)]
+    return numbers[:3], path.name.replace(".", "").isdecimal()
 
 
 def present(version: str) -> str | None:

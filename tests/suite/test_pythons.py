@@ -12,12 +12,14 @@ from scripts.pythons import candidates, copied
 
 
 def test_what_is_on_the_path_comes_before_what_pyenv_keeps() -> None:
-    """The newest patch first; 3.1 is not 3.13."""
-    kept = [Path("/v/3.13.0"), Path("/v/3.13.2"), Path("/v/3.1"), Path("/v/3.130.0")]
+    """The newest patch first, by number, its release before its candidates; 3.1 is not 3.13."""
+    kept = [Path(f"/v/3.{name}") for name in ("13.9", "13.10rc1", "13.10", "13-dev", "13.2", "1", "130.0")]
     assert candidates("3.13", "/bin/python3.13", kept) == [
         "/bin/python3.13",
+        "/v/3.13.10/bin/python",
+        "/v/3.13.10rc1/bin/python",
+        "/v/3.13.9/bin/python",
         "/v/3.13.2/bin/python",
-        "/v/3.13.0/bin/python",
     ]
     assert candidates("3.12", None, kept) == []
 
