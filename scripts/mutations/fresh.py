@@ -1,6 +1,7 @@
 """Fresh faults, drawn by a seed over all lines of the product's Python and Lua that can be executed."""
 
 import random
+import re
 from pathlib import Path
 
 from scripts.mutations.entries import Mutation
@@ -33,4 +34,18 @@ def by_line(path: Path) -> list[list[Change]]:
 
 def _mutation(root: Path, known: Reached, file: str, change: Change) -> Mutation:
     was, now = unique((root / file).read_text(), change)
-    return Mutation(file, was, now, known.tests_of(file, change.line))
+    tests = known.tests_of(file, change.line)
+    if known.runs_at_import(file, change.line):
+        tests = known.tests_of_files([file]) or known.tests_of_files(importers(root, file))
+    return Mutation(file, was, now, tests)
+
+
+def importers(root: Path, file: str) -> list[str]:
+    """The product's files that import it."""
+    module = file.removesuffix(".py").replace("/", ".")
+    package, _, name = module.rpartition(".")
+    said = re.compile(
+        rf"^\s*(from {module} import|import {module}\b|from {package} import .*\b{name}\b)", re.M
+    )
+    ours = (each for each in tracked(root) if each.endswith(".py") and each.split("/")[0] in PACKAGES)
+    return [each for each in ours if said.search((root / each).read_text())]

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,9 +36,26 @@ class Reached(NamedTuple):
         """Those that reach the line, at most TESTS_TRIED_MAX, what reaches least first: it is about little
         else."""
         lines = self.lines.get(file, {})
-        found = lines.get(line) or lines.get(ANY_LINE) or []
-        chosen = sorted(found, key=lambda place: self.breadth[place])[:TESTS_TRIED_MAX]
-        return tuple(self.tests[place] for place in chosen)
+        return self._named(
+            sorted(lines.get(line, lines.get(ANY_LINE, [])), key=self._breadth_of)[:TESTS_TRIED_MAX]
+        )
+
+    def tests_of_files(self, files: Iterable[str]) -> tuple[str, ...]:
+        """Of those that reach anything in these files, at most TESTS_TRIED_MAX, narrow ones and broad ones:
+        for what runs as a file is imported, which no test reaches."""
+        found = {test for file in files for tests in self.lines.get(file, {}).values() for test in tests}
+        every = max(1, -(-len(found) // TESTS_TRIED_MAX))
+        return self._named(sorted(found, key=self._breadth_of)[::every])
+
+    def runs_at_import(self, file: str, line: int) -> bool:
+        """Whether it runs, in no test."""
+        return self.lines.get(file, {}).get(line) == []
+
+    def _breadth_of(self, place: int) -> int:
+        return self.breadth[place]
+
+    def _named(self, places: Iterable[int]) -> tuple[str, ...]:
+        return tuple(self.tests[place] for place in places)
 
 
 def from_lines(lines: Lines) -> Reached:

@@ -130,10 +130,13 @@ def test_a_drawn_fault_is_an_entry_of_the_list():
 
 def test_tests_that_reach_little_else_come_first():
     """They are about that line; a Lua script's stand for all of its lines."""
-    lines = {"a.py": {1: ["wide", "narrow"], 2: ["wide"]}, "b.lua": {reached.ANY_LINE: ["wide"]}}
+    lines = {"a.py": {1: ["wide", "narrow"], 2: ["wide"], 4: []}, "b.lua": {reached.ANY_LINE: ["wide"]}}
     known = reached.from_lines(lines)
     assert known.tests_of("a.py", 1) == ("narrow", "wide")
     assert known.tests_of("b.lua", 70) == ("wide",)
+    assert known.runs_at_import("a.py", 4)
+    assert not known.runs_at_import("a.py", 3)
+    assert known.tests_of_files(["a.py", "c.py"]) == ("narrow", "wide")
     assert known.tests_of("a.py", 3) == known.tests_of("c.py", 1) == ()
     rows = list(reached.by_package({"core/a.py": {1, 2, 3, 4}}, {"core/a.py": {1: ["t"], 9: ["t"]}}))
     assert rows[1].split() == ["core", "4", "25.0%"]
@@ -215,6 +218,28 @@ def test_fresh_faults_are_the_same_for_the_same_commit(tmp_path: Path, monkeypat
     assert len(fresh.drawn(tmp_path, known, 30, "c1")) == 30
 
 
+def test_what_runs_at_import_is_tried_by_tests_of_its_file_or_of_those_that_import_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A file of declarations alone is reached by no test itself."""
+    files = {
+        "core/kinds.py": "LIMIT = 3 < 4\n",
+        "core/uses.py": "from core.kinds import LIMIT\n",
+        "core/other.py": "from core import (\n    away,\n)\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(fresh, "tracked", lambda _: list(files))
+    lines = {
+        "core/kinds.py": {1: list[str]()},
+        "core/uses.py": {9: ["t.py::uses"]},
+        "core/other.py": {1: ["t.py::o"]},
+    }
+    drawn = fresh.drawn(tmp_path, reached.from_lines(lines), 1, "c1")
+    assert [(each.file, each.fails) for each in drawn] == [("core/kinds.py", ("t.py::uses",))]
+
+
 def test_a_trial_tells_a_noticed_fault_from_one_that_survives(tmp_path: Path):
     """And leaves the copy as it was."""
     (tmp_path / ".venv").symlink_to(sys.prefix)
@@ -225,6 +250,7 @@ def test_a_trial_tells_a_noticed_fault_from_one_that_survives(tmp_path: Path):
     swapped = Mutation("x.py", "a < b", "a > b", ("test_x.py::test_least",))
     verdicts = [tried(tmp_path, each) for each in (swapped, swapped._replace(now="a <= b"))]
     assert [(each.noticed, each.error) for each in verdicts] == [(True, ""), (False, "")]
+    assert not tried(tmp_path, swapped._replace(fails=())).noticed, "nothing reaches it"
     nowhere = tried(tmp_path, swapped._replace(fails=("test_x.py::test_most",)))
     assert "no tests ran" in nowhere.error or "not found" in nowhere.error
     assert (tmp_path / "x.py").read_text().count("a < b") == 1
