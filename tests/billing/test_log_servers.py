@@ -1,37 +1,26 @@
 """Log servers that heads are sent to, and what they may cost us."""
 
 import asyncio
-from contextlib import suppress
 
 import pytest
 
 from billing.heads import places
 from billing.heads.places import NotKept, SyslogPlace
+from tests.support.holding_out import holding_out
 from tests.support.patience import soon
 
 
 async def test_a_log_server_that_holds_out_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a while, in whatever step: it keeps no thread, for which the end of the process would wait."""
-    came, left = asyncio.Event(), asyncio.Event()
     with monkeypatch.context() as at_once:
         at_once.setattr(places, "SYSLOG_SECONDS_MAX", 0.0)
         with pytest.raises(NotKept, match="not sent in 0 s"):
             await SyslogPlace("syslog", "127.0.0.1", 9).keep(["x"])
     monkeypatch.setattr(places, "SECONDS_MAX", 60.0)
-
-    async def hold_out(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(1)
-        came.set()
-        with suppress(ConnectionError):
-            await reader.read()
-        left.set()
-        writer.close()
-
-    async with await asyncio.start_server(hold_out, "127.0.0.1", 0) as server:
-        place = SyslogPlace("syslog+tls", "127.0.0.1", server.sockets[0].getsockname()[1])
-        keeping = asyncio.create_task(place.keep(["x"]))
-        await soon(came.wait())
+    async with holding_out() as server:
+        keeping = asyncio.create_task(SyslogPlace("syslog+tls", "127.0.0.1", server.port).keep(["x"]))
+        await soon(server.came.wait())
         keeping.cancel()
-        await soon(left.wait())
+        await soon(server.left.wait())
         await asyncio.gather(keeping, return_exceptions=True)
         await soon(asyncio.get_running_loop().shutdown_default_executor())

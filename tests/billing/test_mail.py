@@ -16,6 +16,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.settings import Settings
 from tests.billing.test_outbox import make_due, row_of
+from tests.support.holding_out import holding_out
 from tests.support.home import settings_in
 from tests.support.mail import PostOffice, post_office
 from tests.support.patience import soon
@@ -145,24 +146,13 @@ async def test_a_message_that_took_too_long_is_not_sent_after_all(
     """A server that holds out is hung up on: it gets no message that the next try sends again, and keeps no
     thread of ours."""
     monkeypatch.setattr(mail, "STEP_SECONDS_MAX", 60.0)
-    came, left = asyncio.Event(), asyncio.Event()
-
-    async def hold_out(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"" if security == "tls" else b"220-wait\r\n")
-        await reader.read(1 if security == "tls" else 0)  # of TLS, that it began
-        came.set()
-        with suppress(ConnectionError):
-            await reader.read()
-        left.set()
-        writer.close()
-
-    async with await asyncio.start_server(hold_out, "127.0.0.1", 0) as server:
-        office = PostOffice(port=server.sockets[0].getsockname()[1])
-        settings = settings_for(office, home, smtp_security=security)
+    of_tls = security == "tls"
+    async with holding_out(b"" if of_tls else b"220-wait\r\n", heard=1 if of_tls else 0) as server:
+        settings = settings_for(PostOffice(port=server.port), home, smtp_security=security)
         sending = asyncio.create_task(send_mail(settings, "ops@example.com", "Parley: x", "x\n", "m1"))
-        await soon(came.wait())
+        await soon(server.came.wait())
         sending.cancel()  # as its time limit does
-        await soon(left.wait())
+        await soon(server.left.wait())
         await asyncio.gather(sending, return_exceptions=True)
         await soon(asyncio.get_running_loop().shutdown_default_executor())
 
