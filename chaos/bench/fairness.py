@@ -6,6 +6,7 @@ theirs takes what the scripts cost. `--engine vllm` is a whole installation for 
 
 import asyncio
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import click
@@ -80,14 +81,19 @@ def fairness(seconds: int, workers: int, seed: int, engine: Engine, as_json: boo
         service = asyncio.run(fairness_live.served(engine, WEIGHTS, seconds, LIVE_SLOTS))
     else:
         service = uvloop.run(_serve(seconds, workers, random.Random(seed)))
+    facts = {"seed": seed, "workers": workers, "seconds": seconds, "engine": engine.value}
+    show("fairness", _figures(service), as_json, facts)
+
+
+def _figures(service: Mapping[str, float]) -> list[Figure]:
+    """`service`: the weighted tokens of each tenant."""
     shares = [service[f"weight{weight:g}"] / weight for weight in WEIGHTS]
     figures = [Figure("Jain's index of service by weight", jain(shares), "", least=JAIN_LEAST)]
     figures += [
         Figure(f"weighted tokens served, weight {weight:g}", service[f"weight{weight:g}"], "")
         for weight in WEIGHTS
     ]
-    facts = {"seed": seed, "workers": workers, "seconds": seconds, "engine": engine.value}
-    show("fairness", figures, as_json, facts)
+    return figures
 
 
 def jain(shares: list[float]) -> float:

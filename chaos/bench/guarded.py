@@ -8,7 +8,7 @@ import asyncio
 import os
 import statistics
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -59,8 +59,12 @@ async def _compared(dialect: str, events: int, pairs: int) -> list[Figure]:
                 spent[side].append(seconds)
             progress(f"{dialect}: pair {number + 1} of {pairs}")
         await database.close()
+    return _figures(dialect, spent, max(SLICE, events // SLICE * SLICE))
+
+
+def _figures(dialect: str, spent: Mapping[bool, Sequence[float]], posted_each: int) -> list[Figure]:
+    """`spent`: processor seconds of each pair's side with triggers and without."""
     ratios = sorted(with_ / without for with_, without in zip(spent[True], spent[False], strict=True))
-    posted_each = max(SLICE, events // SLICE * SLICE)
     per_event = {side: 1e6 * statistics.median(each) / posted_each for side, each in spent.items()}
     return [
         Figure(f"{dialect}: an event without", per_event[False], "µs"),

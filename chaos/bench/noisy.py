@@ -5,6 +5,7 @@ free, and nobody to wait behind. Raw AsyncLLM, given the same flood, shows what 
 """
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 
@@ -68,6 +69,12 @@ def noisy(
     """
     setting = Setting(slots + TO_KEEP_FULL, slots, NOISY_TOKENS, probes, PROBE_TOKENS, first=0)
     found, fifo = asyncio.run(_measure(engine, setting, flood, rounds, raw_probes))
+    facts = {"slots": slots, "flood": flood, "engine": engine.value, "rounds": rounds}
+    show("noisy", _figures(found, fifo), as_json, facts)
+
+
+def _figures(found: Mapping[str, Met], fifo: Met | None) -> list[Figure]:
+    """Of all settings, and of raw AsyncLLM where it was asked."""
     figures = [row for name, met in found.items() for row in met.figures(name)]
     idle, full, under = (found[name].ttft_ms(0.95) for name in (IDLE, FULL, FLOOD))
     figures += [
@@ -83,8 +90,7 @@ def noisy(
     if fifo is not None:
         figures.append(Figure("raw AsyncLLM under the flood: first token, p50", fifo.ttft_ms(0.5), "ms"))
         figures.append(Figure("raw AsyncLLM under the flood, of Parley, p50", _of(fifo, found[FLOOD]), "x"))
-    facts = {"slots": slots, "flood": flood, "engine": engine.value, "rounds": rounds}
-    show("noisy", figures, as_json, facts)
+    return figures
 
 
 def _of(fifo: Met, ours: Met) -> float:

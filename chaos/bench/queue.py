@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import uvloop
@@ -72,6 +72,16 @@ class Cost:
 
     durations: list[float]
     cpu: float
+
+
+class Costs(NamedTuple):
+    """Of each kind of call."""
+
+    sixteen: Cost
+    one: Cost
+    nothing_fits: Cost
+    flush: Cost
+    put: Cost
 
 
 class Line:
@@ -199,6 +209,11 @@ async def _idle(line: Line, times: int) -> list[Figure]:
             took.append(1000 * (await claimed.get() - began))
     finally:
         await end_tasks([working])
+    return _wakes(took)
+
+
+def _wakes(took: Sequence[float]) -> list[Figure]:
+    """Milliseconds of each."""
     return [
         Figure("enqueue to claim, idle worker: p50", percentile(took, 0.5), "ms", most=WAKE_MS_MAX),
         Figure("enqueue to claim, idle worker: p99", percentile(took, 0.99), "ms"),
@@ -213,12 +228,16 @@ async def _costs(line: Line, where: str, calls: int, waiting: int) -> list[Figur
     one = await line.timed(scripts.CLAIM, (line.claim(1) for _ in range(singles)))
     sixteen = await line.timed(scripts.CLAIM, (line.claim(16) for _ in range(min(calls, waiting // 40))))
     put = await line.timed(scripts.ENQUEUE, (line.enqueue(0, at) for at in range(calls)))
+    return _of_scripts(where, Costs(sixteen, one, nothing_fits, flush, put))
+
+
+def _of_scripts(where: str, costs: Costs) -> list[Figure]:
     return [
-        *_figures(f"claim of 16, {where}", sixteen, CLAIM_MS_MAX),
-        *_figures(f"claim of 1, {where}", one, CLAIM_MS_MAX),
-        *_figures(f"claim that finds nothing, {where}", nothing_fits, CLAIM_MS_MAX),
-        *_figures(f"append for {FLUSH_REQUESTS}, {where}", flush, None),
-        *_figures(f"enqueue, {where}", put, None),
+        *_figures(f"claim of 16, {where}", costs.sixteen, CLAIM_MS_MAX),
+        *_figures(f"claim of 1, {where}", costs.one, CLAIM_MS_MAX),
+        *_figures(f"claim that finds nothing, {where}", costs.nothing_fits, CLAIM_MS_MAX),
+        *_figures(f"append for {FLUSH_REQUESTS}, {where}", costs.flush, None),
+        *_figures(f"enqueue, {where}", costs.put, None),
     ]
 
 

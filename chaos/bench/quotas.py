@@ -7,7 +7,7 @@ import asyncio
 import gc
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from billing.api import (
     Counts,
     Dimension,
     LimitBook,
+    MoneySum,
     PinnedPrices,
     Quota,
     Scope,
@@ -47,6 +48,7 @@ PRICES = PinnedPrices(
 )
 SCOPES = (Scope.TENANT, Scope.PROJECT, Scope.USER)
 MS_MAX = 1.0
+RATE_LEAST = 0.95
 INPUT, OUTPUT, CHUNK = 100, 40, 256
 USED_LEAST = 0.99
 SAMPLE_SECONDS = 0.002
@@ -144,16 +146,28 @@ async def _cost(slot: Slot, seconds: int, per_second: int) -> list[Figure]:
     await redis.config_resetstat()
     took, ran = await _requests(slot, total, per_second)
     stats = (await redis.info("commandstats"))["cmdstat_evalsha"]
+    server_us = float(stats["usec_per_call"])
+    return [*_costs(took, total / ran, per_second), *_beside(free, floor, server_us)]
+
+
+def _costs(took: Sequence[tuple[float, float]], reached: float, per_second: int) -> list[Figure]:
+    """Of requests under limits, that ended at the rate `reached`."""
     both = [sum(each) for each in took]
     return [
-        Figure("requests a second", round(total / ran, 1), "/s", least=per_second * 0.95),
+        Figure("requests a second", round(reached, 1), "/s", least=per_second * RATE_LEAST),
         *_percentiles("reserve", [reserve for reserve, _ in took]),
         *_percentiles("settle", [settle for _, settle in took]),
         Figure("reserve + settle: p50", round(percentile(both, 0.5), 3), "ms"),
         Figure("reserve + settle: p99", round(percentile(both, 0.99), 3), "ms", most=MS_MAX),
+    ]
+
+
+def _beside(free: Sequence[tuple[float, float]], floor: list[float], server_us: float) -> list[Figure]:
+    """What it is compared with."""
+    return [
         *_percentiles("the same without limits", [sum(each) for each in free]),
         *_percentiles("two pings instead", floor),
-        Figure("server time of a call, mean", round(float(stats["usec_per_call"]), 1), "µs"),
+        Figure("server time of a call, mean", round(server_us, 1), "µs"),
     ]
 
 
@@ -232,6 +246,13 @@ async def _shared(slot: Slot, streams: int) -> list[Figure]:
         await end_tasks([sampling])
     ended = [task.result() for task in running]
     (left,) = await slot.quota.budget_sums(tenant)
+    return _kept(left, limit, ended, overshoots, streams)
+
+
+def _kept(
+    left: MoneySum, limit: int, ended: Sequence[int], overshoots: Sequence[int], streams: int
+) -> list[Figure]:
+    """Whether the budget held. `left`: its sums once all streams have ended at these costs."""
     spent = left.posted_nano + left.unbooked_nano
     if spent != sum(ended) or left.held_nano or left.open:
         raise RuntimeError(f"the count does not agree with what was settled: {left}")

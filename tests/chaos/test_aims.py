@@ -69,7 +69,7 @@ def within_and_beyond() -> dict[str, tuple[list[Figure], list[Figure]]]:
     """Of each builder: figures whose aims are all reached, and such of which every one is missed."""
     return {
         "sessions": (sessions(40 * 1024), sessions(40 * 1024 + 1)),
-        "drain": (drained(0.099, 100, 0), drained(0.2, 99, 1)),
+        "drain": (drained(0.1, 100, 0), drained(0.1001, 99, 1)),
         "relay": (relayed(1.0), relayed(1.01)),
         "slow-readers": (grown(1024), grown(1025)),
         "silent": (crowded(1.2), crowded(1.21)),
@@ -77,7 +77,7 @@ def within_and_beyond() -> dict[str, tuple[list[Figure], list[Figure]]]:
             enforced._figures([enforced.AIM_MS], [enforced.AIM_MS], [1.0]),
             enforced._figures([enforced.AIM_MS + 1], [enforced.AIM_MS + 1], [1.0]),
         ),
-        "seams": (continued([], 0.0), continued([3], 1.0)),
+        "seams": (continued([], 0.001), continued([3], 0.00101)),
         "masks": (masks.figures_of([walked(0.02)]), masks.figures_of([walked(0.001), walked(0.021)])),
         "visible": (seen(5.0), seen(5.1)),
     }

@@ -5,6 +5,7 @@ import asyncio
 import gc
 import os
 import tempfile
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import click
 from rich.markup import escape
 
 from chaos.bench.fuzz import ground
-from chaos.bench.fuzz.holds import watched_holds
+from chaos.bench.fuzz.holds import Holds, watched_holds
 from chaos.bench.session.figures import Figure, json_option, progress, show
 from core.database import Database, migrate
 from core.embedded import EmbeddedValkey, ensure_home
@@ -21,6 +22,7 @@ from core.redis import connect
 from core.settings import Settings
 
 SHOWN = 5
+HOLD_MS_MAX = 50
 
 
 @click.command()
@@ -73,17 +75,27 @@ async def _run(home: Path, seed: str, count: int, only: str | None) -> tuple[lis
         progress(escape(each))
     for each in holds.during[-SHOWN:]:
         progress(escape(f"held {each}"))
+    figures = _figures(routes, found, logs, holds)
+    return figures, {"statuses": {str(code): n for code, n in sorted(found.statuses.items())}, "seed": seed}
+
+
+def _figures(routes: int, found: ground.Found, logs: Sequence[ground.Heard], holds: Holds) -> list[Figure]:
+    """Of all that was sent, logged and held."""
     longest = max((log.longest for log in logs), key=lambda line: len(line.encode(errors="replace")))
     progress(escape(f"the longest line: {longest[:200]}"))
-    figures = [
+    return [
         Figure("routes", routes, ""),
         Figure("inputs", found.inputs, ""),
         Figure("answers of 5xx", len(found.broken), "", most=0),
         Figure("errors logged", sum(len(log.at_error) for log in logs), "", most=0),
-        Figure("longest hold of the loop, CPU of its thread", holds.longest_seconds * 1000, "ms", most=50),
+        Figure(
+            "longest hold of the loop, CPU of its thread",
+            holds.longest_seconds * 1000,
+            "ms",
+            most=HOLD_MS_MAX,
+        ),
         Figure("log lines", sum(log.lines for log in logs), ""),
         Figure("longest log line", len(longest.encode(errors="replace")), "bytes", most=LINE_BYTES_MAX),
         Figure("log lines with a key or a cookie", sum(len(log.told) for log in logs), "", most=0),
         Figure("connections ended without an answer", found.unanswered, ""),
     ]
-    return figures, {"statuses": {str(code): n for code, n in sorted(found.statuses.items())}, "seed": seed}

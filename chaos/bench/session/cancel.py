@@ -29,6 +29,19 @@ class Waits:
     aborts: list[float] = field(default_factory=list[float])
     ends: list[float] = field(default_factory=list[float])
 
+    def figures(self, streams: int) -> list[Figure]:
+        """What is printed of them."""
+        aborts, ends = ([1000 * wait for wait in each] for each in (self.aborts, self.ends))
+        return [
+            Figure("cancel sent to engine.abort, p50", percentile(aborts, 0.5), "ms"),
+            Figure("cancel sent to engine.abort, p99", percentile(aborts, 0.99), "ms", most=TARGET_MS),
+            Figure("cancel sent to engine.abort, longest", max(aborts), "ms"),
+            Figure("cancel sent to `end` received, p50", percentile(ends, 0.5), "ms"),
+            Figure("cancel sent to `end` received, p99", percentile(ends, 0.99), "ms"),
+            Figure("cancels", len(aborts), ""),
+            Figure("answers running", streams, ""),
+        ]
+
 
 @click.command()
 @click.option("--count", default=300, show_default=True, help="Cancels, one after the other.")
@@ -41,18 +54,7 @@ def cancel(count: int, streams: int, step_ms: float, as_json: bool) -> None:
     A real worker runs a scripted engine that notes when its `abort` is called. The time starts just before
     the client writes `cancel` to its socket, so it is more than from the gateway's receipt to the abort.
     """
-    waits = uvloop.run(_measure(count, streams, step_ms))
-    aborts, ends = ([1000 * wait for wait in each] for each in (waits.aborts, waits.ends))
-    figures = [
-        Figure("cancel sent to engine.abort, p50", percentile(aborts, 0.5), "ms"),
-        Figure("cancel sent to engine.abort, p99", percentile(aborts, 0.99), "ms", most=TARGET_MS),
-        Figure("cancel sent to engine.abort, longest", max(aborts), "ms"),
-        Figure("cancel sent to `end` received, p50", percentile(ends, 0.5), "ms"),
-        Figure("cancel sent to `end` received, p99", percentile(ends, 0.99), "ms"),
-        Figure("cancels", len(aborts), ""),
-        Figure("answers running", streams, ""),
-    ]
-    show("cancel", figures, as_json)
+    show("cancel", uvloop.run(_measure(count, streams, step_ms)).figures(streams), as_json)
 
 
 async def _measure(count: int, streams: int, step_ms: float) -> Waits:

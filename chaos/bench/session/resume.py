@@ -30,6 +30,16 @@ class Waits:
     welcomes: list[float] = field(default_factory=list[float])
     texts: list[float] = field(default_factory=list[float])
 
+    def figures(self, name: str) -> list[Figure]:
+        """Of one level."""
+        texts, welcomes = self.texts, self.welcomes
+        return [
+            Figure(f"first replayed byte {name}, p50", 1000 * percentile(texts, 0.5), "ms", most=TARGET_MS),
+            Figure(f"first replayed byte {name}, p99", 1000 * percentile(texts, 0.99), "ms"),
+            Figure(f"welcome {name}, p50", 1000 * percentile(welcomes, 0.5), "ms"),
+            Figure(f"reconnects {name}", len(texts), ""),
+        ]
+
 
 class First:
     """When the first delta came."""
@@ -63,14 +73,7 @@ async def _measure(count: int, levels: list[int]) -> list[Figure]:
             gateway = await site.gateway()
             progress(f"{others} other streams")
             waits = await _level(site, gateway, count, others)
-        name = f"beside {others} other streams"
-        texts, welcomes = waits.texts, waits.welcomes
-        figures += [
-            Figure(f"first replayed byte {name}, p50", 1000 * percentile(texts, 0.5), "ms", most=TARGET_MS),
-            Figure(f"first replayed byte {name}, p99", 1000 * percentile(texts, 0.99), "ms"),
-            Figure(f"welcome {name}, p50", 1000 * percentile(welcomes, 0.5), "ms"),
-            Figure(f"reconnects {name}", len(texts), ""),
-        ]
+        figures += waits.figures(f"beside {others} other streams")
     return figures
 
 

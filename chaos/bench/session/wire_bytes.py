@@ -49,6 +49,14 @@ class Weighed:
         """One delta."""
         self.deltas += 1
 
+    def figures(self, case: Case) -> list[Figure]:
+        """Of one way to read."""
+        most = TARGETS[case.rate, case.subprotocol]
+        return [
+            Figure(case.name, self.size / self.tokens, "bytes/token", most=most),
+            Figure("   tokens a delta", self.tokens / self.deltas, ""),
+        ]
+
 
 @click.command()
 @click.option("--seconds", default=10.0, show_default=True, help="How long each stream lasts.")
@@ -75,10 +83,7 @@ async def _measure(seconds: float, firsts: int) -> list[Figure]:
             for batch in (False, True):
                 case = Case(rate, subprotocol, batch)
                 progress(case.name)
-                found = await _weigh(site, gateway, feeder, case, seconds)
-                most = TARGETS[rate, subprotocol]
-                figures.append(Figure(case.name, found.size / found.tokens, "bytes/token", most=most))
-                figures.append(Figure("   tokens a delta", found.tokens / found.deltas, ""))
+                figures += (await _weigh(site, gateway, feeder, case, seconds)).figures(case)
         for batch in (False, True):
             progress("first tokens")
             delays = await _first_delays(site, gateway, feeder, firsts, batch)
