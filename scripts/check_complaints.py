@@ -5,6 +5,7 @@ A complaint is a heading `### N. …`. It names tests in backticks: `tests/….p
 `Not covered:` and why.
 """
 
+import argparse
 import ast
 import re
 import sys
@@ -98,6 +99,5 @@ def conformance_cases(path: Path) -> frozenset[str]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] in (["-h"], ["--help"]):
-        sys.exit(print(__doc__))
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter).parse_args()
     sys.exit(main())

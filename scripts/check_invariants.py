@@ -5,6 +5,7 @@ A test proves what its docstring begins with (`INV-8: …`, `INV-24, INV-32: …
 `--list` prints who proves what.
 """
 
+import argparse
 import ast
 import re
 import sys
@@ -22,11 +23,11 @@ KINDS = {".py", ".lua", ".js", ".md", ".yaml"}
 EXAMPLES = {"scripts/check_invariants.py", "tests/docs/test_invariants.py"}  # they name what does not exist
 
 
-def main() -> int:
+def main(listed: bool) -> int:
     """1 where anything is wrong, after naming all of it."""
     rows = ROW.findall(PAGE.read_text())
     proofs = {name: found for path in _files("tests") for name, found in proofs_in(*path).items()}
-    if "--list" in sys.argv[1:]:
+    if listed:
         print("\n".join(f"{row}: {name}" for row in rows for name, found in proofs.items() if row in found))
     cited = {path: set(NUMBER.findall(text)) for path, text in _all_files() if path not in EXAMPLES}
     problems = problems_of(rows, proofs, cited)
@@ -95,6 +96,6 @@ def _files(folder: str) -> Iterator[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] in (["-h"], ["--help"]):
-        sys.exit(print(__doc__))
-    sys.exit(main())
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--list", action="store_true", help="print who proves what")
+    sys.exit(main(parser.parse_args().list))

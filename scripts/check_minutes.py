@@ -9,6 +9,7 @@ several files share. More than CPU_SECONDS_MAX in all is refused: make something
 long form.
 """
 
+import argparse
 import json
 import sys
 from collections.abc import Iterator
@@ -54,16 +55,15 @@ def renewed(budgets: Lines, told: Lines, exists: set[str]) -> Lines:
     return dict(sorted(merged.items()))
 
 
-def main(arguments: list[str]) -> None:
+def main(told: Path, renew: bool) -> None:
     """Check, or renew."""
-    told = Path(next((each for each in arguments if not each.startswith("-")), TOLD))
     if not told.exists():
         sys.exit(f"there are no figures of a run in {told}: make test")
     run: dict[str, Any] = json.loads(told.read_text())
     if run["long"]:
         sys.exit("that run was of the long form, which has no budget: make test")
     budgets: Lines = json.loads(BUDGETS.read_text())["files"] if BUDGETS.exists() else {}
-    if "--renew" in arguments:
+    if renew:
         _renew(budgets, run["files"])
         return
     found = list(faults(budgets, run["files"]))
@@ -84,6 +84,10 @@ def _renew(budgets: Lines, told: Lines) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] in (["-h"], ["--help"]):
-        sys.exit(print(__doc__))
-    main(sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument(
+        "file", nargs="?", type=Path, default=TOLD, help="the run's figures; by default the last's"
+    )
+    parser.add_argument("--renew", action="store_true", help="make them the budgets")
+    given = parser.parse_args()
+    main(given.file, given.renew)

@@ -4,6 +4,7 @@ A section is a heading `## Who`, its promises are its list items (`- …`). Each
 `tests/….py::name` or `tests/….yaml: name of the case` in backticks.
 """
 
+import argparse
 import re
 import sys
 from pathlib import Path
@@ -46,6 +47,5 @@ def _parts(promise: str) -> tuple[str, list[str]]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] in (["-h"], ["--help"]):
-        sys.exit(print(__doc__))
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter).parse_args()
     sys.exit(main())

@@ -1,5 +1,6 @@
 """Fails where a source file has more lines than the ceiling: past it, split by concept."""
 
+import argparse
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] in (["-h"], ["--help"]):
-        sys.exit(print(__doc__))
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter).parse_args()
     sys.exit(main())

@@ -4,6 +4,7 @@ Exit code 0: all was looked up and nothing is known; 1: holes are known; 2: some
 and is named. What was not looked up is never said to be fine.
 """
 
+import argparse
 import json
 import os
 import shutil
@@ -129,6 +130,5 @@ def _lock(name: str) -> Path:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] in (["-h"], ["--help"]):
-        sys.exit(print(__doc__))
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter).parse_args()
     sys.exit(main())

@@ -5,6 +5,7 @@ tests/real_time.yaml under its reason; an entry that no longer stands fails too:
 `--list` prints all that stands, as entries.
 """
 
+import argparse
 import ast
 import sys
 from collections.abc import Iterator
@@ -140,14 +141,14 @@ def _shown(node: ast.AST) -> str:
     return shown if len(shown) <= 90 else shown[:89] + "…"
 
 
-def main(arguments: list[str]) -> int:
+def main(show_all: bool) -> int:
     """1 where anything is wrong, after naming all of it."""
     times, standing = settings(), set[str]()
     for file in sorted((ROOT / "tests").rglob("*.py")):
         path = file.relative_to(ROOT).as_posix()
         if not path.startswith(SUPPORT):
             standing |= problems_of(path, file.read_text(), times)
-    if "--list" in arguments:
+    if show_all:
         print("\n".join(f"- {each!r}" for each in sorted(standing)))
         return 0
     listed: dict[str, list[str]] = yaml.safe_load(ALLOWED.read_text()) or {}
@@ -161,6 +162,6 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] in (["-h"], ["--help"]):
-        sys.exit(print(__doc__))
-    sys.exit(main(sys.argv[1:]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--list", action="store_true", help="print all that stands, as entries")
+    sys.exit(main(parser.parse_args().list))

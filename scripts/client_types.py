@@ -4,6 +4,7 @@ They are made from the JSDoc of server/web/client.js and of the modules that its
 of package-lock.json. `--check` writes nothing and fails where the written ones are stale.
 """
 
+import argparse
 import re
 import shutil
 import subprocess
@@ -19,11 +20,11 @@ OPTIONS = ["--declaration", "--emitDeclarationOnly", "--allowJs", "--strict", "-
 LIBRARIES = ["--lib", "es2022,dom,dom.iterable", "--module", "es2022", "--moduleResolution", "bundler"]
 
 
-def main(*arguments: str) -> int:
-    """1 where `--check` finds stale types."""
+def main(check: bool) -> int:
+    """1 where `check` finds stale types."""
     made = declarations()
     written = {path.name: path.read_text() for path in WEB.glob("*.d.ts")}
-    if "--check" in arguments:
+    if check:
         stale = sorted(name for name in made.keys() | written.keys() if made.get(name) != written.get(name))
         if stale:
             print(f"stale: {', '.join(stale)}; run scripts/client_types.py", file=sys.stderr)
@@ -58,6 +59,6 @@ def _reachable(folder: Path, module: str, found: dict[str, str]) -> dict[str, st
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] in (["-h"], ["--help"]):
-        sys.exit(print(__doc__))
-    sys.exit(main(*sys.argv[1:]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="fail where the written ones are stale")
+    sys.exit(main(parser.parse_args().check))

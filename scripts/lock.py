@@ -8,6 +8,7 @@ by pip; gpu is resolved with base's pins and never installed. The locks are inst
 `LEFT_OUT` and `ALONE` name is really absent.
 """
 
+import argparse
 import json
 import subprocess
 import sys
@@ -143,6 +144,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] in (["-h"], ["--help"]):
-        sys.exit(print(__doc__))
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter).parse_args()
     main()

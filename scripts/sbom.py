@@ -4,10 +4,10 @@ It reads the locks alone, needs no network, and prints the same for the same loc
 hashes (requirements/cpu.txt, gpu.txt) neither does it.
 """
 
+import argparse
 import base64
 import json
 import re
-import sys
 import tomllib
 import uuid
 from pathlib import Path
@@ -24,7 +24,7 @@ OWN_IMAGE = "parley:"
 
 def main(stacks: list[str]) -> None:
     """Print the bill of base and the named locks."""
-    print(json.dumps(bill(stacks or ["cpu"]), indent=2))
+    print(json.dumps(bill(stacks), indent=2))
 
 
 def bill(stacks: list[str]) -> dict[str, Any]:
@@ -105,6 +105,6 @@ def _part(source: str, kind: str, name: str, version: str, hashes: list[tuple[st
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] in (["-h"], ["--help"]):
-        sys.exit(print(__doc__))
-    main(sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("locks", nargs="*", default=["cpu"], help="beside base and build (cpu)")
+    main(parser.parse_args().locks)

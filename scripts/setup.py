@@ -6,6 +6,7 @@ Keep it readable for Python 3.7, so that an old one gets a clear line instead of
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import re
 import subprocess
@@ -26,10 +27,9 @@ TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 PACKAGE_LINE = re.compile(r"(?:Collecting|Processing|Requirement already satisfied:) (\S+)")
 PACKAGE_NAME = re.compile(r"([A-Za-z0-9_.-]+?)(?:==|-\d|$)")
 SHOWN_SECONDS = 2.0
-WITHOUT_TORCH = "--without-torch"  # for a Python that has no build of it: no engine starts then
 
 
-def main(stacks: list[str]) -> None:
+def main(stacks: list[str], with_torch: bool) -> None:
     """Bring .venv up to date with base, build, the named locks and the project itself."""
     if sys.version_info < OLDEST:
         sys.exit(
@@ -38,11 +38,8 @@ def main(stacks: list[str]) -> None:
             )
         )
     make_environment()
-    with_torch = WITHOUT_TORCH not in stacks
     for stack in ["base", "build", *stacks]:
         lock = ROOT / "requirements" / (stack + ".txt")
-        if stack == WITHOUT_TORCH:
-            continue
         if not lock.is_file():
             sys.exit(f"there is no lock {lock}")
         install_lock(stack, lock, with_torch)
@@ -138,9 +135,13 @@ def say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] in (["-h"], ["--help"]):
-        sys.exit(print(__doc__))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("locks", nargs="*", help="beside base and build: cpu or gpu, test")
+    parser.add_argument(
+        "--without-torch", action="store_true", help="where no build of it is: no engine starts then"
+    )
+    given = parser.parse_intermixed_args()
     try:
-        main(sys.argv[1:])
+        main(given.locks, not given.without_torch)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -10,6 +10,7 @@ PARLEY_TEST_RECORD: where the record is kept between runs (~/.local/state/parley
 PARLEY_TEST_RESULTS: a folder for junit.xml, what failed and the logs of failed tests (ci-results/).
 """
 
+import argparse
 import json
 import os
 import re
@@ -150,7 +151,16 @@ def _git(*arguments: str) -> str:
     return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True).stdout
 
 
+def handed_on(given: Sequence[str]) -> list[str]:
+    """The options of pytest: all, but where help is asked for."""
+    parser = argparse.ArgumentParser(
+        usage="%(prog)s [options of pytest]",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
+        allow_abbrev=False,
+    )
+    return parser.parse_known_args(given)[1]
+
+
 if __name__ == "__main__":
-    if sys.argv[1:2] in (["-h"], ["--help"]):
-        sys.exit(print(__doc__))
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(main(handed_on(sys.argv[1:])))

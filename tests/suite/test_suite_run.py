@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scripts import suite_run
-from scripts.suite_run import RERUN_MAX, Flake, in_file_order, rerun_wanted, seeded, still_open
+from scripts.suite_run import RERUN_MAX, Flake, handed_on, in_file_order, rerun_wanted, seeded, still_open
 
 FLAKE = Flake("tests/core/test_x.py::test_x[1]", "c1", 1.7)
 
@@ -45,6 +45,12 @@ def test_a_flake_says_whether_its_process_was_paused():
     """That is where one looks first."""
     assert "did not run for 1.7 s" in FLAKE.shown
     assert "no pause" in FLAKE._replace(paused_seconds=0.0).shown
+
+
+def test_what_the_run_is_told_reaches_pytest_as_it_was():
+    """In its order, an option's value beside it."""
+    given = ["-n", "auto", "-m", "not long", "--durations=40", "-x", "tests/a.py", "-k", "a or b"]
+    assert handed_on(given) == given
 
 
 def test_the_files_of_what_was_red_run_as_they_did():
