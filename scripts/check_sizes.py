@@ -1,9 +1,10 @@
 """Fails where a source file has more lines than the ceiling: past it, split by concept."""
 
 import argparse
-import subprocess
 import sys
 from pathlib import Path
+
+from scripts.working_tree import files
 
 LINES_MAX = 400
 SUFFIXES = {".py", ".lua", ".js", ".css", ".html", ".sh"}
@@ -12,17 +13,10 @@ ROOT = Path(__file__).parent.parent
 
 def main() -> int:
     """1 where any file is too long, after naming all of them."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
     long = []
-    for name in sorted(set(listed.stdout.splitlines())):
+    for name in files(ROOT):
         path = ROOT / name
-        if path.suffix in SUFFIXES and path.is_file():
+        if path.suffix in SUFFIXES:
             lines = len(path.read_text().splitlines())
             if lines > LINES_MAX:
                 long.append(f"{name}: {lines} lines, {LINES_MAX} at most")

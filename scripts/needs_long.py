@@ -7,11 +7,12 @@ Exit code 0: it does; 1: `make test` is enough; 2: the base is not known. So: ne
 """
 
 import argparse
-import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
+
+from scripts.working_tree import GitError, changed
 
 ROOT = Path(__file__).resolve().parent.parent
 EVERYTHING = ""
@@ -84,17 +85,12 @@ def command(found: Iterable[Reason]) -> str:
 
 
 def changed_since(base: str, root: Path = ROOT) -> list[str]:
-    """Files that differ from the commit at which this branch left `base`: committed, not yet, or new."""
-    left = _git(root, "merge-base", base, "HEAD")[0]
-    return _git(root, "diff", "--name-only", left) + _git(root, "ls-files", "--others", "--exclude-standard")
-
-
-def _git(root: Path, *arguments: str) -> list[str]:
-    done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True)
-    if done.returncode:
-        print(f"git {' '.join(arguments)}: {done.stderr.strip() or 'nothing found'}", file=sys.stderr)
+    """As working_tree.changed; where git does not know, this ends, and says why."""
+    try:
+        return changed(root, base)
+    except GitError as error:
+        print(error, file=sys.stderr)
         sys.exit(2)
-    return done.stdout.splitlines()
 
 
 def main(arguments: list[str]) -> int:

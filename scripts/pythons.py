@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from scripts.mutations.trials import tracked
+from scripts.working_tree import files
 
 ROOT = Path(__file__).resolve().parent.parent
 OTHERS = ("3.12", "3.13")
@@ -57,7 +57,7 @@ def copied(copy: Path) -> None:
     for old in copy.glob("*"):
         if old.name not in KEEPS:
             shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
-    for name in tracked(ROOT):
+    for name in files(ROOT):
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, copy / name)
     for lent in LENT:

@@ -21,6 +21,9 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from scripts.working_tree import GitError, git
+from scripts.working_tree import commit as checked_out
+
 ROOT = Path(__file__).parent.parent
 RERUN_MAX = 5
 TESTS_FAILED = 1
@@ -71,7 +74,7 @@ def main(given: Sequence[str]) -> int:
     results = Path(os.environ.get("PARLEY_TEST_RESULTS") or ROOT / "ci-results")
     results.mkdir(parents=True, exist_ok=True)
     record = _record_path()
-    commit = _git("rev-parse", "HEAD").strip()
+    commit = checked_out(ROOT)
     before = still_open(_recorded(record), _bodies(), commit)
     options = seeded(given, commit)
     code, failed = _pytest(results, "junit.xml", options)
@@ -141,14 +144,13 @@ def _recorded(path: Path) -> list[Flake]:
 
 
 def _bodies() -> list[tuple[str, str]]:
-    log = _git("log", f"-{COMMITS_READ}", "--format=%H%x1f%B%x1e")
+    try:
+        log = git(ROOT, "log", f"-{COMMITS_READ}", "--format=%H%x1f%B%x1e")
+    except GitError:
+        return []
     return [
         (commit, body) for commit, _, body in (each.strip().partition("\x1f") for each in log.split("\x1e"))
     ]
-
-
-def _git(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True).stdout
 
 
 def handed_on(given: Sequence[str]) -> list[str]:

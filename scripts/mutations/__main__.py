@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import click
@@ -10,8 +9,10 @@ import click
 from scripts.mutations import fresh, reached
 from scripts.mutations.entries import LISTED, BadEntryError, load, sampled, unappliable
 from scripts.mutations.trials import Verdict, all_tried, copies, red_already
+from scripts.working_tree import commit
 
 ROOT = Path(__file__).parent.parent.parent
+NO_COMMIT = "0"
 JOBS = os.cpu_count() or 1
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 jobs_option = click.option("--jobs", default=JOBS, show_default=True, type=click.IntRange(1, 64))
@@ -47,7 +48,7 @@ def run(
         raise click.ClickException(f"{LISTED}: {error}") from error
     if stale := unappliable(ROOT, entries):
         raise click.ClickException("\n".join(stale))
-    chosen = sampled(entries, sample, seed or commit()) if sample else entries
+    chosen = sampled(entries, sample, seed or commit(ROOT) or NO_COMMIT) if sample else entries
     if check or not chosen:
         click.echo(f"{len(chosen)} entries apply" if chosen else "no such entry")
         return
@@ -76,16 +77,10 @@ def fresh_command(count: int, seed: str | None, jobs: int, as_json: bool) -> Non
     known = reached.load(ROOT)
     if known is None:
         raise click.ClickException("first: python -m scripts.mutations measure")
-    drawn = fresh.drawn(ROOT, known, count, seed or commit())
+    drawn = fresh.drawn(ROOT, known, count, seed or commit(ROOT) or NO_COMMIT)
     with copies(ROOT, min(jobs, len(drawn))) as made:
         verdicts = all_tried(made, drawn, tell)
     finish(verdicts, as_json)
-
-
-def commit() -> str:
-    """The commit that is checked out, as a seed."""
-    found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
-    return found.stdout.strip() or "0"
 
 
 def tell(verdict: Verdict) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from scripts.mutations.entries import Mutation
 from scripts.mutations.operators import Change, lua_changes, python_changes, unique
 from scripts.mutations.reached import PACKAGES, Reached
-from scripts.mutations.trials import tracked
+from scripts.working_tree import files
 
 GENERATED = ("core/migrations/",)  # a released migration never changes
 
@@ -16,7 +16,7 @@ def drawn(root: Path, known: Reached, count: int, seed: str) -> list[Mutation]:
     """`count` faults, each line as likely as another, with the tests that reach it; the same for the same
     seed and tree. One that no test reaches names none, and so survives."""
     lines: list[tuple[str, list[Change]]] = []
-    for file in sorted(tracked(root)):
+    for file in sorted(files(root)):
         if file.split("/")[0] in PACKAGES and not file.startswith(GENERATED):
             lines += [(file, changes) for changes in by_line(root / file)]
     chosen = random.Random(seed)
@@ -47,5 +47,5 @@ def importers(root: Path, file: str) -> list[str]:
     said = re.compile(
         rf"^\s*(from {module} import|import {module}\b|from {package} import .*\b{name}\b)", re.M
     )
-    ours = (each for each in tracked(root) if each.endswith(".py") and each.split("/")[0] in PACKAGES)
+    ours = (each for each in files(root) if each.endswith(".py") and each.split("/")[0] in PACKAGES)
     return [each for each in ours if said.search((root / each).read_text())]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import coverage
 
-from scripts.mutations.trials import tracked
+from scripts.working_tree import files
 
 PACKAGES = ("core", "billing", "engine", "server", "admin")
 KEPT = ".cache/reached.json"
@@ -121,7 +121,7 @@ def read(root: Path, folder: Path) -> tuple[Lines, dict[str, set[int]]]:
     data = whole.get_data()
     lines: Lines = {}
     executable: dict[str, set[int]] = {}
-    for file in tracked(root):
+    for file in files(root):
         if not file.endswith(".py") or file.split("/")[0] not in PACKAGES:
             continue
         executable[file] = set(whole.analysis2(str(root / file))[1])

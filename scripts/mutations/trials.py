@@ -12,6 +12,7 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 from scripts.mutations.entries import Mutation, mutated
+from scripts.working_tree import files
 
 LENT = (".venv", "node_modules", ".cache")  # ignored by git, and only read
 HANG_SECONDS_MAX = 600
@@ -43,17 +44,10 @@ class Verdict(NamedTuple):
     error: str = ""
 
 
-def tracked(root: Path) -> list[str]:
-    """The files of the working tree, those not yet committed too."""
-    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    names = subprocess.run(listed, cwd=root, check=True, capture_output=True, text=True).stdout.split("\0")
-    return [name for name in names if name and (root / name).is_file()]
-
-
 @contextmanager
 def copies(root: Path, count: int) -> Generator[list[Path]]:
     """`count` copies of the working tree that share what is installed."""
-    names = tracked(root)
+    names = files(root)
     with tempfile.TemporaryDirectory(prefix="parley-mutations-") as folder:
         made = [Path(folder) / str(number) for number in range(count)]
         for copy in made:

@@ -146,7 +146,7 @@ def test_what_coverage_wrote_is_read_by_test(tmp_path: Path, monkeypatch: pytest
     """As coverage writes it under its settings: the names of files begin at the root."""
     (tmp_path / "core").mkdir()
     (tmp_path / "core/a.py").write_text("one = 1\ntwo = 2\nthree = 3\n")
-    monkeypatch.setattr(reached, "tracked", lambda _: ["core/a.py"])
+    monkeypatch.setattr(reached, "files", lambda _: ["core/a.py"])
     data = coverage.CoverageData(str(tmp_path / "coverage.1"))
     for context, line in (("t.py::t", 2), ("", 3)):
         data.set_context(context)
@@ -209,7 +209,7 @@ def test_fresh_faults_are_the_same_for_the_same_commit(tmp_path: Path, monkeypat
     for name in files:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("".join(f"a{n} = {n} < {n + 1}\n" for n in range(30)))
-    monkeypatch.setattr(fresh, "tracked", lambda _: files)
+    monkeypatch.setattr(fresh, "files", lambda _: files)
     known = reached.from_lines({"core/x.py": {n: [f"t.py::t{n}"] for n in range(1, 31)}})
     drawn = [fresh.drawn(tmp_path, known, 9, seed) for seed in ("c1", "c1", "c2")]
     assert drawn[0] == drawn[1] != drawn[2]
@@ -230,7 +230,7 @@ def test_what_runs_at_import_is_tried_by_tests_of_its_file_or_of_those_that_impo
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    monkeypatch.setattr(fresh, "tracked", lambda _: list(files))
+    monkeypatch.setattr(fresh, "files", lambda _: list(files))
     lines = {
         "core/kinds.py": {1: list[str]()},
         "core/uses.py": {9: ["t.py::uses"]},

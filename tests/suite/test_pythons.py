@@ -127,7 +127,7 @@ def test_a_copy_follows_the_tree_and_keeps_its_environment(
     (copy / "core").mkdir()
     (copy / "core/gone.py").touch()
     monkeypatch.setattr(pythons, "ROOT", root)
-    monkeypatch.setattr(pythons, "tracked", lambda _: ["core/new.py", "setup.cfg"])
+    monkeypatch.setattr(pythons, "files", lambda _: ["core/new.py", "setup.cfg"])
     copied(copy)
     assert sorted(str(path.relative_to(copy)) for path in copy.rglob("*.*")) == [
         ".venv",

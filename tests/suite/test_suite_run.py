@@ -89,7 +89,8 @@ def test_what_a_run_makes_of_the_record(
         return ended, dict.fromkeys(failed, 0.5)
 
     monkeypatch.setattr(suite_run, "_pytest", made)
-    monkeypatch.setattr(suite_run, "_git", lambda *_: "c2")
+    monkeypatch.setattr(suite_run, "checked_out", lambda _: "c2")
+    monkeypatch.setattr(suite_run, "git", lambda *_: "")
     monkeypatch.setenv("PARLEY_TEST_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("PARLEY_TEST_RECORD", str(record))
     assert suite_run.main(["--hypothesis-seed=7"]) == code
