@@ -14,7 +14,8 @@ GENERATED = ("core/migrations/",)  # a released migration never changes
 
 def drawn(root: Path, known: Reached, count: int, seed: str) -> list[Mutation]:
     """`count` faults, each line as likely as another, with the tests that reach it; the same for the same
-    seed and tree. One that no test reaches names none, and so survives."""
+    seed and tree. Of a line that no test is known to reach it is those of its file, else of the files that
+    import it; where there are none, it survives."""
     lines: list[tuple[str, list[Change]]] = []
     for file in sorted(files(root)):
         if file.split("/")[0] in PACKAGES and not file.startswith(GENERATED):
@@ -34,9 +35,11 @@ def by_line(path: Path) -> list[list[Change]]:
 
 def _mutation(root: Path, known: Reached, file: str, change: Change) -> Mutation:
     was, now = unique((root / file).read_text(), change)
-    tests = known.tests_of(file, change.line)
-    if known.runs_at_import(file, change.line):
-        tests = known.tests_of_files([file]) or known.tests_of_files(importers(root, file))
+    tests = (
+        known.tests_of(file, change.line)
+        or known.tests_of_files([file])
+        or known.tests_of_files(importers(root, file))
+    )
     return Mutation(file, was, now, tests)
 
 

@@ -15,7 +15,9 @@ COMPARISONS = {
 BOOLEANS = {"and": "or", "or": "and"}
 ARITHMETIC = {"+": "-", "-": "+", "*": "//", "//": "*", "%": "//"}
 SWAPPED_CALLS = {"any": "all", "all": "any", "min": "max", "max": "min"}
-LOGGERS = {"log", "logger", "progress", "click"}
+LOGGERS = {"log", "logger", "progress", "click", "say"}
+LOG_LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
+ONE_MORE_MAX = 100  # of 60,000 milliseconds one more is no fault that anybody meets: it is doubled
 SKIPPED = (ast.Assert, ast.JoinedStr, ast.Raise)
 LUA = {
     "<=": "<", ">=": ">", "==": "~=", "~=": "==", "<": "<=", ">": ">=",
@@ -84,7 +86,7 @@ class _Python:
             case ast.Constant(value=bool() as value):
                 yield self._whole(node, str(not value))
             case ast.Constant(value=int() as value):
-                yield self._whole(node, str(value + 1))
+                yield self._whole(node, str(value + 1 if abs(value) < ONE_MORE_MAX else value * 2))
             case ast.Expr(value=ast.Call() | ast.Await()):
                 yield self._whole(node, "pass")
             case ast.Call(func=ast.Name(id=name) as function) if name in SWAPPED_CALLS:
@@ -122,6 +124,8 @@ def _is_log(node: ast.AST) -> bool:
         return False
     call = node.value.value if isinstance(node.value, ast.Await) else node.value
     function = call.func if isinstance(call, ast.Call) else None
+    if isinstance(function, ast.Attribute) and function.attr in LOG_LEVELS:
+        return True
     base = function.value if isinstance(function, ast.Attribute) else function
     return isinstance(base, ast.Name) and base.id in LOGGERS
 

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,29 +34,25 @@ class Reached(NamedTuple):
     breadth: Counter[int]
 
     def tests_of(self, file: str, line: int) -> tuple[str, ...]:
-        """Those that reach the line, at most TESTS_TRIED_MAX, what reaches least first: it is about little
-        else."""
+        """Those that reach the line, at most TESTS_TRIED_MAX. None where no test is known to: it runs as the
+        file is imported, or in a process that was killed."""
         lines = self.lines.get(file, {})
-        return self._named(
-            sorted(lines.get(line, lines.get(ANY_LINE, [])), key=self._breadth_of)[:TESTS_TRIED_MAX]
-        )
+        return self._of_file(file, set(lines.get(line, lines.get(ANY_LINE, []))))[:TESTS_TRIED_MAX]
 
     def tests_of_files(self, files: Iterable[str]) -> tuple[str, ...]:
-        """Of those that reach anything in these files, at most TESTS_TRIED_MAX, narrow ones and broad ones:
-        for what runs as a file is imported, which no test reaches."""
-        found = {test for file in files for tests in self.lines.get(file, {}).values() for test in tests}
-        every = max(1, -(-len(found) // TESTS_TRIED_MAX))
-        return self._named(sorted(found, key=self._breadth_of)[::every])
+        """Of those that reach anything in these files, at most TESTS_TRIED_MAX."""
+        found = [self._of_file(file, set(self._counted(file))) for file in files]
+        in_turn = (test for tests in zip_longest(*found) for test in tests if test)
+        return tuple(dict.fromkeys(in_turn))[:TESTS_TRIED_MAX]
 
-    def runs_at_import(self, file: str, line: int) -> bool:
-        """Whether it runs, in no test."""
-        return self.lines.get(file, {}).get(line) == []
+    def _of_file(self, file: str, places: set[int]) -> tuple[str, ...]:
+        """Named; first those for which the file is most of what they reach: they are about it."""
+        counted = self._counted(file)
+        ordered = sorted(places, key=lambda place: (-counted[place] / self.breadth[place], place))
+        return tuple(self.tests[place] for place in ordered)
 
-    def _breadth_of(self, place: int) -> int:
-        return self.breadth[place]
-
-    def _named(self, places: Iterable[int]) -> tuple[str, ...]:
-        return tuple(self.tests[place] for place in places)
+    def _counted(self, file: str) -> Counter[int]:
+        return Counter(place for places in self.lines.get(file, {}).values() for place in places)
 
 
 def from_lines(lines: Lines) -> Reached:

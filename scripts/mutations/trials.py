@@ -33,6 +33,7 @@ PYTEST = (
 )
 SEED = "--hypothesis-seed=0"
 FAILED, BROKEN_IMPORT = 1, 2
+NO_CONFTEST = "ImportError while loading conftest"  # pytest's code is then that of a wrong command line
 
 
 class Verdict(NamedTuple):
@@ -91,8 +92,8 @@ def tried(copy: Path, mutation: Mutation) -> Verdict:
         code, said = run_tests(copy, mutation.fails)
     finally:
         path.write_text(whole)
-    error = "" if code in (0, FAILED, BROKEN_IMPORT) else said
-    return Verdict(mutation, code in (FAILED, BROKEN_IMPORT), time.monotonic() - began, error)
+    noticed = code in (FAILED, BROKEN_IMPORT) or NO_CONFTEST in said
+    return Verdict(mutation, noticed, time.monotonic() - began, "" if noticed or code == 0 else said)
 
 
 def all_tried(

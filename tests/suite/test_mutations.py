@@ -21,7 +21,8 @@ def served(count: int = 3, *, names: list[str]) -> bool:
     """A docstring is left alone: 3 < 4."""
     assert count >= 0, "INV: left alone"
     log.info("left alone", count=count + 1)
-    tell(names)
+    self._wrong.warning("left alone", count=count < 7)
+    tell(names, 60_000)
     if not names or count <= 9 and any(names):
         return "é" in names
     return ready(count - 1) if open_now else True
@@ -90,7 +91,8 @@ def test_operators_change_what_is_done_and_not_what_is_said():
     made = {applied(PYTHON, change) for change in python_changes(PYTHON)}
     for was, now in [
         ("int = 3", "int = 4"),
-        ("    tell(names)", "    pass"),
+        ("    tell(names, 60_000)", "    pass"),
+        ("60_000", "120000"),
         ("if not names", "if names"),
         ("not names or count", "not names and count"),
         ("<= 9 and", "<= 9 or"),
@@ -104,7 +106,7 @@ def test_operators_change_what_is_done_and_not_what_is_said():
         ("else True", "else False"),
     ]:
         assert PYTHON.replace(was, now) in made, f"{was} -> {now}"
-    assert len(made) == 13
+    assert len(made) == 14
     assert all(compile(text, "x", "exec") for text in made)
 
 
@@ -134,9 +136,9 @@ def test_tests_that_reach_little_else_come_first():
     known = reached.from_lines(lines)
     assert known.tests_of("a.py", 1) == ("narrow", "wide")
     assert known.tests_of("b.lua", 70) == ("wide",)
-    assert known.runs_at_import("a.py", 4)
-    assert not known.runs_at_import("a.py", 3)
     assert known.tests_of_files(["a.py", "c.py"]) == ("narrow", "wide")
+    about = {"a.py": {1: ["of_b", "of_a"]}, "b.py": {1: ["of_b"], 2: ["of_b"]}}
+    assert reached.from_lines(about).tests_of("a.py", 1) == ("of_a", "of_b"), "what is most about the file"
     assert known.tests_of("a.py", 3) == known.tests_of("c.py", 1) == ()
     rows = list(reached.by_package({"core/a.py": {1, 2, 3, 4}}, {"core/a.py": {1: ["t"], 9: ["t"]}}))
     assert rows[1].split() == ["core", "4", "25.0%"]
@@ -251,6 +253,11 @@ def test_a_trial_tells_a_noticed_fault_from_one_that_survives(tmp_path: Path):
     verdicts = [tried(tmp_path, each) for each in (swapped, swapped._replace(now="a <= b"))]
     assert [(each.noticed, each.error) for each in verdicts] == [(True, ""), (False, "")]
     assert not tried(tmp_path, swapped._replace(fails=())).noticed, "nothing reaches it"
+    (tmp_path / "conftest.py").write_text("from x import least\n")
+    assert tried(tmp_path, swapped._replace(was="def least", now="def most")).noticed, (
+        "nothing can be imported"
+    )
+    (tmp_path / "conftest.py").unlink()
     nowhere = tried(tmp_path, swapped._replace(fails=("test_x.py::test_most",)))
     assert "no tests ran" in nowhere.error or "not found" in nowhere.error
     assert (tmp_path / "x.py").read_text().count("a < b") == 1
