@@ -70,9 +70,10 @@ def measure(tests: tuple[str, ...]) -> None:
 @mutations.command(name="fresh")
 @click.option("--count", default=60, show_default=True, type=click.IntRange(1))
 @click.option("--seed", help="By default the commit.")
+@click.option("--file", "only", default="", help="Only those of files whose path begins so.")
 @jobs_option
 @json_option
-def fresh_command(count: int, seed: str | None, jobs: int, as_json: bool) -> None:
+def fresh_command(count: int, seed: str | None, only: str, jobs: int, as_json: bool) -> None:
     """Draw faults over all lines of Python and Lua that tests reach, and try each with those tests."""
     known = reached.load(ROOT)
     if known is None:

@@ -12,16 +12,19 @@ from scripts.working_tree import files
 GENERATED = ("core/migrations/",)  # a released migration never changes
 
 
-def drawn(root: Path, known: Reached, count: int, seed: str) -> list[Mutation]:
-    """`count` faults, each line as likely as another, with the tests that reach it; the same for the same
-    seed and tree. Of a line that no test is known to reach it is those of its file, else of the files that
-    import it; where there are none, it survives."""
+def drawn(root: Path, known: Reached, count: int, seed: str, only: str = "") -> list[Mutation]:
+    """`count` faults in files whose path begins with `only`, each line as likely as another, with the tests
+    that reach it; the same for the same seed and tree. Of a line that no test is known to reach: the tests of
+    its file, else of the files that import it. Where there are none, it survives."""
     lines: list[tuple[str, list[Change]]] = []
     for file in sorted(files(root)):
-        if file.split("/")[0] in PACKAGES and not file.startswith(GENERATED):
+        if file.split("/")[0] in PACKAGES and not file.startswith(GENERATED) and file.startswith(only):
             lines += [(file, changes) for changes in by_line(root / file)]
     chosen = random.Random(seed)
-    return [_mutation(root, known, file, chosen.choice(of)) for file, of in chosen.sample(lines, count)]
+    return [
+        _mutation(root, known, file, chosen.choice(of))
+        for file, of in chosen.sample(lines, min(count, len(lines)))
+    ]
 
 
 def by_line(path: Path) -> list[list[Change]]:

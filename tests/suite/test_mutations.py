@@ -218,6 +218,7 @@ def test_fresh_faults_are_the_same_for_the_same_commit(tmp_path: Path, monkeypat
     assert {each.file for each in drawn[0]} == {"core/x.py"}
     assert all(each.fails == (f"t.py::t{int(each.was.split()[0][1:]) + 1}",) for each in drawn[0])
     assert len(fresh.drawn(tmp_path, known, 30, "c1")) == 30
+    assert fresh.drawn(tmp_path, known, 30, "c1", only="core/y") == []
 
 
 def test_what_runs_at_import_is_tried_by_tests_of_its_file_or_of_those_that_import_it(
