@@ -30,6 +30,7 @@ from engine.models.known import RECORD
 from engine.models.registry import ModelRecord
 from engine.queue import PoolQueue
 from engine.queue_types import WorkerView
+from engine.sockets import engine_sockets
 
 log = logger(__name__)
 
@@ -108,7 +109,8 @@ class Slot:
                 continue
             self.worker = f"{self._settings.node}-{self._index}-{secrets.token_hex(4)}"
             started = time.monotonic()
-            code = await self._run_one(stop)
+            with engine_sockets(self._settings, self._index) as sockets:
+                code = await self._run_one(stop, sockets)
             await self._count_load(code)
             await self._release(code)
             self._backoff = self._backoff.after_exit(time.monotonic() - started, planned=code == 0)
@@ -183,7 +185,7 @@ class Slot:
             self._measured_at, self._memory_mib = now, _memory_mib(self._process.pid)
         return self._memory_mib
 
-    async def _run_one(self, stop: asyncio.Event) -> int:
+    async def _run_one(self, stop: asyncio.Event, sockets: Mapping[str, str]) -> int:
         """One worker from its start to its end; its exit code."""
         logs = self._settings.home / "logs"
         argv = [sys.executable, "-m", "engine.main", "worker", "--name", self.worker]
@@ -195,7 +197,7 @@ class Slot:
         self._to(SlotState.ALARM if self._alarmed else SlotState.STARTING)
         try:
             logs.mkdir(mode=0o700, parents=True, exist_ok=True)
-            environment = self._environment(os.environ, await self._model())
+            environment = {**sockets, **self._environment(os.environ, await self._model())}
             process = await spawn(argv, environment, logs / self._log_name)
         except (StartupError, OSError) as error:
             log.error("worker not started", worker=self.worker, error=named(error))

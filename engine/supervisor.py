@@ -41,6 +41,7 @@ from engine.queue import PoolQueue
 from engine.queue_types import WorkerView
 from engine.reaper import Reaper
 from engine.slot import Slot
+from engine.sockets import clear_sockets
 from engine.trials.desk import TrialDesk, can_try
 
 log = logger(__name__)
@@ -78,6 +79,7 @@ class Supervisor:
         """Until `stop`; then the workers drain and end. Raises StartupError where another supervisor runs
         this pool's workers from this data folder."""
         with _alone(self._settings), serving_metrics(self._settings, 0, lambda: ""):
+            clear_sockets(self._settings)
             await asyncio.to_thread(self._open_devices)
             beside = [asyncio.create_task(loop) for loop in self.loops()]
             try:

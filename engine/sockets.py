@@ -1,0 +1,50 @@
+"""Where a worker's engine makes its Unix sockets. vLLM's own place is the system's folder of temporary files,
+where they stay: a worker that was killed, or that ends at once (engine/main.py), removes none."""
+
+import shutil
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from uuid import uuid4
+
+from core.settings import Settings
+
+VARIABLE = "VLLM_RPC_BASE_PATH"
+FOLDER = "run"
+POOL_CHARACTERS = 8  # of a hash: a socket's path has 107 bytes at most
+
+
+@contextmanager
+def engine_sockets(settings: Settings, index: int) -> Generator[dict[str, str]]:
+    """A new folder for those of one worker, as its environment names it; removed at the end with all in it.
+    Named is none where no socket can be made there: vLLM's own place it is then."""
+    folder = settings.home / FOLDER / f"{_prefix(settings)}{index}"
+    try:
+        yield {VARIABLE: str(folder)} if _takes_sockets(folder) else {}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def clear_sockets(settings: Settings) -> None:
+    """Remove what a supervisor of this node and pool left that was killed."""
+    for folder in (settings.home / FOLDER).glob(f"{_prefix(settings)}*"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prefix(settings: Settings) -> str:
+    """Supervisors of several nodes and pools share a data folder."""
+    return sha256(f"{settings.node}\0{settings.pool}".encode()).hexdigest()[:POOL_CHARACTERS] + "-"
+
+
+def _takes_sockets(folder: Path) -> bool:
+    """Of names as long as vLLM's. Not where the path is too long, nor on some shared file systems."""
+    try:
+        folder.parent.mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.bind(str(folder / str(uuid4())))
+    except OSError:
+        return False
+    return True
