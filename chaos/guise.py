@@ -18,6 +18,7 @@ from typing import NoReturn
 
 # Where /proc/self/stat says, counted from its third field on, that what was given at the start lies.
 ARGUMENTS, ENVIRONMENT = (45, 46), (47, 48)
+INTERRUPTED = -signal.SIGINT
 
 
 def take(argv: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -84,7 +85,10 @@ def run(work: Callable[[], None]) -> NoReturn:
                 stream.flush()
             except (OSError, ValueError):
                 code = code or 120
-        os._exit(code & 0xFF)
+        if code == INTERRUPTED:  # its parent sees that a signal ended it
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
+        os._exit(code)
 
 
 def _code_of(work: Callable[[], None]) -> int:
@@ -92,13 +96,12 @@ def _code_of(work: Callable[[], None]) -> int:
         work()
     except SystemExit as ended:
         if ended.code is None or isinstance(ended.code, int):
-            return ended.code or 0
+            return (ended.code or 0) & 0xFF
         print(ended.code, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         traceback.print_exc()
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGINT)
+        return INTERRUPTED
     except BaseException as error:  # noqa: BLE001  (what nobody caught ends an interpreter, too)
         sys.excepthook(type(error), error, error.__traceback__)
         return 1

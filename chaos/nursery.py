@@ -164,6 +164,7 @@ def _become(order: dict[str, Any], fds: list[int], address: str, asker: socket.s
         os.execvp = execvp
         guise.take(command, order["environment"])
         guise.close_as_exec_does()
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # as an interpreter that begins
         guise.run(lambda: guise.program(command))
 
     execvp, os.execvp = (

@@ -2,10 +2,13 @@
 
 import asyncio
 import atexit
+import json
 import os
 import random
+import resource
 import signal
 import sys
+import threading
 from pathlib import Path
 
 from chaos.forked import forking, start, streams
@@ -20,7 +23,43 @@ def end(how: str) -> None:
         raise ValueError("raised")
     if how == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
-    sys.exit(int(how) if how.isdigit() else how)
+    if how == "tell and kill":
+        print("told", file=sys.stderr)
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "interrupt":
+        os.kill(os.getpid(), signal.SIGINT)
+    if how == "thread":
+        threading.Thread(target=late).start()
+    sys.exit(int(how) if how.lstrip("-").isdigit() else None if how in ("none", "thread") else how)
+
+
+def late() -> None:
+    """Print, once the main thread is through."""
+    threading.main_thread().join()
+    print("late", flush=True)
+
+
+def be() -> None:
+    """What it was given, as it began."""
+    umask = os.umask(0)
+    wakes, dies, breaks = (
+        signal.set_wakeup_fd(-1),
+        signal.getsignal(signal.SIGCHLD),
+        signal.getsignal(signal.SIGINT),
+    )
+    opened = sorted(int(name) for name in os.listdir("/proc/self/fd"))[:-1]  # but for the one that lists them
+    told = {
+        "folder": os.getcwd(),
+        "umask": umask,
+        "files": resource.getrlimit(resource.RLIMIT_NOFILE),
+        "arguments": sys.argv,
+        "command": sys.orig_argv,
+        "signals": [dies == signal.SIG_DFL, breaks == signal.default_int_handler, wakes],
+        "open": opened,
+        "leads": os.getsid(0) == os.getpid(),
+        "is_alone": os.getsid(os.getppid()) == os.getppid(),
+    }
+    print(json.dumps(told))
 
 
 def draw() -> None:
@@ -43,6 +82,8 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["end", how]:
             end(how)
+        case ["be"]:
+            be()
         case ["draw"]:
             draw()
         case ["stay"]:
