@@ -85,7 +85,7 @@ async def test_a_leashed_one_begins_as_a_fresh_process_does(tmp_path: Path) -> N
 async def test_it_ends_as_an_interpreter_does_in_rarer_ways(
     tmp_path: Path, how: str, code: int, left: str, error: str
 ) -> None:
-    """By no code, by a negative one, by Ctrl-C, after its threads; what it said of errors is out at the end of each line."""
+    """By no code, by a negative one, by Ctrl-C, after its threads; errors are out at each line's end."""
     ended, out, said = await told(tmp_path, "end", how)
     assert (ended, out) == (code, "printed\n" + left)
     assert error in said

@@ -1,8 +1,11 @@
 """Every command has a test that types it, beyond the sweep of what changes something."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import click
+import pytest
 from click.testing import CliRunner
 
 from core.cli import parley
@@ -40,3 +43,17 @@ def test_a_test_that_types_less_than_it_is_listed_for_fails():
     CliRunner().invoke(parley, name.split(), env={"PARLEY_SECRET": TEST_SECRET})
     assert typed.lacks(test, typed.TYPED) == []
     assert typed.lacks("tests/none.py::test_none", set()) == []
+
+
+def test_what_another_test_typed_does_not_count(monkeypatch: pytest.MonkeyPatch):
+    """Each begins with nothing typed, whatever its parameters; one that lacks a command fails."""
+    name = "secrets admission"
+    monkeypatch.setattr(typed, "_by_test", lambda: {"t.py::t": [name]})
+    item: Any = SimpleNamespace(nodeid="t.py::t[1]")
+    for types in (True, False):
+        around = typed.pytest_runtest_call(item)
+        next(around)
+        if types:
+            typed.TYPED.add(typed.named(name))
+        with pytest.raises(StopIteration if types else pytest.fail.Exception, match=None if types else name):
+            next(around)

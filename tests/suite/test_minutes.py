@@ -1,14 +1,19 @@
 """What the suite costs is counted, and held to its budgets."""
 
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from scripts import check_minutes
 from scripts.check_minutes import CPU_SECONDS_MAX, faults, renewed, total
-from tests.support.minutes import COLLECTION, Minutes, tree_cpu_seconds
+from tests.support import minutes as plugin
+from tests.support.minutes import COLLECTION, MINUTES, POSTGRES, Minutes, Spent, tree_cpu_seconds
 
 BURN = "import time\nwhile time.process_time() < {seconds}: pass\n"
 NESTED = """
@@ -80,3 +85,92 @@ def test_no_renewal_raises_the_sum_over_the_limit() -> None:
         renewed(full, lines(b=0.1), {"a", "b"})
     over = lines(a=CPU_SECONDS_MAX, b=50.0)
     assert total(renewed(over, lines(b=40.0), {"a", "b"})) == CPU_SECONDS_MAX + 40
+
+
+class Begun(Minutes):
+    """Which lines it began."""
+
+    def begin(self, line: str) -> str:
+        """See Minutes."""
+        self.lines = [*getattr(self, "lines", []), line]
+        return super().begin(line)
+
+
+def around(wrapper: Any) -> None:
+    """A hook with nothing in it."""
+    next(wrapper)
+    with pytest.raises(StopIteration):
+        wrapper.send(None)
+
+
+def test_a_file_lasts_from_its_first_test_to_its_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What happens between two files, and after the last, is nobody's."""
+    monkeypatch.setattr(plugin, "tree_cpu_seconds", lambda _: 0.0)  # pyright: ignore[reportUnknownLambdaType]
+    minutes = Begun()
+    items: list[Any] = [SimpleNamespace(nodeid=name) for name in ("a::1", "a::2", "b::1", "a::3")]
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        around(minutes.pytest_runtest_protocol(item, following))
+    assert minutes.lines == ["a", "", "b", "", "a", ""]
+
+
+def test_a_fixture_of_the_session_is_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the file goes on that needed it first; what a module makes is the file's."""
+    monkeypatch.setattr(plugin, "tree_cpu_seconds", lambda _: 0.0)  # pyright: ignore[reportUnknownLambdaType]
+    minutes = Begun()
+    minutes.begin("a")
+    for scope in ("session", "module"):
+        around(minutes.pytest_fixture_setup(SimpleNamespace(scope=scope, argname="x")))
+    assert minutes.lines == ["a", "(fixture x)", "a"]
+
+
+class Plugins(list[object]):
+    """Those that were registered."""
+
+    def register(self, plugin: object, _: str) -> None:
+        """As pytest's."""
+        self.append(plugin)
+
+
+def run(workers: int, **more: Any) -> Any:
+    """A run, as far as it is asked."""
+    option = SimpleNamespace(numprocesses=workers, collectonly=False)
+    config = SimpleNamespace(option=option, stash=pytest.Stash(), pluginmanager=Plugins(), **more)
+    plugin.pytest_configure(config)  # pyright: ignore[reportArgumentType]
+    return config
+
+
+def test_workers_hand_over_what_they_counted() -> None:
+    """Who only waits for them counts nothing."""
+    alone, whole = run(0), run(2)
+    worker = run(2, workerinput={}, workeroutput={})
+    assert [len(each.pluginmanager) for each in (alone, whole, worker)] == [1, 0, 1]
+    worker.stash[MINUTES].spent["a"] = Spent(1.0, 2.0)
+    plugin.pytest_sessionfinish(SimpleNamespace(config=worker))  # pyright: ignore[reportArgumentType]
+    for output in (worker.workeroutput, worker.workeroutput, {}):
+        plugin.pytest_testnodedown(SimpleNamespace(config=whole, workeroutput=output))
+    assert whole.stash[MINUTES].plain() == {"a": [2.0, 4.0]}
+
+
+@pytest.mark.parametrize("is_long", [True, False])
+def test_the_figures_of_a_run_are_written(
+    is_long: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its form, the dearest first; Postgres is a line where it ran. Who only collects leaves them."""
+    monkeypatch.setattr(plugin, "TOLD", tmp_path / "folder" / "minutes.json")
+    monkeypatch.setattr(plugin, "IS_LONG", is_long)
+    monkeypatch.setattr(plugin, "tree_cpu_seconds", lambda _: 3.0)  # pyright: ignore[reportUnknownLambdaType]
+    config, said = run(0), list[str]()
+    reporter: Any = SimpleNamespace(section=said.append, line=said.append)
+    config.stash[MINUTES].spent = {"a": Spent(1.0, 1.0), "b": Spent(2.0, 1.0)}
+    monkeypatch.setattr(plugin, "postgres_process", lambda _: 0)  # pyright: ignore[reportUnknownLambdaType]
+    config.option.collectonly = True
+    plugin.pytest_terminal_summary(reporter, config)
+    assert (said, plugin.TOLD.exists()) == ([], False)
+    config.option.collectonly = False
+    plugin.pytest_terminal_summary(reporter, config)
+    told = json.loads(plugin.TOLD.read_text())
+    assert (told["long"], told["cpu"], list(told["files"])) == (is_long, 3.0, ["b", "a"])
+    monkeypatch.setattr(plugin, "postgres_process", lambda _: 7)  # pyright: ignore[reportUnknownLambdaType]
+    plugin.pytest_terminal_summary(reporter, config)
+    assert list(json.loads(plugin.TOLD.read_text())["files"]) == [POSTGRES, "b", "a"]
+    assert (said[0], said[3]) == ("3 CPU seconds", "6 CPU seconds")

@@ -95,7 +95,9 @@ def test_locks_lie_where_nobody_else_can_put_links(tmp_path: Path, monkeypatch: 
     (tmp_path / "link").symlink_to(tmp_path / "own")
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
-    for name in ("link", "open"):
+    (tmp_path / "group's").mkdir()
+    (tmp_path / "group's").chmod(0o770)
+    for name in ("link", "open", "group's"):
         monkeypatch.setattr(ports, "LOCKS", tmp_path / name)
         with pytest.raises(AssertionError, match="somebody else"):
             ports._locked_block()
@@ -106,3 +108,21 @@ def test_locks_lie_where_nobody_else_can_put_links(tmp_path: Path, monkeypatch: 
     with pytest.raises(OSError, match="symbolic links"):
         ports._locked_block()
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_another_users_folder_is_none_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever made it first could hold all locks, or put links in their place."""
+    (tmp_path / "locks").mkdir(mode=0o700)
+    monkeypatch.setattr(ports, "LOCKS", tmp_path / "locks")
+    user = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: user + 1)
+    with pytest.raises(AssertionError, match="somebody else"):
+        ports._locked_block()
+
+
+def test_where_the_system_tells_no_range_all_blocks_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where there is no /proc."""
+    monkeypatch.setattr(ports, "EPHEMERAL", tmp_path / "none")
+    assert ports._ephemeral_from() == ports.END

@@ -1,11 +1,14 @@
 """What the workers of a run share is made once."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from tests.support import shared
+from tests.support import living, shared
 
 
 def test_whoever_comes_first_makes_it(tmp_path: Path) -> None:
@@ -57,3 +60,67 @@ def test_only_roots_run_lets_others_through_its_folders(
         monkeypatch.setattr("os.geteuid", lambda user=user: user)
         assert shared.mode_of_folders() == passing
     assert all(each.stat().st_mode & 0o066 == 0 for each in shared.own_folders(pytestconfig))
+
+
+def run(*folders: Path, **more: Any) -> Any:
+    """A run with these folders."""
+    stash = pytest.Stash()
+    stash[shared.FOLDERS] = list(folders)
+    return SimpleNamespace(stash=stash, option=SimpleNamespace(numprocesses=2), **more)
+
+
+def test_what_is_shared_ends_with_the_run_and_not_with_a_worker(tmp_path: Path) -> None:
+    """The others go on."""
+    (folder := tmp_path / "run").mkdir()
+    shared.pytest_unconfigure(run(folder, workerinput={}))
+    assert folder.exists()
+    shared.pytest_unconfigure(run(folder))
+    assert not folder.exists()
+
+
+def test_who_has_workers_runs_no_tests() -> None:
+    """It makes no folders of its own."""
+    alone = run()
+    alone.option.numprocesses = 0
+    runs = [shared.runs_tests(each) for each in (run(), run(workerinput={}), alone)]
+    assert runs == [False, True, True]
+
+
+def test_the_runs_postgres_is_known_by_its_process(tmp_path: Path) -> None:
+    """It is counted; where nobody needed one there is none."""
+    assert shared.postgres_process(run(tmp_path)) == 0
+    (tmp_path / "postgres" / "data").mkdir(parents=True)
+    (tmp_path / "postgres" / "data" / "postmaster.pid").write_text("71\n/data\n5432\n")
+    assert shared.postgres_process(run(tmp_path)) == 71
+
+
+def test_the_runs_postgres_is_no_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever starts it may end before who uses it; what that worker starts next is its own again."""
+    marks = list[str]()
+
+    async def nothing(*_: object) -> None:
+        return None
+
+    monkeypatch.setenv(living.MARK, "run.gw0")
+    monkeypatch.setattr(shared.postgres, "start", lambda _: marks.append(os.environ[living.MARK]))  # pyright: ignore[reportUnknownLambdaType]
+    monkeypatch.setattr(shared.postgres, "execute", nothing)
+    monkeypatch.setattr(shared, "migrate", nothing)
+    shared._start_postgres(tmp_path / "run" / "postgres")
+    assert (marks, os.environ[living.MARK]) == (["run.all"], "run.gw0")
+    with pytest.raises(ValueError, match="no room"), living.marked_as("x"):
+        raise ValueError("no room")
+    assert os.environ[living.MARK] == "run.gw0"
+
+
+@pytest.mark.parametrize(("tests", "is_whole"), [(shared.MANY, False), (shared.MANY + 1, True)])
+def test_a_whole_collection_leaves_everything_compiled(
+    tests: int, is_whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of a few files does not: the next whole run would not wait for who compiles first."""
+    monkeypatch.setattr(shared, "COMPILED", tmp_path / "cache" / "compiled")
+    session: Any = SimpleNamespace(config=run(workerinput={}), items=[None] * tests)
+    collects = shared.pytest_collection(session)
+    next(collects)
+    with pytest.raises(StopIteration):
+        collects.send(None)
+    assert shared.COMPILED.exists() is is_whole

@@ -1,6 +1,7 @@
 """A statement on tenants' data that names no tenant is refused in every test (INV-16)."""
 
 import ast
+import sys
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +25,10 @@ from tests.support.statements import (
     Watch,
     allowed_by,
     fail_if_refused,
+    maker_of,
+    pytest_runtest_call,
+    pytest_runtest_setup,
+    pytest_runtest_teardown,
     pytest_sessionfinish,
     pytest_testnodedown,
     verdict,
@@ -34,6 +39,8 @@ KEY, PROJECT = col(ApiKey.tenant_id), col(Project.tenant_id)
 LINE, TXN = col(UsageLine.tenant_id), col(LedgerTxn.tenant_id)
 IDS = col(Conversation.id).in_(["c1", "c2"])
 SUMS = select(LINE, func.sum(col(UsageLine.amount_nano)).label("amount")).group_by(LINE).subquery()
+OTHER = aliased(ApiKey)
+EITHER = union_all(select(Project.id).where(PROJECT == "acme"), select(ApiKey.id)).subquery()
 OF_ACME = select(LedgerTxn).where(TXN == "acme").subquery()
 
 NAMED: dict[str, Any] = {
@@ -99,6 +106,10 @@ UNNAMED: dict[str, Any] = {
     "in an insert's select": insert(Project).from_select(["id"], select(ApiKey.id)),
     "in a deletion": delete(Conversation).where(IDS),
     "by another name": select(aliased(ApiKey)).where(col(ApiKey.shared)),
+    "as anybody's": select(ApiKey).where(KEY.is_not(None)),
+    "as one like it": select(ApiKey).where(KEY.like("ac%")),
+    "in one part of a union that it selects from": select(EITHER.c.id),
+    "under another name only": select(OTHER.id).where(OTHER.shared),
     "of the first of three tables": select(ApiKey)
     .join(Project, PROJECT == "acme")
     .join(PriceBook, col(PriceBook.tenant_id) == "acme"),
@@ -115,8 +126,10 @@ def test_a_tenant_is_named(how: str) -> None:
 
 @pytest.mark.parametrize("how", UNNAMED)
 def test_a_tenant_is_not_named(how: str) -> None:
-    """INV-16: the statement meets other tenants' rows too, and is refused."""
-    assert unbound(UNNAMED[how])
+    """INV-16: the statement meets other tenants' rows too, and is refused, by its tables' own names."""
+    found = unbound(UNNAMED[how])
+    assert found
+    assert found <= tables_of_tenants()
 
 
 def test_the_tables_are_known() -> None:
@@ -278,3 +291,44 @@ def functions_in(text: str) -> set[str]:
             if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
                 found.add(prefix + each.name)
     return found
+
+
+@pytest.mark.parametrize("hook", [pytest_runtest_setup, pytest_runtest_call, pytest_runtest_teardown])
+def test_a_refusal_fails_whatever_made_the_statement(hook: Callable[[Any], Any]) -> None:
+    """A fixture as it begins, the test, or a fixture as it ends."""
+    item: Any = SimpleNamespace(config=_Config())
+    item.config.stash[WATCH].refused = ["billing/a.py f names no tenant"]
+    around = hook(item)
+    next(around)
+    with pytest.raises(NoTenantNamedError, match="names no tenant"):
+        next(around)
+    around = hook(item)
+    next(around)
+    with pytest.raises(StopIteration):
+        next(around)
+
+
+@pytest.mark.parametrize(
+    "maker", ["core/migrations/versions/v0001_x.py upgrade", "tests/core/test_x.py f", "chaos/x.py f", ""]
+)
+def test_who_is_no_product_is_not_judged(maker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A migration is of all tenants, and tests and chaos look at what they like."""
+    monkeypatch.setattr("tests.support.statements.maker_of", lambda _: maker)  # pyright: ignore[reportUnknownLambdaType]
+    watch = Watch({})
+    watch.asked(None, None, "SELECT 1 FROM api_key", None, None, False)
+    assert watch.refused == []
+
+
+def test_who_hands_on_what_others_ask_is_not_their_maker() -> None:
+    """A statement is of the function that has it made, not of the one through which all of them go."""
+    names = dict[str, Any]()
+    for file, lines in (
+        ("core/database.py", "def hand_on(look): return look()"),
+        ("billing/made_up.py", "def f(look): return hand_on(look)"),
+    ):
+        exec(compile(lines, str(ROOT / file), "exec"), names)
+
+    def who() -> str:
+        return maker_of(sys._getframe(1))
+
+    assert names["f"](who) == "billing/made_up.py f"

@@ -5,6 +5,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from tests.support.patience import (
     BEAT_SECONDS_MAX,
     HANG_SECONDS,
     Lived,
+    ended,
     finished,
     forever,
     patience,
@@ -134,3 +137,50 @@ def test_a_process_is_waited_for() -> None:
         with pytest.raises(AssertionError, match="runs on"):
             said(stays, 0.1)
         assert stays.returncode != 0
+
+
+async def test_who_joins_takes_no_lived_time_away(jump: Jump) -> None:
+    """Of those who watch already; and once nobody does, no heart beats."""
+    with Lived() as first:
+        jump(0.04)
+        with Lived():
+            assert first.seconds >= 0.04
+    beat = module._HEARTS[asyncio.get_running_loop()]._next
+    assert beat is not None
+    assert beat.cancelled()
+
+
+def test_short_patience_has_the_wall_time_of_a_hang() -> None:
+    """A pause is as long for a deadline of a tenth of a second as for any other."""
+    assert (wall_seconds_max(0.1), wall_seconds_max(20.0), wall_seconds_max(100.0)) == (60.0, 60.0, 300.0)
+
+
+@pytest.mark.parametrize(
+    ("beats", "slept"), [(0.5, [0.01]), (1, [0.02]), (3, [0.02, 0.02, 0.02])], ids=["half", "one", "three"]
+)
+def test_a_dear_look_is_rare(beats: float, slept: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many beats lie between two looks, each of a heart's length at most."""
+    sleeps = list[float]()
+    monkeypatch.setattr(module.time, "sleep", sleeps.append)
+    assert watch_until(lambda: sleeps[:], beats=beats) == slept
+
+
+def test_a_process_that_stays_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And fails the test."""
+    done = list[str]()
+
+    def note(word: str) -> Callable[[], None]:
+        return lambda: done.append(word)
+
+    process: Any = SimpleNamespace(poll=lambda: None, kill=note("kill"), wait=note("wait"), returncode=-9)
+    monkeypatch.setattr(module.time, "sleep", lambda _: None)  # pyright: ignore[reportUnknownLambdaType]
+    with pytest.raises(AssertionError, match="still False"):
+        ended(process, 0.001)
+    assert done == ["kill", "wait"]
+
+
+def test_a_process_is_run_as_its_options_say() -> None:
+    """Both of its streams in one."""
+    speaks = [sys.executable, "-S", "-c", "import sys; print('error', file=sys.stderr)"]
+    done = finished(speaks, stderr=subprocess.STDOUT)
+    assert (done.stdout, done.stderr) == ("error\n", None)
