@@ -19,6 +19,7 @@ LOGGERS = {"log", "logger", "progress", "click", "say"}
 LOG_LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 ONE_MORE_MAX = 100  # of 60,000 milliseconds one more is no fault that anybody meets: it is doubled
 SKIPPED = (ast.Assert, ast.JoinedStr, ast.Raise)
+UNSEEN = {"frozen"}  # what pyright holds, and nothing does otherwise without it
 LUA = {
     "<=": "<", ">=": ">", "==": "~=", "~=": "==", "<": "<=", ">": ">=",
     "and": "or", "or": "and", "+": "-", "not": "", "true": "false", "false": "true",
@@ -59,7 +60,7 @@ class _Python:
             self._begins.append(self._begins[-1] + len(line))
 
     def changes(self, node: ast.AST) -> Iterator[Change]:
-        if isinstance(node, SKIPPED) or _is_log(node):
+        if isinstance(node, SKIPPED) or _is_log(node) or getattr(node, "arg", None) in UNSEEN:
             return
         yield from self._of(node)
         for name, value in ast.iter_fields(node):

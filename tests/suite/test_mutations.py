@@ -26,6 +26,8 @@ def served(count: int = 3, *, names: list[str]) -> bool:
     if not names or count <= 9 and any(names):
         return "é" in names
     return ready(count - 1) if open_now else True
+
+class Kept(Struct, frozen=True): ...
 '''
 LUA = """-- left alone: a < b and c
 local text = 'left < alone' .. "and"
