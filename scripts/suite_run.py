@@ -99,10 +99,10 @@ def _again(
     if _pytest(results, "junit-again.xml", ["-n", "0", *seeds, *failed])[0] != 0:
         return code, []
     print("once more, among their files' tests", flush=True)
-    _, red = _pytest(results, "junit-order.xml", in_file_order(options, failed))
+    ended, red = _pytest(results, "junit-order.xml", in_file_order(options, failed))
     for test in sorted(red):
         print(f"ORDER {test}: green alone, red after others of its file ({' '.join(seeds)})")
-    return TESTS_FAILED if red else 0, [test for test in failed if test not in red]
+    return TESTS_FAILED if red else ended, [test for test in failed if test not in red]
 
 
 def seeded(options: Sequence[str], commit: str) -> list[str]:

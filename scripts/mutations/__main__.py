@@ -78,7 +78,9 @@ def fresh_command(count: int, seed: str | None, only: str, jobs: int, as_json: b
     known = reached.load(ROOT)
     if known is None:
         raise click.ClickException("first: python -m scripts.mutations measure")
-    drawn = fresh.drawn(ROOT, known, count, seed or commit(ROOT) or NO_COMMIT)
+    drawn = fresh.drawn(ROOT, known, count, seed or commit(ROOT) or NO_COMMIT, only)
+    if not drawn:
+        raise click.ClickException(f"no line to change in files that begin with {only}")
     with copies(ROOT, min(jobs, len(drawn))) as made:
         verdicts = all_tried(made, drawn, tell)
     finish(verdicts, as_json)

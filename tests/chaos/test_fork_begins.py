@@ -26,6 +26,8 @@ INTERRUPTED = -signal.SIGINT
 @pytest.fixture
 def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     """This process stands in another folder, with another umask and fewer files than most."""
+    assert forked._address is not None
+    forked._address()  # the nursery begins where the tests are: what it imports is this tree's
     (tmp_path / "stood in").mkdir()
     monkeypatch.chdir(tmp_path / "stood in")
     umask, (soft, hard) = os.umask(0o027), resource.getrlimit(resource.RLIMIT_NOFILE)

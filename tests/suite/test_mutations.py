@@ -1,5 +1,6 @@
 """The list of small faults: its entries, the operators of fresh ones, and what a trial tells apart."""
 
+import json
 import subprocess
 import sys
 from contextlib import nullcontext
@@ -264,3 +265,88 @@ def test_a_trial_tells_a_noticed_fault_from_one_that_survives(tmp_path: Path):
     nowhere = tried(tmp_path, swapped._replace(fails=("test_x.py::test_most",)))
     assert "no tests ran" in nowhere.error or "not found" in nowhere.error
     assert (tmp_path / "x.py").read_text().count("a < b") == 1
+
+
+def test_fresh_faults_are_drawn_where_it_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Where nothing was measured, or nothing is drawn, that is said."""
+    asked = list[tuple[object, ...]]()
+
+    def drawn(*given: object) -> list[Mutation]:
+        asked.append(given)
+        return []
+
+    monkeypatch.setattr(command.reached, "load", lambda _: None)
+    done = CliRunner().invoke(command.mutations, ["fresh"])
+    assert (done.exit_code, "first: " in done.output) == (1, True)
+    known = reached.from_lines({})
+    monkeypatch.setattr(command.reached, "load", lambda _: known)
+    monkeypatch.setattr(command.fresh, "drawn", drawn)
+    monkeypatch.setattr(command, "copies", lambda *_: nullcontext([tmp_path]))
+    done = CliRunner().invoke(
+        command.mutations, ["fresh", "--file", "core/no", "--count", "7", "--seed", "s"]
+    )
+    assert asked == [(ROOT, known, 7, "s", "core/no")]
+    assert (done.exit_code, "core/no" in done.output) == (1, True)
+
+
+def test_a_list_that_says_nothing_is_refused(monkeypatch: pytest.MonkeyPatch):
+    """In one line, which names the list; a file of which it has none is none of its faults."""
+
+    def bad(_: Path) -> list[Mutation]:
+        raise BadEntryError("core/x.py: what?")
+
+    done = CliRunner().invoke(command.mutations, ["run", "--file", "core/nowhere"])
+    assert "no such entry" in done.output
+    monkeypatch.setattr(command, "load", bad)
+    done = CliRunner().invoke(command.mutations, ["run"])
+    assert done.exit_code == 1
+    assert "tests/mutations.yaml: core/x.py: what?" in done.output
+    with pytest.raises(BadEntryError, match="map of files"):
+        parsed(["a -> b"])
+
+
+def test_a_trial_that_breaks_off_leaves_no_fault_and_keeps_no_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The next one would be tried with both, or wait for ever."""
+    (tmp_path / "x.py").write_text("a")
+    mutation = Mutation("x.py", "a", "b", ("t.py::t",))
+
+    def broken(*_: object) -> tuple[int, str]:
+        assert (tmp_path / "x.py").read_text() == "b"
+        raise OSError("no room")
+
+    monkeypatch.setattr(trials, "run_tests", broken)
+    with pytest.raises(OSError, match="no room"):
+        tried(tmp_path, mutation)
+    assert (tmp_path / "x.py").read_text() == "a"
+    queue = trials.SimpleQueue[Path]()
+    monkeypatch.setattr(trials, "SimpleQueue", lambda: queue)
+    with pytest.raises(OSError, match="no room"):
+        trials.all_tried([tmp_path], [mutation], lambda _: None)
+    assert queue.qsize() == 1
+
+
+def test_what_became_of_each_is_told(capsys: pytest.CaptureFixture[str]):
+    """A line as it falls, and all of them for programs."""
+    mutation = Mutation("core/x.py", "a", "b", ("t.py::t",))
+    verdicts = [
+        Verdict(mutation, True, 1.0),
+        Verdict(mutation, False, 2.0),
+        Verdict(mutation, False, 3.0, "red"),
+    ]
+    for each in verdicts:
+        command.tell(each)
+    assert [line.split()[0] for line in capsys.readouterr().err.splitlines()] == [
+        "noticed",
+        "SURVIVED",
+        "error",
+    ]
+    for as_json in (True, False):
+        with pytest.raises(SystemExit):
+            finish(verdicts, as_json)
+    facts, words = capsys.readouterr().out.splitlines()
+    assert words == "3 tried, 1 noticed"
+    told = json.loads(facts)
+    assert (told["tried"], told["survived"]) == (3, 1)
+    assert [each["noticed"] for each in told["mutations"]] == [True, False, False]

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -70,6 +71,7 @@ def test_the_files_of_what_was_red_run_as_they_did():
         ([(1, ["t"]), (0, []), (0, [])], 0, ["t"]),  # green alone, and among its file's tests
         ([(1, ["t"]), (1, ["t"])], 1, []),  # red twice is red
         ([(1, ["t", "u"]), (0, []), (1, ["u"])], 1, ["t"]),
+        ([(1, ["t"]), (0, []), (3, [])], 3, ["t"]),  # what crashed among its file's tests was not green
         ([(3, ["t"])], 3, []),
     ],
 )
@@ -130,3 +132,58 @@ def test_a_test_whose_order_matters_is_named_and_stays_red(
     assert suite_run.main(["-q", f"--randomly-seed={WRITES_FIRST}"]) == 1
     assert "ORDER test_pair.py::test_reads: green alone" in capsys.readouterr().out
     assert (tmp_path / "record.json").read_text() == "[]"
+
+
+def test_a_run_says_what_was_flaky_and_what_still_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """And what the commit has to say that mends it; a commit that did says nothing more of it."""
+    log = "c2\x1fOne.\x1e\nc1\x1fTwo.\n\nFlaky: test_old\x1e\n"
+    monkeypatch.setattr(suite_run, "checked_out", lambda _: "c2")
+    monkeypatch.setattr(suite_run, "git", lambda *_: log)
+    monkeypatch.setenv("PARLEY_TEST_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("PARLEY_TEST_RECORD", str(tmp_path / "folder" / "record.json"))
+    ended = iter([(1, {"t.py::t": 0.5}), (0, {}), (0, {}), (0, {})])
+    monkeypatch.setattr(suite_run, "_pytest", lambda *_: next(ended))
+    (tmp_path / "folder").mkdir()
+    old = [Flake("t.py::test_old", "c0", 0.0), Flake("t.py::test_other", "c0", 0.0)]
+    (tmp_path / "folder" / "record.json").write_text(json.dumps([each._asdict() for each in old]))
+    assert suite_run.main([]) == 1
+    said = capsys.readouterr().out
+    assert "FLAKY t.py::t (its process did not run for 0.5 s; c2)" in said
+    assert "FLAKY BEFORE t.py::test_other" in said
+    assert "say `Flaky: t.py::test_other`" in said
+    assert "test_old" not in said
+
+
+def test_the_record_lies_where_it_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """By its own variable, else among the user's other state; its folder is made."""
+    monkeypatch.setenv("PARLEY_TEST_RECORD", str(tmp_path / "a" / "x.json"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "b"))
+    monkeypatch.setenv("HOME", str(tmp_path / "c"))
+    assert suite_run._record_path() == tmp_path / "a" / "x.json"
+    monkeypatch.delenv("PARLEY_TEST_RECORD")
+    assert suite_run._record_path() == tmp_path / "b" / "parley" / "flaky.json"
+    monkeypatch.delenv("XDG_STATE_HOME")
+    assert suite_run._record_path() == tmp_path / "c" / ".local/state/parley/flaky.json"
+    assert suite_run._record_path().parent.is_dir()
+    assert suite_run._recorded(suite_run._record_path()) == []
+
+
+def test_what_a_run_leaves_is_kept_beside_its_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The logs and the cost of each run by a name of its own; a run that wrote no failures had none."""
+    ran = list[tuple[list[str], dict[str, str]]]()
+
+    def run(command: list[str], cwd: Path, env: dict[str, str]) -> SimpleNamespace:
+        ran.append((command, env))
+        if len(ran) == 1:
+            Path(env["PARLEY_TEST_FAILURES"]).write_text('{"t.py::t": 1.5}')
+        return SimpleNamespace(returncode=len(ran))
+
+    monkeypatch.setattr(suite_run.subprocess, "run", run)
+    assert suite_run._pytest(tmp_path, "junit.xml", ["-x"]) == (1, {"t.py::t": 1.5})
+    assert suite_run._pytest(tmp_path, "junit-again.xml", []) == (2, {})
+    assert ran[0][0][-2:] == [f"--junitxml={tmp_path}/junit.xml", "-x"]
+    given = [[env["PARLEY_TEST_KEEP"], env["PARLEY_TEST_MINUTES"]] for _, env in ran]
+    names = ("minutes.json", "minutes-again.json")
+    assert given == [[f"{tmp_path}/logs", f"{tmp_path}/{name}"] for name in names]
