@@ -23,6 +23,7 @@ from core.cli import in_one_line, parley
 from core.clock import now_ms
 from core.database import Database, _alembic, _writes_books, migrate, schema_versions
 from core.errors import StartupError
+from core.guards import guard
 from core.tables import EVERYTHING
 from tests.core.test_database import TABLES_OF_ALL_PACKAGES
 from tests.support.patience import soon
@@ -210,6 +211,24 @@ async def test_what_was_taken_away_or_put_to_sleep_is_made_again(database: Datab
     assert await guards(database) != whole
     await migrate(str(database.engine.url.render_as_string(hide_password=False)))
     assert await guards(database) == whole
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+async def test_what_is_not_ours_stays_and_what_stands_is_not_made_again(database: Database) -> None:
+    """An operator's own trigger, and those of another installation's tables. Who may only read may look."""
+    of_another = f"usage_line_update{MARK}of_another"
+    own = "BEFORE UPDATE ON usage_event FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()"
+    made = ["CREATE SCHEMA another", "CREATE TABLE another.usage_line (a int)"]
+    made += [f"CREATE TRIGGER {of_another} BEFORE UPDATE ON another.usage_line EXECUTE FUNCTION {FUNCTION}()"]
+    await run(database, *made, f"CREATE TRIGGER of_an_operator {own}")
+    try:
+        async with database.engine.begin() as connection:
+            await connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+            await connection.run_sync(guard)
+        assert of_another in await guards(database)
+    finally:
+        await run(database, "DROP SCHEMA another CASCADE", "DROP TRIGGER of_an_operator ON usage_event")
 
 
 @pytest.mark.postgres

@@ -14,7 +14,7 @@ from tests.engine.test_cluster import POOLS, everything
 from tests.support.cluster import cluster as cluster  # the fixtures
 from tests.support.cluster import cluster_url as cluster_url
 from tests.support.home import settings_in
-from tests.support.repeats import Repeat, differences, repeated
+from tests.support.repeats import Repeat, Repeats, differences, repeated
 from tests.system.script_days import a_connections_day, a_supervisors_day, a_tenants_day, tenant_on
 
 ROOT = Path(__file__).parents[2]
@@ -114,6 +114,18 @@ async def test_a_script_that_may_not_be_repeated_is_noticed(cluster: Client, tmp
         for key in ("a", "b", "c"):
             assert await count(cluster, [key]) == 1
     assert [each.changed for each in made] == [{key: ("b'1' expires", "b'2' expires")} for key in "abc"]
+
+
+async def test_who_calls_gets_the_first_reply(tmp_path: Path):
+    """The second is for the books only; both are in them."""
+    (file := tmp_path / "x.lua").write_text("#!lua\nreturn 1")
+    made, replies = Repeats(), iter([1, 2])
+
+    async def run() -> int:
+        return next(replies)
+
+    assert await made.call(run, Script(file), ["k"], ["a"]) == 1
+    assert [(each.first, each.second, each.arguments) for each in made] == [(1, 2, ("a",))]
 
 
 def test_only_the_time_between_two_calls_may_differ():
