@@ -4,10 +4,10 @@ import asyncio
 import os
 import shutil
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from core.clock import monotonic
 from core.environment import child_environment
 from core.errors import StartupError
 from core.leash import LeashedProcess, spawn
@@ -42,7 +42,7 @@ class Child:
         at all."""
         failures = 0
         while not self._stopping:
-            started = time.monotonic()
+            started = monotonic()
             try:
                 self._process = await spawn(self._argv, self.environment, self.log)
             except StartupError as error:
@@ -54,7 +54,7 @@ class Child:
                 told = f"{self.name} ended with code {code} and is started again: {self._last_line()}"
             if self._stopping:
                 return
-            failures = 0 if time.monotonic() - started > STABLE_SECONDS else failures + 1
+            failures = 0 if monotonic() - started > STABLE_SECONDS else failures + 1
             self._say(told)
             await asyncio.sleep(min(BACKOFF_SECONDS_MAX, 0.5 * 2**failures) if failures else 0)
 

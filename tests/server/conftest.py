@@ -1,6 +1,6 @@
 """Fixtures of the gateway's tests."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 
 import pytest
 from redis.asyncio import Redis
@@ -9,6 +9,7 @@ from core.database import Database
 from core.settings import Settings
 from tests.server.playbook import all_effects_are_expected
 from tests.server.site import Site, running_site
+from tests.support.watch import Watch, watch_in_hand
 
 __all__ = ["all_effects_are_expected"]
 
@@ -18,3 +19,10 @@ async def gateway(sqlite: Database, redis: Redis, settings: Settings) -> AsyncGe
     """A whole gateway with one tenant and no worker."""
     async with running_site(settings, sqlite, redis) as site:
         yield site
+
+
+@pytest.fixture
+def watch() -> Generator[Watch]:
+    """The clock of what is tested, in the test's hand."""
+    with watch_in_hand() as watch:
+        yield watch
