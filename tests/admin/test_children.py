@@ -93,7 +93,7 @@ async def soon_stopped(stage: Stage, after_seconds: float) -> None:
 
 
 def test_what_ends_is_started_again_ever_slower_until_it_is_stable(stage: Stage):
-    """1 s, 2, 4, 8, then 10 at most; what ran for more than 30 s is started again at once, and counts anew."""
+    """1 s, 2, 4, 8, then 10 at most; what ran for over 30 s is started again at once and counts anew."""
     stage.starts = [ending(0, 3) for _ in range(6)] + [
         ending(30.0),
         ending(30.5),
