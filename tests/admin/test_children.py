@@ -11,7 +11,7 @@ from admin import children
 from admin.children import Child, rotate_logs, rotate_once
 from core.errors import StartupError
 from core.processes import GATEWAY
-from tests.server.virtual.loop import played
+from tests.server.virtual.loop import passed, passing, played
 
 ALWAYS_SECONDS = 1e9
 
@@ -62,7 +62,7 @@ class Stage:
     async def _spawn(self, argv: Sequence[str], env: Mapping[str, str], log: Path) -> Process:
         assert argv[1:] == ["-m", "core.cli", "gateway", "--x"]
         assert (env["MORE"], log.name) == ("1", "gateway.log")
-        self.began.append(asyncio.get_running_loop().time())
+        self.began.append(passed())
         if not self.starts:
             raise StartupError("cannot start python: Permission denied")
         self.running.append(self.starts.pop(0)())
@@ -87,7 +87,7 @@ def ending(lasts_seconds: float, code: int = 1) -> Callable[[], Process]:
 async def soon_stopped(stage: Stage, after_seconds: float) -> None:
     """Run it so long, then stop it."""
     running = asyncio.create_task(stage.child.run())
-    await asyncio.sleep(after_seconds)
+    await passing(after_seconds)
     await stage.child.stop()
     await running
 
@@ -129,10 +129,10 @@ def test_stopping_asks_first_and_kills_what_does_not_end_in_time(stage: Stage):
             GATEWAY, ["gateway", "--x"], stage.child.log.parent.parent, {"MORE": "1"}, stage.said.append
         )
         running = asyncio.create_task(stage.child.run())
-        await asyncio.sleep(1)
-        began = asyncio.get_running_loop().time()
+        await passing(1)
+        began = passed()
         await stage.child.stop()
-        took = asyncio.get_running_loop().time() - began
+        took = passed() - began
         await running
         await stage.child.stop()  # ended already: nobody is asked
         return round(took, 3)
@@ -201,11 +201,11 @@ def test_logs_are_looked_at_every_half_minute(home: Path, monkeypatch: pytest.Mo
 
     async def here(work: Callable[..., None], *arguments: Any) -> None:
         assert work is rotate_once
-        seen.append((asyncio.get_running_loop().time() - 1000, *arguments))
+        seen.append((passed(), *arguments))
 
     async def day() -> None:
         rotating = asyncio.create_task(rotate_logs(home))
-        await asyncio.sleep(70)
+        await passing(70)
         rotating.cancel()
 
     monkeypatch.setattr(asyncio, "to_thread", here)

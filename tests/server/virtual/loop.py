@@ -11,6 +11,7 @@ from core import clock
 T = TypeVar("T")
 EPOCH_NS = 1_780_000_000 * 1_000_000_000
 TURNS_MAX = 50_000
+BEGAN_SECONDS = 1000.0
 
 
 class Stuck(AssertionError):  # noqa: N818  (a finding of the test's, not an error of the loop's)
@@ -38,7 +39,7 @@ class _Leaps(selectors.SelectSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Its time begins at 1000 s. It tells the time of day, too."""
+    """Its time begins at BEGAN_SECONDS. It tells the time of day, too."""
 
     leaps = True  # for tests/support/patience.py
 
@@ -48,7 +49,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         """What the test lived."""
-        return 1000.0 + self._leaps.passed
+        return BEGAN_SECONDS + self._leaps.passed
 
     def monotonic(self) -> float:
         """See core.clock.Times."""
@@ -64,3 +65,15 @@ def played(work: Coroutine[Any, Any, T]) -> T:
     loop = VirtualLoop()
     with clock.told_by(loop), asyncio.Runner(loop_factory=lambda: loop) as runner:
         return runner.run(work)
+
+
+async def passing(seconds: float) -> None:
+    """So long, in virtual time."""
+    await asyncio.sleep(seconds)
+
+
+def passed() -> float:
+    """Seconds since the loop began."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    return loop.time() - BEGAN_SECONDS
