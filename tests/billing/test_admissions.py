@@ -95,6 +95,27 @@ def test_a_request_ends_between_its_beginning_and_its_deadline(ended_ms: int, no
     assert problem(event, now_ms=now_ms) == why
 
 
+FIVE_MINUTES_MS, TWO_HOURS_MS = 300_000, 7_200_000
+
+
+@pytest.mark.parametrize(
+    ("after_ms", "now_after_ms", "why"),
+    [
+        (-FIVE_MINUTES_MS, 0, ""),
+        (-FIVE_MINUTES_MS - 1, 0, "it ended before it was accepted"),
+        (FIVE_MINUTES_MS, 0, ""),
+        (FIVE_MINUTES_MS + 1, 0, "it ended later than now"),
+        (DAY_MS + TWO_HOURS_MS, 10**12, ""),
+        (DAY_MS + TWO_HOURS_MS + 1, 10**12, "it ended long after any deadline"),
+    ],
+)
+def test_what_is_let_pass_ends_to_the_millisecond(after_ms: int, now_after_ms: int, why: str):
+    """Five minutes between clocks, and two hours behind the longest deadline, a day where none is set."""
+    accepted_ms = 10**9
+    event = an_event(accepted_ms=accepted_ms, ended_ms=accepted_ms + after_ms)
+    assert problem(event, now_ms=accepted_ms + now_after_ms) == why
+
+
 def test_moments_lie_within_their_request():
     """Nor make reports of how long things took nonsense."""
     for said, row in ((0, 0), (1, 1_000), (1_500, 1_500), (10**9, 2_000)):

@@ -2,8 +2,10 @@
 
 import msgspec
 import pytest
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, OperationalError
 
 from billing.posting.assessing import Quarantined, assess, conflicts
+from billing.posting.biller import refuses_the_data
 from billing.usage import UsageOwner, encode
 from core.names import name_of
 from tests.billing.events import PRICES, an_event
@@ -88,6 +90,65 @@ def test_unreadable_labels_do_not_hold_up_a_bill(metadata: bytes) -> None:
     event = an_event(owner=UsageOwner(project="p", key="k", metadata=metadata))
     [good] = assess("default", [encode(event)], now_ms=1).good
     assert good.row.request_metadata == {}
+
+
+@pytest.mark.parametrize(("depth", "is_kept"), [(32, True), (33, False)])
+def test_labels_are_kept_down_to_a_depth(depth: int, is_kept: bool) -> None:
+    """The object itself is the first level; lists and objects count alike."""
+    for inner in (
+        b"[" * (depth - 1) + b"1" + b"]" * (depth - 1),
+        b'{"b":' * (depth - 1) + b"1" + b"}" * (depth - 1),
+    ):
+        event = an_event(owner=UsageOwner(project="p", key="k", metadata=b'{"a":' + inner + b"}"))
+        [good] = assess("default", [encode(event)], now_ms=1).good
+        assert bool(good.row.request_metadata) is is_kept
+
+
+@pytest.mark.parametrize(("more", "kept"), [(0, 1 << 20), (1, 1_000)])
+def test_of_what_nobody_admitted_a_beginning_is_kept(more: int, kept: int) -> None:
+    """A MiB is what one may have: that is held whole."""
+    [held] = assess("default", [b"\xc1" * ((1 << 20) + more)], now_ms=1).held
+    assert (held.reason, len(held.event)) == (Quarantined.UNDECODABLE, kept)
+    assert held.detail.startswith("it has 1048577 bytes") is bool(more)
+
+
+def test_an_end_before_its_beginning_stretches_no_moment() -> None:
+    """Clocks differ: what lies between is when it was accepted."""
+    event = an_event(ended_ms=999, claimed_ms=1_500, first_token_ms=998)
+    [good] = assess("default", [encode(event)], now_ms=1).good
+    assert (good.row.claimed_ms, good.row.first_token_ms) == (1_000, 1_000)
+
+
+class DriversError(Exception):
+    """As a database's driver raises it: with an SQL state, and what it came from."""
+
+    def __init__(self, sqlstate: str | None = None, cause: Exception | None = None) -> None:
+        super().__init__("no")
+        self.sqlstate, self.__cause__ = sqlstate, cause
+
+
+NAMED_SO = type("DataError", (Exception,), {})  # asyncpg's own, whichever module it is of
+
+
+@pytest.mark.parametrize(
+    ("error", "is_refused"),
+    [
+        (IntegrityError("", {}, DriversError()), True),
+        (DataError("", {}, DriversError()), True),
+        (DBAPIError("", {}, DriversError("22021")), True),
+        (DBAPIError("", {}, DriversError("23514")), True),
+        (DBAPIError("", {}, DriversError(cause=NAMED_SO())), True),
+        (DBAPIError("", {}, DriversError("40001")), False),
+        (OperationalError("", {}, DriversError("53100", OSError())), False),
+        (DBAPIError("", {}, DriversError()), False),
+        (DBAPIError("", {}, Exception()), False),
+    ],
+)
+def test_what_a_database_would_refuse_again_is_told_from_what_it_cannot_do_now(
+    error: DBAPIError, is_refused: bool
+) -> None:
+    """Data exceptions and constraints are held; a full disk or a lost race is tried again."""
+    assert refuses_the_data(error) is is_refused
 
 
 def test_only_a_different_event_of_a_posted_request_conflicts() -> None:

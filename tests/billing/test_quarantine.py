@@ -1,6 +1,7 @@
 """Events that were held back: decided on once, and what is accepted is in the books exactly once."""
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,6 +15,7 @@ from billing.posting.quarantine import accept, dismiss, held_events
 from billing.prices.price_book import NewVersion, add_version
 from billing.prices.price_files import FlatPrices
 from billing.quotas.quota import Quota
+from billing.tables import UsageQuarantine
 from billing.tenants.audit_tables import AuditLog
 from billing.tenants.tenancy import create_tenant
 from billing.usage import PinnedPrices, UsageEvent, encode
@@ -57,6 +59,29 @@ async def test_a_later_event_becomes_the_difference(database: Database) -> None:
     assert await accept(database, event, "late tokens") == "corrected by 1 lines"
     found = await proven(database)
     assert (found.amount_nano, found.txns) == (later.cost_nano, 2)
+
+
+async def test_what_waits_is_listed_oldest_first_and_what_was_decided_newest_first(sqlite: Database) -> None:
+    """A thousand of each at most: who sent more of them hides none for good, as they are decided on."""
+    facts: dict[str, Any] = {"tenant_id": "t", "request_id": "", "pool": "p", "reason": "", "detail": ""}
+    facts["event"] = b""
+    async with sqlite.transaction() as session:
+        for at in range(1_001):
+            facts = {
+                "tenant_id": "t",
+                "request_id": "",
+                "pool": "p",
+                "reason": "",
+                "detail": "",
+                "event": b"",
+            }
+            one = UsageQuarantine(event_sha256=f"w{at}", created_ms=5_000 - at, **facts)
+            done = UsageQuarantine(event_sha256=f"d{at}", created_ms=at, resolved_ms=5_000 - at, **facts)
+            session.add_all([one, done])
+    waiting = await held_events(sqlite)
+    assert [each.created_ms for each in waiting] == list(range(4_000, 5_000))
+    decided = await held_events(sqlite, resolved=True)
+    assert [each.resolved_ms for each in decided] == list(range(5_000, 4_000, -1))
 
 
 async def test_what_is_dismissed_books_nothing(database: Database) -> None:
