@@ -11,10 +11,11 @@ import pytest
 from engine.answer import Answer, Phase
 from engine.backends.base import Finish, Generation, StepOutput
 from engine.continuation import packed
+from engine.grants import Ask, Grants
 from engine.queue_types import AppendCode, Appended, Claim
 from engine.request import Control, EntryKind
 from engine.scheduling.capacity import Capacity
-from engine.workload import UNGRANTED_TOKENS_MAX, WAIT_MS_MAX, Work, Workload
+from engine.workload import Work, Workload
 from tests.engine.builders import FINGERPRINT
 from tests.engine.test_continuation import a_claim
 from tests.engine.tokens import EOS, ids_of
@@ -153,7 +154,7 @@ def test_a_refused_answer_ends_at_its_last_granted_token(n: int):
 def test_nothing_runs_ahead_of_a_grant_for_long():
     """The engine drops who has no grant, and takes it up with all that was sampled, by a new name."""
     play = Play(LONG, granted=10)
-    play.step(10 + UNGRANTED_TOKENS_MAX - 1)
+    play.step(10 + 64 - 1)
     assert len(play.logged) == 10
     assert play.engine
     play.step()
@@ -163,13 +164,13 @@ def test_nothing_runs_ahead_of_a_grant_for_long():
     play.grant(30)
     assert (len(play.logged), play.engine) == (30, {})
     play.grant(200)
-    assert len(play.logged) == 10 + UNGRANTED_TOKENS_MAX
+    assert len(play.logged) == 10 + 64
     (name,) = play.engine
     assert name == "ck1.1"
     late = StepOutput("ck1", [7], None, 0, [])
     play.do(play.load.stepped([late], play.now_ms))
     play.step(5)
-    assert play.logged == play.script[: 15 + UNGRANTED_TOKENS_MAX]
+    assert play.logged == play.script[: 15 + 64]
 
 
 def test_who_is_granted_little_asks_seldom():
@@ -185,13 +186,82 @@ def test_who_is_granted_little_asks_seldom():
     assert play.asked == [("ck1", 856, 0)]
 
 
+def test_it_is_asked_for_64_tokens_before_the_end_of_what_is_granted():
+    """Not once all is granted that the answer may have, nor once it is refused."""
+    play = Play(LONG, granted=256)
+    play.step(191)
+    assert play.asked == []
+    play.step()
+    assert [tokens for _, tokens, _ in play.asked] == [512]
+    assert Play(LONG, granted=20, max_tokens=20).asked == []
+    assert [tokens for _, tokens, _ in Play(LONG, granted=20, max_tokens=21).asked] == [21]
+    refused = Play(LONG, granted=30)
+    refused.step(10)
+    refused.grant(30, refused=True)
+    refused.step(5)
+    assert refused.asked == []
+
+
+def test_whoever_got_all_it_asked_for_is_not_short():
+    """Neither is an answer of which nothing was asked."""
+    play = Play(LONG, granted=256)
+    play.step(192)
+    play.grant(512)
+    play.step(256)
+    assert play.asked == [("ck1", 768, 0)]
+    grants = Grants(256)
+    assert grants.answered("ck", 0) is None
+    answer = open_answer(_changed(a_claim(max_tokens=5_000), granted=20))
+    assert grants.ask(answer) == Ask("ck", "t1", "r1", 276, 0)
+    assert grants.ask(answer) is None, "once"
+
+
+def test_who_is_short_stays_so_by_another_name():
+    """Only the one that was renamed, and only while it is this worker's."""
+    grants, answer = Grants(256), open_answer(_changed(a_claim(max_tokens=5_000), granted=20))
+    for name in ("ck", "other"):
+        answer.key = name
+        grants.ask(answer)
+        grants.answered(name, 21 if name == "ck" else 276)
+    grants.renamed("ck", "ck.1")
+    grants.renamed("other", "other.1")
+    after: dict[str, int] = {}
+    for name in ("ck", "ck.1", "other.1"):
+        answer.key = name
+        found = grants.ask(answer)
+        assert found is not None
+        after[name] = found.after_ms
+    assert after == {"ck": 0, "ck.1": 100, "other.1": 0}
+    grants.forget_all(["ck", "ck.1"])
+    assert [grants.wanted(name) for name in after] == [False, False, True]
+    answer.key = "ck.1"
+    found = grants.ask(answer)
+    assert found is not None
+    assert found.after_ms == 0
+
+
+def test_only_some_are_kept_of_those_that_wait_in_the_pool():
+    """And only those of which something is asked: nobody would bring the others back."""
+    grants, answer = Grants(256), open_answer(_changed(a_claim(max_tokens=5_000), granted=20))
+    grants.parked(answer)
+    assert grants.leave() == []
+    for number in range(4_097):
+        answer.key = str(number)
+        grants.ask(answer)
+        grants.parked(answer)
+    grants.forget("0")
+    assert grants.wanted("0"), "its reply brings it back"
+    assert grants.leave() == [("t1", "r1")] * 4_096
+    assert grants.leave() == []
+
+
 def test_who_waits_for_long_makes_room():
     """The tenant's slot does not answer: the request is parked at its last granted token, not ended; once
     there is an answer it comes back."""
     play = Play(LONG, granted=5)
     play.step(100)
     play.do(play.load.tick(play.now_ms))
-    play.now_ms += WAIT_MS_MAX - 1
+    play.now_ms += 5_000 - 1
     play.do(play.load.tick(play.now_ms))
     assert play.released == []
     play.now_ms += 1
@@ -210,7 +280,7 @@ def test_a_grant_that_comes_while_it_leaves_takes_it_back_in_line():
     play = Play(LONG, granted=5)
     play.step(100)
     play.load.tick(play.now_ms)
-    play.load.tick(play.now_ms + WAIT_MS_MAX)
+    play.load.tick(play.now_ms + 5_000)
     key, _, _ = play.asked.pop(0)
     assert play.load.granted(key, 100, False).unpark == []
     play.flush()
@@ -221,7 +291,7 @@ def test_a_worker_that_ends_leaves_nothing_parked():
     """Others may ask for it."""
     play = Play(LONG, granted=5)
     play.step(100)
-    for now_ms in (play.now_ms, play.now_ms + WAIT_MS_MAX):
+    for now_ms in (play.now_ms, play.now_ms + 5_000):
         play.do(play.load.tick(now_ms))
     assert play.released == ["grant"]
     assert play.load.leave("drain").unpark == [("t1", "r1")]
