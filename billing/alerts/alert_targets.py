@@ -49,7 +49,6 @@ async def add_target(
         if (await session.exec(number)).one() >= TARGETS_MAX:
             raise bad_request(f"there are {TARGETS_MAX} targets already: remove one first")
         session.add(row)
-        await session.flush()
         await record(session, tenant_id, "alert_target.add", row.id, None, _shown(row))
     return row
 
@@ -62,8 +61,6 @@ async def remove_target(db: Database, tenant_id: str, target_id: str) -> AlertTa
             return None
         before = _shown(row)
         row.ended_ms = now_ms()
-        session.add(row)
-        await session.flush()
         await record(session, tenant_id, "alert_target.remove", row.id, before, _shown(row))
     return row
 
@@ -108,7 +105,6 @@ async def retry(db: Database, tenant_id: str, message_id: str | None = None) -> 
             for name, value in facts.items():
                 setattr(row, name, value)
             row.next_attempt_ms = now_ms()
-            session.add(row)
     return len(rows)
 
 

@@ -101,7 +101,6 @@ class Sender:
                 row.claimed_by, row.claimed_until_ms = self._name, at_ms + self._claim_ms
                 if row.first_sent_ms is None:
                     row.first_sent_ms = at_ms
-                session.add(row)
         return rows
 
     async def _handle(self, client: httpx.AsyncClient, row: Outbox) -> None:

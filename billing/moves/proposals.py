@@ -66,7 +66,6 @@ async def propose(db: Database, settings: Settings, tenant: Tenant, move: Move, 
         if await _waiting(session, now) >= WAITING_MAX:
             raise bad_request(f"{WAITING_MAX} proposals wait already: approve or reject some first")
         session.add(row)
-        await session.flush()
         await record(session, row.tenant_id, "proposal.make", row.id, None, facts_of(row))
     try:
         await send_code(settings, row, Told(tenant.name, about(move), code))
@@ -138,16 +137,12 @@ async def _use_code(db: Database, keyring: Keyring, id: str, code: str) -> tuple
             _check_open(row, now_ms())
         if is_code_of(code, row, keyring):
             row.state = APPROVED
-            session.add(row)
-            await session.flush()
             by = Author(f"{shown_second(row.second)} by code", "code")
             await record(session, row.tenant_id, "proposal.approve", row.id, None, facts_of(row), by)
             return row, again
         row.tries += 1
-        session.add(row)
         if row.tries >= TRIES_MAX:
             row.state, row.why, row.ended_ms = FAILED, f"{TRIES_MAX} codes were wrong", now_ms()
-            await session.flush()
             await record(session, row.tenant_id, "proposal.fail", row.id, None, {"why": row.why})
     raise bad_request(NO_CODE + (": it is over" if row.state == FAILED else ""))
 
@@ -159,8 +154,6 @@ async def reject(db: Database, id: str, reason: str) -> Proposal:
         row = await _locked(session, id)
         _check_open(row, now_ms())
         row.state, row.why, row.ended_ms = REJECTED, reason, now_ms()
-        session.add(row)
-        await session.flush()
         await record(session, row.tenant_id, "proposal.reject", row.id, None, {"reason": reason})
     return row
 
@@ -205,7 +198,5 @@ async def _end(db: Database, row: Proposal, state: str, why: str) -> None:
     async with db.transaction() as session:
         kept = await _locked(session, row.id)
         kept.state, kept.why, kept.ended_ms = state, why[:500], now_ms()
-        session.add(kept)
-        await session.flush()
         if state == FAILED:
             await record(session, row.tenant_id, "proposal.fail", row.id, None, {"why": kept.why})

@@ -100,7 +100,6 @@ async def open_finding(db: Database, place: Place, noise: Noise, throttle: bool,
     )
     async with db.transaction() as session:
         session.add(finding)
-        await session.flush()
         await _alert(session, finding, "noisy.throttled" if throttle else "noisy.found", now)
         if throttle:
             await _record(session, finding, "tenant.throttle", WATCH)
@@ -119,7 +118,6 @@ async def update_finding(db: Database, finding: NoisyFinding, place: Place, nois
         for name, value in facts.items():
             setattr(row, name, value)
         row.proposal = old if old.get("slots", 0) >= new["slots"] else new
-        session.add(row)
 
 
 async def close_finding(db: Database, finding: NoisyFinding, now: int, reason: str) -> None:
@@ -168,7 +166,6 @@ async def accept(db: Database, redis: Client, finding_id: str, reason: str) -> N
         if not in_force(row):
             row.throttled_ms, row.lifted_ms = now, None
             await _alert(session, row, "noisy.throttled", now)
-        session.add(row)
         await record(session, row.tenant_id, "noisy.accept", row.id, before, _said(row))
     await tell(redis, row.tenant_id, TERMS_CHANGED)
     return row
@@ -207,8 +204,6 @@ async def _lift(session: AsyncSession, row: NoisyFinding, now: int, author: Auth
     if held:
         row.lifted_ms = now
         await _alert(session, row, "noisy.lifted", now)
-    session.add(row)
-    await session.flush()
     if held and author is not None:
         await _record(session, row, "tenant.lift_throttle", author)
 

@@ -96,7 +96,6 @@ class RefusalCounter:
         if (mark.last_ms, mark.last_seq) != last:
             return False
         mark.last_ms, mark.last_seq = new
-        session.add(mark)
         return True
 
 

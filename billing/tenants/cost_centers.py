@@ -27,7 +27,6 @@ async def create_cost_center(db: Database, tenant_id: str, code: str, name: str 
     try:
         async with db.transaction() as session:
             session.add(center)
-            await session.flush()
             await record(session, tenant_id, "cost_center.create", center.id, None, center)
     except IntegrityError as error:
         raise bad_request(f"there is a cost center {code!r} already, or no such tenant") from error
@@ -74,7 +73,6 @@ async def move_project(
             if (await session.exec(later)).first() is not None:
                 raise bad_request("another move of this project is set for this time or later")
             session.add(row)
-            await session.flush()
             await record(session, tenant_id, "project.move", project_id, None, row)
     except IntegrityError as error:
         raise bad_request("there is no such project or cost center, or another move came between") from error

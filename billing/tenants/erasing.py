@@ -192,7 +192,6 @@ async def _rename(session: AsyncSession, tenant: str, old: str, new: str) -> Non
     for message in (await session.exec(told)).all():
         if (message.payload.get("scope"), message.payload.get("scope_id")) == ("user", old):
             message.payload = message.payload | {"scope_id": new}
-            session.add(message)
 
 
 async def _erase_labels(session: AsyncSession, tenant: str, where: ColumnElement[bool] | None) -> None:
@@ -212,7 +211,6 @@ async def _erase_events(session: AsyncSession, tenant: str, old: str | None, new
                 user = new if old is not None else event.owner.user
                 owner = msgspec.structs.replace(event.owner, user=user, metadata=NOTHING_SAID)
                 each.event = encode(msgspec.structs.replace(event, owner=owner))
-            session.add(each)
         await session.flush()
 
 
@@ -251,8 +249,6 @@ async def _erase_names(session: AsyncSession, tenant: Tenant) -> None:
     await session.exec(delete(BrowserSession).where(col(BrowserSession.tenant_id) == id))
     await _erase_events(session, id, None, "")
     tenant.name = f"erased {id[-12:]}{NOBODYS}"
-    session.add(tenant)
-    await session.flush()
 
 
 async def _set(

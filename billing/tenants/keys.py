@@ -128,7 +128,6 @@ async def create_key(
             if user:
                 draft.user_id = (await name_user(session, tenant_id, user, now, users_max)).id
             session.add(draft)
-            await session.flush()
             await record(session, tenant_id, "key.create", draft.id, None, draft)
     except IntegrityError as error:
         raise bad_request("there is no such project") from error
@@ -182,8 +181,7 @@ async def rotate_key(
         )
         limit = now + overlap_seconds * 1000
         old.expires_ms = limit if old.expires_ms is None else min(limit, old.expires_ms)
-        session.add_all([old, new])
-        await session.flush()
+        session.add(new)
         await record(session, tenant_id, "key.rotate", old.id, None, {**new.model_dump(), "until": limit})
     if redis is not None:
         await tell(redis, tenant_id)
@@ -198,7 +196,6 @@ async def revoke_key(db: Database, redis: Client, tenant_id: str, key_id: str) -
             return None
         before = key.model_dump()
         key.revoked_ms = now_ms() if key.revoked_ms is None else key.revoked_ms
-        session.add(key)
         await record(session, tenant_id, "key.revoke", key.id, before, key)
     await tell(redis, tenant_id, KEY_REVOKED, key.id)
     return key

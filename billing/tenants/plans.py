@@ -85,7 +85,6 @@ async def create_plan(
             if (await session.exec(select(func.count(col(Plan.id))))).one() >= PLANS_MAX:
                 raise bad_request(f"there are {PLANS_MAX} plans already")
             session.add(plan)
-            await session.flush()
             await record(session, PLATFORM, "plan.create", plan.id, None, plan)
     except IntegrityError as error:
         raise bad_request(f"there is a plan {name!r} already") from error
@@ -121,7 +120,6 @@ async def end_plan(db: Database, plan_id: str) -> Plan:
             raise bad_request(f"there is no plan {plan_id!r}")
         before = plan.model_dump()
         plan.ended_ms = now_ms() if plan.ended_ms is None else plan.ended_ms
-        session.add(plan)
         await record(session, PLATFORM, "plan.end", plan_id, before, plan)
     return plan
 
@@ -146,8 +144,6 @@ async def assign_plan(db: Database, redis: Client, tenant_id: str, plan_id: str 
             standing = moved(Standing(tenant.price_book_id, tenant.priority_max), old, new)
             tenant.price_book_id, tenant.priority_max = standing.price_book_id, standing.priority_max
             tenant.plan_id, tenant.plan_since_ms = plan_id or None, now_ms()
-            session.add(tenant)
-            await session.flush()
         await record(session, tenant_id, "tenant.assign_plan", tenant_id, before, tenant)
     await announce(redis, tenant_id)
     await tell(redis, tenant_id, TERMS_CHANGED)

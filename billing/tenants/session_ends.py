@@ -151,10 +151,8 @@ async def _end_user(session: AsyncSession, user: TenantUser, used: bool, now: in
     billed = _has(RollupHour, user, col(RollupHour.hour_ms) >= user.created_ms - HOUR_MS)
     if used or await _any(session, billed):
         user.closed_ms = now
-        session.add(user)
     else:
         await session.delete(user)
-    await session.flush()
 
 
 async def _any(session: AsyncSession, *found: ColumnElement[bool]) -> bool:

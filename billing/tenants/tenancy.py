@@ -67,7 +67,6 @@ async def create_tenant(
             session.add(tenant)
             await session.flush()
             session.add(project)
-            await session.flush()
             await record(session, tenant.tenant_id, "tenant.create", tenant.tenant_id, None, tenant)
     except IntegrityError as error:
         raise bad_request(f"there is a tenant {name!r} already") from error
@@ -116,8 +115,6 @@ async def set_tenant(db: Database, tenant_id: str, **facts: Any) -> Tenant:
             await _keep_zone(session, tenant)
         for name, value in facts.items():
             setattr(tenant, name, value)
-        session.add(tenant)
-        await session.flush()
         await record(session, tenant_id, "tenant.set", tenant_id, before, tenant)
     return tenant
 
@@ -127,7 +124,6 @@ async def _keep_zone(session: AsyncSession, tenant: Tenant) -> None:
     own = col(PeriodClose.tenant_id) == tenant.tenant_id, col(PeriodClose.time_zone) == ""
     for close in (await session.exec(select(PeriodClose).where(*own))).all():
         close.time_zone = tenant.time_zone
-        session.add(close)
 
 
 async def _check_book(session: AsyncSession, tenant_id: str, book_id: str) -> None:
@@ -167,7 +163,6 @@ async def create_project(
                     f"the tenant has {projects_max} projects (PARLEY_PROJECTS_PER_TENANT_MAX): close one"
                 )
             session.add(project)
-            await session.flush()
             await record(session, tenant_id, "project.create", project.id, None, project)
     except IntegrityError as error:
         raise bad_request(f"there is a project {name!r} already") from error
@@ -227,6 +222,5 @@ async def close_row(
     if closed != (row.closed_ms is not None):
         row.closed_ms = now_ms() if closed else None
     session.add(row)
-    await session.flush()
     kind = {Tenant: "tenant", Project: "project", TenantUser: "user"}[type(row)]
     await record(session, tenant_id, f"{kind}.{'close' if closed else 'reopen'}", target, before, row)

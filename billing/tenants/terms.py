@@ -100,7 +100,6 @@ async def set_terms(db: Database, redis: Client, terms: PoolTerms) -> None:
         old = await session.get(PoolTerms, terms.tenant_id)
         before = old.model_dump(exclude={"updated_ms"}) if old else None
         await session.merge(terms)
-        await session.flush()
         after = terms.model_dump(exclude={"updated_ms"})
         await record(session, terms.tenant_id, "terms.set", terms.tenant_id, before, after)
     await tell(redis, terms.tenant_id, TERMS_CHANGED)

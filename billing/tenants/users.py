@@ -47,7 +47,6 @@ async def name_user(
     await _check_room(session, tenant_id, users_max)
     row = TenantUser(tenant_id=tenant_id, id=opaque_id(now), name=name, created_ms=now)
     session.add(row)
-    await session.flush()
     await record(session, tenant_id, "user.create", row.id, None, row.model_dump(exclude={"name"}))
     return row
 
