@@ -7,10 +7,12 @@ tenants waited in the spans before, so a pool that is slow for all is nobody's f
 """
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import accumulate
 
 WAIT_EDGES_MS = tuple(round(50 * 2 ** (step / 4)) for step in range(60))  # to 23 minutes
 HEADROOM = 1.25
@@ -130,7 +132,7 @@ def decide(
         seen = [observe(tenant, spans, weights, rules, back) for back in range(rules.hot_spans)]
         return (Step.OPEN if all(noise.hot for noise in seen) else Step.NOTHING), seen[0]
     needed = rules.calm_spans * 2 ** min(known.relapses, rules.relapses_max)
-    since = max(known.open_since_ms, known.throttled_since_ms or 0)
+    since = known.throttled_since_ms or known.open_since_ms
     latest = observe(tenant, spans, weights, rules, 0, known.baseline_wait_ms)
     if now_ms - since < needed * rules.span_ms or len(spans) < needed:
         return Step.KEEP, latest
@@ -182,7 +184,9 @@ def observe(
     baseline = baseline_ms if baseline_ms is not None else _baseline(spans[:first], victims, rules)
     used = window.get(tenant, Use())
     much = shares.get(tenant, 0.0) >= _much(fair.get(tenant, 1.0), rules)
-    slow = wait is not None and baseline is not None and wait >= rules.wait_ms_min
+    slow = (wait is not None and baseline is not None) and (
+        wait >= max(rules.wait_ms_min, rules.wait_multiple * baseline)
+    )
     return Noise(
         tenant=tenant,
         share=shares.get(tenant, 0.0),
@@ -194,7 +198,7 @@ def observe(
         others_requests=sum(use.requests for other, use in window.items() if other != tenant),
         others_wait_ms=wait,
         baseline_wait_ms=baseline,
-        hot=much and slow and (wait or 0) >= rules.wait_multiple * (baseline or 0),
+        hot=much and slow,
     )
 
 
@@ -202,8 +206,8 @@ def throttle_slots(noise: Noise, reserve_tokens: int) -> int:
     """How many requests a noisy tenant may run at once: its share of those that ran, and so many that what it
     reserved can be used."""
     per_request = noise.used.token_ms / noise.used.slot_ms if noise.used.slot_ms else 0.0
-    reserved = math.ceil(reserve_tokens / per_request) if per_request else 0
-    return max(1, reserved, math.floor(noise.fair * noise.pool_slots))
+    at_least = max(1, math.ceil(reserve_tokens / per_request)) if per_request else 1
+    return max(at_least, math.floor(noise.fair * noise.pool_slots))
 
 
 def own_pool(noise: Noise, worker_slots: int) -> dict[str, int]:
@@ -265,9 +269,7 @@ def _p95(waits: Counter[int], requests_min: int) -> int | None:
     total = sum(waits.values())
     if total < requests_min:
         return None
-    left = total - total * 95 // 100
-    for place in sorted(waits, reverse=True):
-        left -= waits[place]
-        if left <= 0:
-            return WAIT_EDGES_MS[min(place, len(WAIT_EDGES_MS) - 1)]
-    return 0
+    slowest = sorted(waits, reverse=True)
+    counted = list(accumulate(waits[place] for place in slowest))
+    beyond = total - total * 95 // 100
+    return WAIT_EDGES_MS[slowest[bisect_left(counted, beyond)]]
