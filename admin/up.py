@@ -5,7 +5,6 @@ import contextlib
 import os
 import shlex
 import sys
-import time
 from collections.abc import AsyncGenerator, Coroutine, Generator
 from dataclasses import asdict
 from pathlib import Path
@@ -21,7 +20,7 @@ from admin.operators import operator_code_on_record
 from billing.api import make_link_code
 from core import exclusive, service
 from core.away import redis_away
-from core.clock import now_ms
+from core.clock import monotonic, now_ms
 from core.database import Database, migrate
 from core.embedded import EmbeddedValkey, ensure_home
 from core.errors import StartupError
@@ -74,7 +73,7 @@ class Up:
         self._workers = workers
         self._model = model
         self._as_json = as_json
-        self._began = time.monotonic()
+        self._began = monotonic()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Start everything, say so, and stay until `stop`."""
@@ -163,7 +162,7 @@ class Up:
             say_json(asdict(up) | {"chat": chat, "operator": operator})
             return
         say_lines(
-            f"\n  Parley is ready after {time.monotonic() - self._began:.0f} s.\n\n"
+            f"\n  Parley is ready after {monotonic() - self._began:.0f} s.\n\n"
             f"  Chat      {chat}\n"
             f"  Console   {operator}\n"
             f"  Tenant    {up.tenant}\n"
@@ -189,7 +188,7 @@ class Up:
                 if missing != said:
                     self._say(f"waiting: {missing}")
                     said = missing
-                if not warned and time.monotonic() - self._began > PATIENCE_SECONDS:
+                if not warned and monotonic() - self._began > PATIENCE_SECONDS:
                     self._say(f"this takes long; {self._settings.home / 'logs'} may say why")
                     warned = True
                 with contextlib.suppress(TimeoutError):
@@ -248,7 +247,7 @@ class Up:
         return self._settings.home / UP_FILE
 
     def _say(self, line: str) -> None:
-        say_dated(f"{time.monotonic() - self._began:6.1f} s", line)
+        say_dated(f"{monotonic() - self._began:6.1f} s", line)
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:

@@ -19,26 +19,22 @@ class ClosedUsers:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._kept: OrderedDict[tuple[str, str], tuple[bool, int]] = OrderedDict()
-        self._changes = 0
 
     async def has(self, tenant: str, user: str) -> bool:
         """Whether this user was closed, as of some seconds ago at most."""
         if not user:
             return False
-        now = now_ms()
-        closed, read_ms = self._kept.get((tenant, user), (False, 0))
-        if 0 <= now - read_ms < KEPT_MS:
-            return closed
-        before = self._changes
+        now, kept = now_ms(), self._kept  # another from the next news on: what is read meanwhile is not in it
+        known = kept.get((tenant, user))
+        if known is not None and 0 <= now - known[1] < KEPT_MS:
+            return known[0]
         closed = await user_is_closed(self._db, tenant, user)
-        if before == self._changes:
-            self._kept[tenant, user] = (closed, now)
-            self._kept.move_to_end((tenant, user))
-            if len(self._kept) > USERS_MAX:
-                self._kept.popitem(last=False)
+        kept[tenant, user] = (closed, now)
+        kept.move_to_end((tenant, user))
+        if len(kept) > USERS_MAX:
+            kept.popitem(last=False)
         return closed
 
     def changed(self) -> None:
         """Somebody was closed, or opened again."""
-        self._changes += 1
-        self._kept.clear()
+        self._kept = OrderedDict()

@@ -25,17 +25,14 @@ class _Kept:
         self._found: OrderedDict[tuple[str, str], tuple[str, int]] = OrderedDict()
 
     def get(self, tenant: str, asked: str) -> str | None:
-        found, read_ms = self._found.get((tenant, asked), ("", 0))
-        return found if 0 <= now_ms() - read_ms < KEPT_MS else None
+        kept = self._found.get((tenant, asked))
+        return kept[0] if kept is not None and 0 <= now_ms() - kept[1] < KEPT_MS else None
 
     def keep(self, tenant: str, asked: str, found: str) -> None:
         self._found[tenant, asked] = (found, now_ms())
         self._found.move_to_end((tenant, asked))
         if len(self._found) > USERS_MAX:
             self._found.popitem(last=False)
-
-    def clear(self) -> None:
-        self._found.clear()
 
 
 class Users:
@@ -46,35 +43,33 @@ class Users:
         self._users_max = users_max
         self._ids, self._names = _Kept(), _Kept()
         self._full: dict[str, tuple[Refused, int]] = {}
-        self._changes = 0
 
     async def id_of(self, tenant: str, name: str) -> str:
         """Who is named, by a name that was checked; empty for nobody. Raises Refused where there is no room
         for another user."""
         if not name:
             return ""
-        known = self._ids.get(tenant, name)
+        ids = self._ids  # others from the next news on: what is read meanwhile is not among them
+        known = ids.get(tenant, name)
         if known is not None:
             return known
-        before = self._changes
         found = await self._find(tenant, name)
-        if before == self._changes:
-            self._ids.keep(tenant, name, found)
+        ids.keep(tenant, name, found)
         return found
 
     async def _find(self, tenant: str, name: str) -> str:
         """As `user_id`; a tenant that had no room is asked again after a while only, as counting is dear."""
         name = checked_user(name)
-        refused, full_ms = self._full.get(tenant, (None, 0))
-        if refused is not None and 0 <= now_ms() - full_ms < FULL_MS:
+        full = self._full.get(tenant)
+        if full is not None and 0 <= now_ms() - full[1] < FULL_MS:
             known = await user_named(self._db, tenant, name)
             if known is None:
-                raise Refused(refused.refusal)
+                raise Refused(full[0].refusal)
             return known.id
         try:
             found = await user_id(self._db, tenant, name, self._users_max)
-        except Refused as full:
-            self._full[tenant] = (full, now_ms())
+        except Refused as refused:
+            self._full[tenant] = (refused, now_ms())
             raise
         self._full.pop(tenant, None)
         return found
@@ -89,18 +84,15 @@ class Users:
         """The name that people know a user by; empty for nobody."""
         if not id:
             return ""
-        known = self._names.get(tenant, id)
+        names = self._names
+        known = names.get(tenant, id)
         if known is not None:
             return known
-        before = self._changes
         found = (await user_names(self._db, tenant, [id]))[id]
-        if before == self._changes:
-            self._names.keep(tenant, id, found)
+        names.keep(tenant, id, found)
         return found
 
     def changed(self) -> None:
         """Somebody was closed, opened again or erased."""
-        self._changes += 1
+        self._ids, self._names = _Kept(), _Kept()
         self._full.clear()
-        self._ids.clear()
-        self._names.clear()

@@ -131,7 +131,7 @@ async def test_a_full_tenant_is_counted_every_ten_seconds(users: Users, books: B
     """Who is known comes in meanwhile; another tenant is counted by itself; room, or news, end it."""
     await users.id_of("t", "ann")
     books.full = True
-    users._ids.clear()
+    users._ids = module._Kept()
     for name in ("bob", "cid"):
         with pytest.raises(Refused, match="full"):
             await users.id_of("t", name)
