@@ -246,10 +246,17 @@ def _ends(node: Any, ending: set[str]) -> bool:
         first = node.get("prefixItems", [])
         required += first[: node["minItems"]]
         required += [node["items"]] if node["minItems"] > len(first) else []
-    if node.get("minProperties", 0) > len(node.get("required", [])):
-        more = node.get("additionalProperties", False)
-        required += [True] if more is False else [more]
-    return all(_ends(each, ending) for each in required)
+    return all(_ends(each, ending) for each in required) and _enough_end(node, ending)
+
+
+def _enough_end(node: dict[str, Any], ending: set[str]) -> bool:
+    """Whether as many properties have a value as must come beside the required ones."""
+    required, more = node.get("required", []), node.get("additionalProperties", False)
+    free = node.get("minProperties", 0) - len(required)
+    if free <= 0 or (more is not False and _ends(more, ending)):
+        return True
+    others = [each for name, each in node.get("properties", {}).items() if name not in required]
+    return sum(_ends(each, ending) for each in others) >= free
 
 
 def _types(node: dict[str, Any], place: str) -> list[str]:

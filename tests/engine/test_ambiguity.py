@@ -1,6 +1,7 @@
 """Which patterns take a text in more ways than can be counted, and that those from real life do not."""
 
 import re
+from collections.abc import Collection
 
 import pytest
 
@@ -27,6 +28,10 @@ AMBIGUOUS = {
     r"x(, +|\s*){1,20}": 16,
     "(.*a){12}": 9,
     "(a+){0,9}ab*": 9,
+    "(.*a){5}": 8,
+    "((a|a)*b)*": 7,
+    "(ab?c|ac)*": 10,
+    "(ab*c|ac)*": 10,
 }
 PLAIN = [
     r"(\d+, )*\d+",
@@ -50,6 +55,12 @@ PLAIN = [
     "a{0,2}|",
     "(?:[a-z]{1,5} )+",
     "([a-z]{0,5}-?[0-9]{2,4}x)*",
+    "(.*a){4}",
+    "(xa{5}a?)*",
+    "(ab{2}c|abc)*",
+    "(ab{2,}c|abc)*",
+    "(ab{3}c|abbc)*",
+    "(ab+c|ac)*",
 ]
 
 
@@ -66,6 +77,41 @@ def test_others_are_let_through(pattern: str):
     """Texts in as many ways as they are long do not grow without bound."""
     check_pattern(pattern)
     assert ambiguous_at(pattern) is None
+
+
+DIGITS, SPACES = range(48, 58), [*range(9, 14), 32, 160]
+LETTERS = [*DIGITS, *range(65, 91), 95, *range(97, 123)]
+
+
+@pytest.mark.parametrize(
+    ("written", "codes"),
+    [
+        (r"\d", DIGITS),
+        (r"\w", LETTERS),
+        (r"\s", SPACES),
+        (r"\D", set(range(256)) - {*DIGITS}),
+        (r"[^\w]", set(range(256)) - {*LETTERS}),
+        (".", set(range(256)) - {10, 13}),
+        (r"\n", [10]),
+        (r"\r", [13]),
+        (r"\t", [9]),
+        (r"\f", [12]),
+        (r"\v", [11]),
+        (r"\.", [46]),
+        (r"\u0041", [65]),
+        ("[b-d-]", [45, 98, 99, 100]),
+        (r"[\d\n]", [10, *DIGITS]),
+    ],
+)
+def test_which_characters_a_class_stands_for(written: str, codes: Collection[int]):
+    """As the compiler has it: it is ambiguous beside each of them, and beside no other."""
+    found = [code for code in range(256) if ambiguous_at(f"({written}|\\u{code:04x})*") is not None]
+    assert found == sorted(codes)
+
+
+def test_what_a_class_leaves_out_goes_to_the_end_of_unicode():
+    """The last character is one."""
+    assert ambiguous_at("([^a]|\U0010ffff)*") == 9
 
 
 @pytest.mark.parametrize(("name", "pattern", "matching"), REAL_PATTERNS)
