@@ -2,6 +2,10 @@
 
 import asyncio
 import os
+import socket
+import stat
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 from admin import up as module
+from admin.demo import Demo
 from admin.up import Up, _program
+from core.errors import StartupError
+from core.exclusive import is_held
 from core.settings import Settings
 from tests.support.home import settings_in
 
@@ -74,3 +81,93 @@ def test_the_program_is_called_again_as_it_was(home: Path, monkeypatch: pytest.M
     program.touch(0o755)
     monkeypatch.setattr("sys.argv", [str(program)])
     assert _program(usual) == f"'{program}'"
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The homes of those that came as far as their Redis, which is none."""
+    begun = list[Path]()
+
+    @asynccontextmanager
+    async def redis(_: Up) -> AsyncGenerator[None]:
+        yield
+
+    async def serve(up: Up, _: asyncio.Event) -> None:
+        home = up._settings.home
+        assert is_held(home / "up.lock")
+        assert stat.S_IMODE(home.stat().st_mode) == 0o700
+        begun.append(home)
+
+    monkeypatch.setattr(Up, "_redis", redis)
+    monkeypatch.setattr(Up, "_serve", serve)
+    return begun
+
+
+async def test_a_start_holds_its_folder_and_says_when_it_is_over(
+    home: Path, begun: list[Path], capsys: pytest.CaptureFixture[str]
+):
+    """Nobody else reads the folder; afterwards another may have it."""
+    up = Up(settings_in(home / "new", port=0, console_port=0), 1, "m", as_json=False)
+    for count in (1, 2):
+        await up.run(asyncio.Event())
+        assert len(begun) == count
+        assert not is_held(home / "new" / "up.lock")
+    assert capsys.readouterr().err.count("stopped") == 2
+
+
+@pytest.mark.parametrize("name", ["port", "console_port"])
+async def test_a_port_in_use_is_told_before_anything_begins(home: Path, begun: list[Path], name: str):
+    """Of the gateway or of the console."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ports: dict[str, Any] = {"port": 0, "console_port": 0} | {name: taken.getsockname()[1]}
+        up = Up(settings_in(home, **ports), 1, "m", as_json=False)
+        with pytest.raises(StartupError, match=f"PARLEY_{name.upper()}"):
+            await up.run(asyncio.Event())
+    assert begun == []
+    assert not is_held(home / "up.lock")
+
+
+async def test_what_is_prepared_is_said(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Each step of the schema; the database is closed again."""
+    closed = list[str]()
+
+    class Record:
+        name = "tiny"
+
+    class Db:
+        def __init__(self, url: str) -> None:
+            self.url = url
+
+        async def close(self) -> None:
+            closed.append(self.url)
+
+    async def migrated(url: str) -> list[str]:
+        return [f"{url} is new"]
+
+    async def prepared(model: str, folder: Path, say: Any) -> Path:
+        say(f"{model} is there")
+        return folder / model
+
+    async def registered(_: Db, folder: Path, __: Settings) -> Record:
+        assert folder == home / "m"
+        return Record()
+
+    async def demo_key(_: Db, path: Path) -> Demo | None:
+        assert path == home / "up.json"
+        if closed:
+            raise StartupError("no")
+
+    for name, instead in (("migrate", migrated), ("Database", Db), ("prepare_model", prepared)):
+        monkeypatch.setattr(module, name, instead)
+    monkeypatch.setattr(module, "register_model", registered)
+    monkeypatch.setattr(module, "demo_key", demo_key)
+    up = Up(settings_in(home), 1, "m", as_json=False)
+    assert await up._prepare() == ("tiny", None)
+    with pytest.raises(StartupError):
+        await up._prepare()
+    url = settings_in(home).database_endpoint
+    assert closed == [url] * 2
+    said = [line.split(" s  ")[1] for line in capsys.readouterr().err.splitlines()]
+    assert said == [f"{url} is new", "m is there"] * 2

@@ -287,6 +287,7 @@ def test_all_run_until_it_is_stopped(
         stop = asyncio.Event()
         asyncio.get_running_loop().call_later(3, stop.set)
         await up_at(home)._serve(stop)
+        assert len(asyncio.all_tasks()) == 1
         return passed()
 
     monkeypatch.setattr(Up, "_prepare", prepared)
