@@ -59,7 +59,7 @@ class RefusalCounter:
         entries = await stream.entries_after(self._redis, self._name, last)
         if not entries:
             return 0
-        rows, counted = list[Row](), 0
+        rows = list[Row]()
         for _, data in entries:
             said = stream.rows_of(data)
             if isinstance(said, Unreadable):
@@ -71,9 +71,8 @@ class RefusalCounter:
                 return 0  # another biller has counted them
             counts = await _believed(session, rows, now)
             await _write(session, counts)
-            counted = total(counts)
         await stream.forget(self._redis, self._name, entries[-1][0])
-        return counted
+        return total(counts)
 
     async def clear(self, now: int) -> None:
         """Delete minutes that are older than they are kept."""

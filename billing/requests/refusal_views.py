@@ -98,7 +98,7 @@ async def refusals_of(db: Database, id: str, tenant: str | None) -> list[FoundRe
     if made_ms is None:
         return []
     sought = SoughtRefusals(
-        since_ms=max(0, made_ms - MADE_BEFORE_MS), until_ms=made_ms + SENT_AFTER_MS, tenant=tenant
+        since_ms=made_ms - MADE_BEFORE_MS, until_ms=made_ms + SENT_AFTER_MS, tenant=tenant
     )
     async with db.session() as session:
         looked = (await session.exec(_scanned(sought).limit(LOOKED_MAX))).all()

@@ -77,7 +77,9 @@ async def test_each_condition_finds_what_fits_it(database: Database):
     assert await ids(database, code="engine_lost") == ["lost"]
     assert await ids(database, over_ms=1_000) == ["slow"]
     assert await ids(database, over_ms=8_000) == []
-    assert await ids(database, cost_over_nano=1_000_000) == ["dear"]
+    (dear,) = (await find_requests(database, Sought(since_ms=0, until_ms=ALWAYS_MS, model="large"))).found
+    assert await ids(database, cost_over_nano=dear.cost_nano - 1) == ["dear"]
+    assert await ids(database, cost_over_nano=dear.cost_nano) == []
     assert await ids(database, since_ms=8_000, until_ms=8_500) == ["dear"]
     assert await ids(database, reason="error", since_ms=8_501) == []
 
@@ -92,6 +94,7 @@ async def test_a_statement_looks_at_so_many_and_says_where_to_go_on(
     page = await find_requests(database, sought)
     assert page.found == []
     assert page.next is not None
+    assert (page.next.tenant, page.next.request) == ("b", "b7"), "the fifth"
     assert await ids(database, model="large") == ["dear"]
     assert len(await ids(database, reason="stop")) == 21
     monkeypatch.setattr(finding, "SCANNED_MAX", 6)

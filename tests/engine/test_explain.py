@@ -7,14 +7,24 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
+from sqlmodel import col, delete
 
 from billing.commands.prices import prices_command
 from billing.posting.biller import post
-from billing.requests.explaining import BookedLine, steps_of, why_in_force
-from billing.tables import UsageRow
+from billing.prices.price_tables import PeriodClose
+from billing.requests.explaining import (
+    BookedLine,
+    booked_of,
+    held_back_of,
+    steps_of,
+    tenants_with,
+    why_in_force,
+)
+from billing.tables import UsageQuarantine, UsageRow
 from billing.tenants.tenancy import create_tenant
 from billing.usage import encode
 from core.cli import parley as cli
+from core.database import Database
 from core.errors import StartupError
 from engine.commands.explaining import price_text
 from tests.billing.acme import Acme
@@ -131,6 +141,54 @@ def test_which_version_of_the_prices_was_in_force_and_why(desk: Desk, home: Path
     assert "the last to begin" in price["why"]
     assert price["tiers"] == {"output": "graduated"}
     assert "output graduated" in shown
+
+
+def test_a_model_that_a_book_names_is_priced_by_its_name(desk: Desk, home: Path) -> None:
+    """Not by what any other model costs; and of its tiers only those that it has."""
+    tier = '[models."*".tiers.output]\nmode = "volume"\nsteps = [{price = "1"}]\n'
+    (home / "b.toml").write_text(BOOK + tier + '[models.smollm2]\ninput = "3"\noutput = "4"\n')
+    done = CliRunner().invoke(prices_command, ["import", "--now", str(home / "b.toml")], env=desk.environment)
+    assert done.exit_code == 0, (done.output, done.exception)
+    desk.acme.spends("a")
+    price = desk.explains("a")[0]["booked"]["price"]
+    assert (price["model"], price["tiers"], price["until_ms"]) == ("smollm2", {}, None)
+
+
+async def test_a_line_is_of_the_month_that_was_closed_over_it(sqlite: Database) -> None:
+    """From its first moment to before its last; what is not in a closed one is of its own month."""
+    tenant = (await create_tenant(sqlite, "acme")).tenant_id
+    times = {"first": 10_000, "last": 19_999, "next": 20_000}
+    events = [an_event(id, tenant, accepted_ms=9_000, ended_ms=at) for id, at in times.items()]
+    await post(sqlite, "default", [encode(each) for each in events])
+    facts: dict[str, Any] = {"line_seq": 0, "amount_nano": 0, "closed_ms": 99}
+    async with sqlite.transaction() as session:
+        session.add(PeriodClose(tenant_id=tenant, start_ms=10_000, end_ms=20_000, month="2020-02", **facts))
+    found = {id: await booked_of(sqlite, tenant, id) for id in times}
+    months = {
+        id: [(month.month, month.closed_ms) for month in each.months] for id, each in found.items() if each
+    }
+    assert months == {"first": [("2020-02", 99)], "last": [("2020-02", 99)], "next": [("1970-02", None)]}
+    assert [each.months[0].amount_nano for each in found.values() if each] == [events[0].cost_nano] * 3
+
+
+async def test_of_an_id_as_many_tenants_and_held_events_are_told(sqlite: Database) -> None:
+    """Ten and a hundred."""
+    events = [encode(an_event("r", (await create_tenant(sqlite, f"t{n}")).tenant_id)) for n in range(11)]
+    await post(sqlite, "default", events)
+    assert len(await tenants_with(sqlite, "r")) == 10
+    held: dict[str, Any] = {"tenant_id": "t", "request_id": "r", "pool": "p", "event": b"", "reason": "x"}
+    async with sqlite.transaction() as session:
+        for n in range(101):
+            at = {"created_ms": 1_000 - n, "resolved_ms": n or None}
+            row = UsageQuarantine(event_sha256=f"h{n}", detail="d", resolution=f"done {n}", **at, **held)
+            session.add(row)
+    found = await held_back_of(sqlite, "t", "r")
+    assert (len(found), found[0].event_sha256, found[0].resolution) == (100, "h100", "done 100")
+    async with sqlite.transaction() as session:
+        await session.exec(delete(UsageQuarantine).where(col(UsageQuarantine.created_ms) < 1_000))
+    assert [(each.event_sha256, each.resolution) for each in await held_back_of(sqlite, "t", "r")] == [
+        ("h0", "")
+    ]
 
 
 def test_the_price_of_a_request_is_told_as_price_files_say_it() -> None:
