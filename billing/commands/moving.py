@@ -63,8 +63,7 @@ def run_move(tenant: str, wanted: Move | Callable[[Tenant], Move], ask: Ask) -> 
         if ask.dry_run or (found.nano > bounds.unasked_nano and not ask.yes and not found.done):
             return Outcome(found, False)
         who = current_author().name
-        lately = await moved_lately(db, owner.tenant_id, who) if settings.second_person else 0
-        if needs_two(found, bounds, lately) and settings.second_person:
+        if settings.second_person and needs_two(found, bounds, await moved_lately(db, owner.tenant_id, who)):
             return Outcome(found, False, await propose(db, settings, owner, move, found.nano))
         return Outcome(await book(db, redis, owner.tenant_id, move, bounds if ask.yes else unasked), True)
 
