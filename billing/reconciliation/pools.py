@@ -1,7 +1,6 @@
 """R5 and R6 of one pool: what its engines counted, against what became of it; its GPU time, against what it
 was billed as. Stores the engines' counts, which workers keep in Redis (billing.usage.EngineCounts)."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -104,9 +103,3 @@ def engine_hour(row: EngineHour) -> list[Compared]:
 def _of_engine(subject: str, engine: int, seen: int, unseen_max: int, detail: str) -> Compared:
     aborted = min(max(0, engine - seen), unseen_max)
     return Compared(Check.R5, PLATFORM, subject, "tokens", engine, seen + aborted, detail)
-
-
-def unbilled_ratio(rows: Sequence[EngineHour]) -> float | None:
-    """The part of what engines sampled that is in no log, None where they sampled nothing. Pure."""
-    sampled = sum(row.engine_output for row in rows)
-    return (sampled - sum(row.output_taken for row in rows)) / sampled if sampled else None

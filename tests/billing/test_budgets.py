@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import delete, update
@@ -13,12 +15,13 @@ from sqlmodel import col
 
 from billing.books.adjustments import Correction, correct
 from billing.periods import FIRST_MS, LAST_MS, Period, Window, window_at
+from billing.posting.assessing import assess
 from billing.posting.biller import post
 from billing.prices.rating import Meter
 from billing.quotas.limit_tables import Budget
 from billing.tenants.tenancy import create_tenant, set_tenant
 from billing.usage import UsageEvent, UsageOwner, encode
-from billing.wallets.budget_sums import Counted, TenantBudgets
+from billing.wallets.budget_sums import Counted, Sum, TenantBudgets
 from billing.wallets.budgets import Spent, budget_faults, check_budgets, exhausted_at, spent, standings
 from billing.wallets.proof import wallet_faults
 from billing.wallets.purse import GrantKind
@@ -275,6 +278,57 @@ def test_the_pace_of_a_window_says_when_its_limit_is_reached() -> None:
     assert exhausted_at(100, 100, window, 2_000) == 2_000
     assert exhausted_at(100, 0, window, 2_000) is None
     assert exhausted_at(0, 0, window, 2_000) == 2_000
+    assert exhausted_at(100, 25, window, 2_000) is None  # with the window's end it begins anew
+    assert exhausted_at(100, 26, window, 2_000) == 4_846
+    assert exhausted_at(100, 1, window, 1_000) is None
+    assert exhausted_at(100, 99, window, 1_001) == 1_001
+
+
+@pytest.mark.parametrize(
+    ("scope", "whose"),
+    [("tenant", ""), ("project", "p1"), ("key", "k1"), ("user", "u1"), ("model", "smollm2"), ("moon", None)],
+)
+def test_a_request_counts_for_whom_it_was_asked(scope: str, whose: str | None) -> None:
+    """In a budget of just that one, or of each; who has no project, key, user or model is nobody."""
+    facts: dict[str, Any] = {"tenant_id": "t", "scope": scope, "period": "day", "limit_nano": 1}
+    facts["thresholds"] = []
+    each, own, other = (
+        Budget(id=id, created_ms=0, scope_id=of, **facts)
+        for id, of in (("e", ""), ("o", whose or "x"), ("n", "y"))
+    )
+    of = TenantBudgets("t", "UTC", [own, each, other])
+    asked = assess("default", [encode(an_event())], 0).good[0].row
+    nobody = msgspec.structs.replace(asked, project_id="", key_id="", user_id="", model="")
+    wanted = [] if whose is None else [Sum(Counted(scope, whose), "day", Window(0, 86_400_000))]
+    assert of.sums_of(asked) == wanted
+    assert of.sums_of(nobody) == (wanted if scope == "tenant" else [])
+
+
+async def test_what_is_kept_is_moved_and_only_where_it_is_behind_made_anew(sqlite: Database) -> None:
+    """A posting reads no more than its own lines; one that finds a gap trusts nothing that is there."""
+    tenant = await a_tenant(sqlite)
+    await a_budget(sqlite, tenant, 10 * COST)
+    await use(sqlite, an_event("r1", tenant))
+    await change(sqlite, update(BudgetSpent).values(spent_nano=1))
+    other = (await create_tenant(sqlite, "other")).tenant_id
+    nothing = an_event("r0", tenant, input_uncached=0, input_cached=0, output_text=0)
+    await use(sqlite, an_event("r2", tenant), nothing, an_event("r3", tenant), an_event("r1", other))
+    assert [row.spent_nano for row in await kept(sqlite, tenant)] == [1 + 2 * COST]
+    await change(sqlite, update(BudgetWatermark).values(line_seq=BudgetWatermark.line_seq - 1))
+    await change(sqlite, update(BudgetSpent).values(scope_id="gone"))
+    await use(sqlite, an_event("r4", tenant))
+    assert [(row.scope_id, row.spent_nano) for row in await kept(sqlite, tenant)] == [("", 4 * COST)]
+
+
+async def kept(database: Database, tenant: str) -> list[BudgetSpent]:
+    """The sums of a tenant."""
+    return await read(database, BudgetSpent, tenant)
+
+
+async def change(database: Database, what: Any) -> None:
+    """Behind the code's back."""
+    async with database.transaction() as session:
+        await (await session.connection()).execute(what)
 
 
 @given(st.integers(0, LAST_MS - 1), st.sampled_from([each.value for each in Period]))

@@ -87,11 +87,10 @@ def test_windows_begin_at_local_midnight() -> None:
     assert week == Window(ms("2026-11-16T00:00+05:45"), ms("2026-11-23T00:00+05:45"))
 
 
-def test_a_lifetime_has_one_window() -> None:
+@pytest.mark.parametrize("at_ms", [0, 5, LAST_MS - 1])
+def test_a_lifetime_has_one_window(at_ms: int) -> None:
     """Which holds any time that there is."""
-    assert window_at(Period.LIFETIME, ZoneInfo("UTC"), 5) == window_at(
-        Period.LIFETIME, ZoneInfo("UTC"), LAST_MS - 1
-    )
+    assert window_at(Period.LIFETIME, ZoneInfo("UTC"), at_ms) == Window(0, LAST_MS)
 
 
 def test_what_is_no_zone_or_no_time_is_refused() -> None:
@@ -104,6 +103,23 @@ def test_what_is_no_zone_or_no_time_is_refused() -> None:
         with pytest.raises(ValueError, match="outside"):
             window_at(Period.DAY, ZoneInfo("UTC"), outside)
     assert datetime.fromtimestamp(LAST_MS / 1000, UTC).year == 9999
+
+
+@pytest.mark.parametrize("number", [month_number(1970, 1), month_number(9998, 12)])
+def test_the_first_and_the_last_month_are_months(number: int) -> None:
+    """And those beyond are none, at any instant."""
+    calendar = Calendar(ZoneInfo("UTC"))
+    window = calendar.window(number)
+    assert calendar.month_at(window.start_ms) == calendar.month_at(window.end_ms - 1) == number
+    assert {calendar.day_at(at).start_ms for at in (window.start_ms, window.start_ms + 1)} == {
+        window.start_ms
+    }
+    for beyond in (month_number(1969, 12), month_number(9999, 1)):
+        with pytest.raises(ValueError, match="outside"):
+            calendar.window(beyond)
+    for outside in (-1, LAST_MS):
+        with pytest.raises(ValueError, match="outside"):
+            calendar.month_at(outside)
 
 
 MOVES = [

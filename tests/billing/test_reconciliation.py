@@ -18,9 +18,9 @@ from billing.quotas.quota_types import Admission
 from billing.reconciliation import board as reconciliation
 from billing.reconciliation.board import Reconciliation, remember
 from billing.reconciliation.compared import BookSums, Check, Compared, State, lines_and_revenue, receivable
-from billing.reconciliation.pools import HOUR_MS, store_engine_hours, unbilled_ratio
+from billing.reconciliation.pools import HOUR_MS, store_engine_hours
 from billing.reconciliation.slots import Streams
-from billing.reconciliation.tables import EngineHour, ReconItem
+from billing.reconciliation.tables import ReconItem
 from billing.tables import PLATFORM
 from billing.tenants.audit_log import record
 from billing.tenants.audit_tables import AuditLog
@@ -304,13 +304,6 @@ async def test_old_counts_leave_redis_once_they_are_stored(database: Database, r
     await redis.hset(engine_hours("p"), "rubbish", b"x")
     assert await store_engine_hours(database, redis, "p", now) == 2
     assert sorted(await redis.hkeys(engine_hours("p"))) == [b"rubbish", f"w:{now}".encode()]
-
-
-def test_the_unbilled_part_is_what_no_log_has() -> None:
-    """Tests, what was dropped, and what was aborted; None where nothing was sampled."""
-    row = EngineHour(pool="p", worker="w", hour_ms=0, updated_ms=0, **msgspec.structs.asdict(COUNTS))
-    assert unbilled_ratio([row, row]) == pytest.approx(5 / 12)  # pyright: ignore[reportUnknownMemberType]
-    assert unbilled_ratio([]) is None
 
 
 async def test_a_redis_that_lost_data_is_brought_in_line_with_the_books(

@@ -112,6 +112,36 @@ def test_what_is_no_tiers_is_refused(tiers: TierPrices) -> None:
         check(tiers)
 
 
+@pytest.mark.parametrize(
+    "tiers",
+    [
+        TierPrices(TierMode.GRADUATED, (*(Tier(n, 1) for n in range(1, 20)), Tier(None, 1))),
+        TierPrices(TierMode.VOLUME, (Tier(1, 0), Tier(QUANTITY_MAX - 1, 0), Tier(None, 0)), 0),
+        TierPrices(TierMode.PACKAGE, (Tier(1, 0),)),
+        TierPrices(TierMode.PACKAGE, (Tier(QUANTITY_MAX - 1, 0),)),
+        TierPrices(TierMode.FLAT, (), 0),
+    ],
+)
+def test_what_is_just_tiers_is_taken(tiers: TierPrices) -> None:
+    """Twenty of them, of one unit up to the most that are counted, for nothing."""
+    check(tiers)
+
+
+def test_the_books_hold_so_much_and_no_more() -> None:
+    """A billion dollars and some, either way; packages of as many as there can be are none."""
+    most = 1 << 60
+    flat = TierPrices(TierMode.FLAT)
+    assert [cost_of(0, flat, nano) for nano in (most, -most)] == [most, -most]
+    for nano in (most + 1, -most - 1):
+        with pytest.raises(ValueError, match="more than the books hold"):
+            cost_of(0, flat, nano)
+    with pytest.raises(ValueError, match="size of at least 1"):
+        check(TierPrices(TierMode.PACKAGE, (Tier(QUANTITY_MAX, 1),)))
+    with pytest.raises(ValueError, match="size of at least 1"):
+        check(TierPrices(TierMode.PACKAGE, (Tier(1, 1), Tier(2, 1))))
+    assert QUANTITY_MAX == 1 << 53
+
+
 def test_an_amount_that_no_book_holds_is_refused() -> None:
     """Complaint 21: a trillion-dollar month is an error, not a bill. Nor is a quantity negative."""
     dear = TierPrices(TierMode.VOLUME, (Tier(None, 9_000_000_000_000_000),))
