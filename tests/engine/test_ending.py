@@ -8,7 +8,8 @@ import pytest
 import redis.asyncio
 
 from billing.api import Admission, AdmissionState, Quota, UsageEvent
-from billing.usage import ENDED_FIELD, decode, ended_stream
+from billing.usage import ENDED_FIELD, PinnedPrices, UsageOwner, decode, ended_stream
+from engine import keys
 from engine.api import (
     Control,
     EndFacts,
@@ -20,10 +21,11 @@ from engine.api import (
     input_decoder,
     text_hash,
 )
+from engine.ending import end_overdue_move
 from engine.queue_types import Enqueue
 from tests.engine.builders import PRICES, START_MS, Pool, append_to, pool, request, request_input
 
-REQUEST = input_decoder.decode(request_input(10))
+REQUEST = input_decoder.decode(request_input(10, seal=b"sealed"))
 
 
 def facts(**changes: Any) -> EndFacts:
@@ -42,6 +44,7 @@ def facts(**changes: Any) -> EndFacts:
         "claimed_ms": START_MS + 20,
         "first_token_ms": START_MS + 50,
         "ended_ms": START_MS + 900,
+        "recomputed_tokens": 3,
         **changes,
     }
     return EndFacts(**fields)
@@ -58,9 +61,29 @@ def test_the_end_names_usage_cost_times_and_hash():
         "timing": {"queue_ms": 20, "ttft_ms": 50, "total_ms": 900},
         "h": hashlib.sha256("Grüße 🙂".encode()).hexdigest(),
     }
-    event = ending.event
-    assert (event.input_uncached, event.input_cached, event.output_text, event.cost_nano) == (6, 4, 7, cost)
-    assert (event.prices, event.owner, event.model) == (PRICES, REQUEST.owner, "smollm2")
+    assert ending.event == UsageEvent(
+        tenant="t1",
+        request="r1",
+        pool="default",
+        model="smollm2",
+        fingerprint=REQUEST.fingerprint,
+        owner=REQUEST.owner,
+        accepted_ms=START_MS,
+        ended_ms=START_MS + 900,
+        reason="stop",
+        prices=PRICES,
+        claimed_ms=START_MS + 20,
+        first_token_ms=START_MS + 50,
+        input_uncached=6,
+        input_cached=4,
+        output_text=7,
+        cost_nano=cost,
+        claims=1,
+        recomputed_tokens=3,
+        asked_input=10,
+        asked_output=64,
+        seal=b"sealed",
+    )
     assert b" " not in ending.payload
 
 
@@ -72,7 +95,12 @@ def test_the_end_names_usage_cost_times_and_hash():
         ({"reason": EndReason.CANCELLED, "n": 0, "covered": 0}, (10, 4, 0)),
         ({"reason": EndReason.DEADLINE, "claims": 0, "n": 0, "covered": 0, "input_cached": 0}, (0, 0, 0)),
         ({"reason": EndReason.ERROR}, (10, 4, 0)),
+        ({"reason": EndReason.ERROR, "covered": 1}, (10, 4, 0)),
         ({"reason": EndReason.ERROR, "covered": 0}, (0, 0, 0)),
+        ({"reason": EndReason.ERROR, "claims": 0}, (0, 0, 0)),
+        ({"reason": EndReason.BLOCKED, "claims": 0}, (0, 0, 0)),
+        ({"reason": EndReason.BLOCKED, "covered": 9}, (10, 4, 7)),
+        ({"reason": EndReason.STOP, "input_cached": 12}, (10, 10, 7)),
         ({"reason": EndReason.BLOCKED}, (10, 4, 6)),
         ({"reason": EndReason.BLOCKED, "covered": 0}, (10, 4, 0)),
     ],
@@ -89,6 +117,53 @@ def test_times_that_were_never_reached():
     value = json.loads(end_payload(never, REQUEST).payload)
     assert value["timing"] == {"queue_ms": 900, "ttft_ms": 0, "total_ms": 900}
     assert value["code"] == "engine_lost"
+
+
+def test_no_time_is_less_than_nothing():
+    """A worker's clock may be behind its gateway's."""
+    early = facts(claimed_ms=START_MS - 3, first_token_ms=START_MS - 2, ended_ms=START_MS - 1)
+    timing = json.loads(end_payload(early, REQUEST).payload)["timing"]
+    assert timing == {"queue_ms": 0, "ttft_ms": 0, "total_ms": 0}
+
+
+async def test_what_nobody_knows_the_asker_of_has_no_owner_and_no_price(redis: redis.asyncio.Redis):
+    """Its input is gone and so is its admission: the biller holds what there is to be paid."""
+    p, e = pool(redis), request()
+    await p.queue.enqueue(e)
+    await p.client.delete(keys.input_(p.name, e.tenant, e.id))
+    assert await end_unclaimed(p.queue, Quota(p.redis, p.settings), e.tenant, e.id, "error", "internal")
+    event = await event_of(p)
+    assert (event.owner, event.prices) == (UsageOwner("", ""), PinnedPrices("", 0, 0, 0, 0))
+    assert (event.model, event.fingerprint, event.code) == (e.model, e.fingerprint, "internal")
+    assert (event.accepted_ms, event.asked_input, event.asked_output) == (START_MS, 0, 0)
+
+
+async def test_what_cannot_be_read_is_charged_by_its_admission(redis: redis.asyncio.Redis):
+    """Owner and prices stand there too."""
+    p, e = pool(redis), request()
+    quota = await admitted(p, e)
+    await p.queue.enqueue(e)
+    await p.client.delete(keys.input_(p.name, e.tenant, e.id))
+    assert await end_unclaimed(p.queue, quota, e.tenant, e.id, "error", "internal")
+    event = await event_of(p)
+    assert (event.owner, event.prices) == (UsageOwner("p1", "k1"), PRICES)
+
+
+async def test_a_move_that_nobody_finishes_ends_two_seconds_after_its_deadline(redis: redis.asyncio.Redis):
+    """That of its admission, where there is one; nothing else is ended so."""
+    p, e = pool(redis), request()
+    quota, at = await admitted(p, e), (e.tenant, e.id)
+    await p.queue.enqueue(e)
+    p.clock.ms = e.deadline_ms + 2_001
+    assert not await end_overdue_move(p.queue, quota, *at)
+    assert not await end_overdue_move(p.queue, quota, e.tenant, "unknown")
+    await p.client.hset(p.key(f"req:{e.tenant}:{e.id}"), "status", "moving")
+    await p.client.hset(p.key(f"req:{e.tenant}:{e.id}"), "deadline", 1)
+    p.clock.ms = e.deadline_ms + 2_000
+    assert not await end_overdue_move(p.queue, quota, *at)
+    p.clock.ms += 1
+    assert await end_overdue_move(p.queue, quota, *at)
+    assert (await event_of(p)).reason == "deadline"
 
 
 def test_the_hash_of_no_text():

@@ -298,7 +298,7 @@ async def test_a_retract_may_end_the_request(redis: redis.asyncio.Redis):
     assert await redis.xlen(ended_stream(p.name)) == 1
 
 
-async def test_reading_by_cursor_within_limits(redis: redis.asyncio.Redis):
+async def test_reading_by_cursor_within_limits(redis: redis.asyncio.Redis, monkeypatch: pytest.MonkeyPatch):
     """At most so many entries and bytes; one entry always, however large."""
     p = pool(redis)
     claim = await p.running()
@@ -313,6 +313,12 @@ async def test_reading_by_cursor_within_limits(redis: redis.asyncio.Redis):
     assert await log.read(*at, 7, 100) == []
     assert await log.text_through(*at, 4) == "é" * 20
     assert await log.text_through(*at, 2) == ""
+    for bytes_max, offsets in ((127, [1]), (128, [1, 2]), (147, [1, 2]), (148, [1, 2, 3])):
+        assert [x.o for x in await log.read(*at, 0, 100, bytes_max)] == offsets, (
+            "what is no text counts as 64"
+        )
+    monkeypatch.setattr("engine.log.TEXT_PAGE_ENTRIES", 3)
+    assert await log.text_through(*at, 4) == "é" * 20, "the last page ends where it is asked to"
 
 
 async def test_many_pages_of_text_are_read(redis: redis.asyncio.Redis):

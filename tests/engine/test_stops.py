@@ -45,6 +45,22 @@ def test_a_match_inside_unarmed_text_does_not_count():
     assert matcher.stopped
 
 
+def test_a_match_that_ended_in_unarmed_text_is_not_found_later():
+    """Though its text is held, as the beginning of a longer one; that one counts where it ends."""
+    for piece, released, stopped in (("x", "abx", False), ("c", "", True)):
+        matcher = StopMatcher(["ab", "abc"])
+        assert matcher.feed("ab", armed=False) == ""
+        assert matcher.holding
+        assert (matcher.feed(piece), matcher.stopped, matcher.holding) == (released, stopped, False)
+
+
+def test_only_what_may_become_a_stop_string_is_held():
+    """As long an end as the longest could need; not a whole one that did not count."""
+    assert StopMatcher(["a", "bcd"]).feed("xbc") == "x"
+    assert StopMatcher(["ab", "wxyz"]).feed("ab", armed=False) == "ab"
+    assert StopMatcher(["ab", ""]).feed("xb") == "xb"
+
+
 def test_without_stop_strings_everything_passes_at_once():
     """No request pays for what it does not use."""
     matcher = StopMatcher([])
