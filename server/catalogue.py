@@ -21,7 +21,6 @@ class Catalogue:
         self._models: dict[str, ModelRecord] = {}
         self._read_at = float("-inf")
         self._offers: dict[tuple[str, str], tuple[float, PriceOffer]] = {}
-        self._price_changes = 0
 
     async def models(self) -> list[ModelRecord]:
         """All models, by name."""
@@ -56,13 +55,10 @@ class Catalogue:
             return kept[1]
         if len(self._offers) >= PRICES_KEPT_MAX:
             self._offers.clear()
-        read_at, changes = monotonic(), self._price_changes
-        offer = await offered_prices(self._db, tenant, model)
-        if changes == self._price_changes:
-            self._offers[tenant, model] = (read_at, offer)
+        read_at, offers = monotonic(), self._offers
+        offers[tenant, model] = (read_at, offer := await offered_prices(self._db, tenant, model))
         return offer
 
     def prices_changed(self) -> None:
         """What was kept of prices holds no more, nor what is being read."""
-        self._price_changes += 1
-        self._offers.clear()
+        self._offers = {}

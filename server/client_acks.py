@@ -9,7 +9,7 @@ OTHER_BYTES = 64  # what a logged message without text counts
 
 @dataclass
 class _Open:
-    o: int = 0
+    o: int
     events: int = 0
     bytes: int = 0
 
@@ -35,7 +35,7 @@ class Acks:
     def note(self, frame: Frame) -> None:
         """Note a frame that is applied now, or was before."""
         first, last = span(frame)
-        open = self._open.setdefault(frame["g"], _Open())
+        open = self._open.setdefault(frame["g"], _Open(last))
         open.o = last
         open.events += last - first + 1
         open.bytes += len(frame["x"].encode()) if "x" in frame else OTHER_BYTES

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from server.client_answer import (
+    Counters,
     Ended,
     Order,
     ProtocolError,
@@ -14,6 +15,7 @@ from server.client_answer import (
     Standing,
     Status,
     Text,
+    TextTakenBack,
     Trace,
     Usage,
 )
@@ -64,6 +66,7 @@ def test_a_new_one_has_nothing():
     )
     assert (reading.error, reading.waiting) == (None, False)
     reading.notify()
+    assert Counters() == Counters(0, 0, 0, 0, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +130,9 @@ def test_an_answer_is_read_to_its_end():
 def test_amounts_that_are_not_told_are_none():
     """Where the tenant does not show them."""
     usage = {name: count for name, count in USAGE.items() if name != "cached_input"}
-    (ended,) = applied(bound(), end(1, "", usage=usage))
+    untraced = Reading("r", None)
+    (ended,) = applied(untraced, end(1, "", usage=usage))
+    assert ended.trace is None
     assert (ended.usage.cached_input, ended.cost_nano, ended.currency, ended.code) == (None, None, None, None)
 
 
@@ -269,3 +274,5 @@ def test_an_error_has_all_that_the_server_says():
     assert (error.code, error.message, error.retry) == ("c", "m", True)
     bare = ProtocolError({"code": "c", "message": "m"})
     assert ({getattr(bare, name) for name in facts}, bare.retry) == ({None}, False)
+    taken = TextTakenBack("t")
+    assert (taken.text, "read events()" in str(taken)) == ("t", True)
