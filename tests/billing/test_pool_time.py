@@ -9,10 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from billing.money import NANO
+from billing.periods import Window
 from billing.pools.hours import HOUR_MS, Interval, Owned, PoolHour, hours_of, parse
 from billing.pools.posting import differences
+from billing.pools.reports import whole_hours
 from billing.pools.tables import Commitment
-from billing.prices.commitments import HourCharge, HourLine, UnpricedError, charge_hour, total_nano
+from billing.prices.commitments import (
+    HourCharge,
+    HourLine,
+    UnpricedError,
+    charge_hour,
+    cost_nano,
+    holds_at,
+    total_nano,
+)
 from billing.prices.price_tables import GpuPrice
 from billing.prices.price_tiers import gpu_second_nano
 from billing.prices.rating import Meter
@@ -100,6 +110,41 @@ def test_what_is_no_interval_is_refused(name: bytes, value: bytes) -> None:
     """Backwards, longer busy than ready, over an hour's end, not of numbers, not of text."""
     with pytest.raises(ValueError, match=r"."):
         parse("a", name, value)
+
+
+@pytest.mark.parametrize(
+    "value", [b"3600000 3600000 1024 s d t", b"0 0 0 s d t", b"3600000 0 1 s d two words"]
+)
+def test_what_is_just_an_interval_is_taken(value: bytes) -> None:
+    """A whole hour in which all was busy, on as many GPUs as there can be, and one of no length."""
+    found = parse("a", b"0 w 1", value)
+    to_ms, busy_ms, gpus, state, device, gpu_type = value.decode().split(" ", 5)
+    facts = (0, int(to_ms), int(busy_ms), int(gpus), state, device, gpu_type)
+    assert found == Interval("a", "w 1", *facts)
+    assert (found.hour_ms, replace(found, from_ms=2 * HOUR_MS - 1).hour_ms) == (0, HOUR_MS)
+    for wrong in (b"9 1 1025 s d t", b"9 1 -1 s d t", b"9 10 1 s d t", b"3600001 1 1 s d t"):
+        with pytest.raises(ValueError, match=r"."):
+            parse("a", b"0 w", wrong)
+
+
+def test_seconds_are_whole_ones_and_every_gpu_has_its_own() -> None:
+    """Of a worker with two GPUs, twice the time; never busier than ready."""
+    (hour,) = hours_of([an_interval(0, 1_999, busy=1_500, gpus=2)], {})
+    assert (hour.ready_ms, hour.busy_ms) == (3_998, 3_000)
+    assert (hour.ready_seconds, hour.busy_seconds) == (3, 3)
+    assert replace(hour, ready_ms=2_999).busy_seconds == 2
+    assert hours_of([an_interval(5, 5)], {}) == []
+
+
+def test_hours_are_counted_whole() -> None:
+    """A time that ends before it begins costs nothing; a window touches the hours of both its ends."""
+    of = a_commitment()
+    assert [cost_nano(of, HOUR, HOUR + ms) for ms in (HOUR_MS - 1, HOUR_MS, 2 * HOUR_MS, -HOUR_MS)] == [
+        0, 2 * NANO, 4 * NANO, 0
+    ]  # fmt: skip
+    assert [holds_at(of, HOUR + at * HOUR_MS) for at in (-1, 0, 9, 10)] == [False, True, True, False]
+    assert whole_hours(Window(HOUR_MS, 2 * HOUR_MS)) == Window(HOUR_MS, 2 * HOUR_MS)
+    assert whole_hours(Window(HOUR_MS + 1, 2 * HOUR_MS + 1)) == Window(HOUR_MS, 3 * HOUR_MS)
 
 
 def a_commitment(id: str = "c", **changes: object) -> Commitment:

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -23,7 +24,7 @@ from billing.books.usage_questions import (
     check_question,
     split_hours,
 )
-from billing.periods import HOUR_MS, Calendar, ClosedMonth, Window
+from billing.periods import HOUR_MS, LAST_MS, Calendar, ClosedMonth, Window
 from billing.posting.biller import post
 from billing.prices.rating import Meter
 from billing.tables import UsageRow
@@ -288,6 +289,39 @@ def test_what_is_too_much_to_ask_is_said(changes: dict[str, object], says: str) 
     facts: dict[str, object] = {"window": Window(0, HOUR_MS), **changes}
     with pytest.raises(ValueError, match=says):
         check_question(Question("t1", calendar=UTC_DAYS, **facts))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("days", "changes"),
+    [
+        (400, {}),
+        (400, {"bucket": Bucket.DAY}),
+        (32, {"bucket": Bucket.HOUR}),
+        (32, {"by": (Facet.METER,)}),
+        (400, {"by": (Facet.POOL,), "where": {Facet.USER: ("u",)}}),
+    ],
+)
+def test_as_much_may_be_asked_and_a_millisecond_more_may_not(days: int, changes: dict[str, Any]) -> None:
+    """From the first time that there is, or up to the last."""
+    span_ms = days * 24 * HOUR_MS
+    for start in (0, LAST_MS - span_ms):
+        check_question(Question("t1", Window(start, start + span_ms), UTC_DAYS, **changes))
+    for window in (Window(0, span_ms + 1), Window(LAST_MS - 1, LAST_MS + 1)):
+        with pytest.raises(ValueError, match=r"."):
+            check_question(Question("t1", window, UTC_DAYS, **changes))
+
+
+def test_a_bucket_is_as_long_as_it_lies_in_the_time() -> None:
+    """The first and the last may be cut; without buckets there is one."""
+    whole = Window(5, 2 * HOUR_MS + 7)
+    by_hour = Question("t1", whole, UTC_DAYS, bucket=Bucket.HOUR)
+    found = [bucket_window(by_hour, at * HOUR_MS) for at in range(3)]
+    assert found == [Window(5, HOUR_MS), Window(HOUR_MS, 2 * HOUR_MS), Window(2 * HOUR_MS, whole.end_ms)]
+    by_day = Question("t1", whole, UTC_DAYS, bucket=Bucket.DAY)
+    assert bucket_window(by_day, 0) == bucket_window(Question("t1", whole, UTC_DAYS), 0) == whole
+    assert (by_day.buckets, by_hour.buckets) == ({0: Window(0, 24 * HOUR_MS)}, {})
+    by_month = Question("t1", Window(0, 31 * 24 * HOUR_MS + 1), UTC_DAYS, bucket=Bucket.MONTH)
+    assert list(by_month.buckets) == [0, 31 * 24 * HOUR_MS]
 
 
 def test_hours_that_no_rollup_answers_for() -> None:
