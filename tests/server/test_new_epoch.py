@@ -48,15 +48,18 @@ async def begun_again(gateway: Site, further: int, first: int, epoch: int) -> No
     reader's cursor on, in this epoch: the reader has the other log's text and nothing of the first."""
     engine = ScriptedEngine(saying("Elbe, Oder and Neiße. " * 9), step_seconds=0.005)
     async with gateway.crew.worker(engine), wired(gateway.url, gateway.key) as wire:
+        before = engine.counters().output
         reading = await wire.send("Name three rivers.")
         while len(reading.text) < SHOWN:
             await wire.hear()
         engine.hang()
 
-        async def whole() -> bool:
+        async def whole() -> bool:  # a worker that still appends would make the reader's text of both logs
             log = keys.log(gateway.settings.pool, gateway.tenant, reading.id)
             redis: Any = gateway.redis
-            return bool((await redis.xrevrange(log, count=1))[0][0] == f"{reading.applied}-0".encode())
+            ((at, fields),) = await redis.xrevrange(log, count=1)
+            sampled = engine.counters().output - before
+            return bool(at == f"{reading.applied}-0".encode() and int(fields.get(b"i", 0)) == sampled)
 
         await wait_until(lambda: _all_heard(wire, whole))
         head = await begin_again(gateway, reading.id, further)
