@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from redis import Redis
 from sqlalchemy import text
 
+from billing.commands import projects
 from billing.commands.audit import audit_command
 from billing.commands.prices import prices_command
 from billing.commands.projects import cost_centers_command, projects_command
@@ -22,6 +23,7 @@ from billing.commands.tenants import tenants_command
 from billing.commands.usage import usage_command
 from billing.commands.users import users_command
 from billing.posting.biller import post
+from billing.tenants import cost_centers
 from billing.tenants.tenancy import find_tenant
 from billing.usage import ENDED_FIELD, UsageEvent, UsageOwner, encode, ended_stream
 from chaos.tampering.unguarded import tamper
@@ -135,7 +137,9 @@ def test_a_month_is_exported_for_cost_management_tools(parley: Command, home: Pa
     lines = list(csv.DictReader(io.StringIO(printed)))
     assert len(lines) == 9
     assert {line["x_UserId"] for line in lines} == {"", "'=cmd", "u2"}
-    assert parley(*export, "--out", str(tmp_path / "focus.csv")).exit_code == 0
+    assert parley(*export).stderr == ""
+    written = parley(*export, "--out", str(tmp_path / "focus.csv"))
+    assert (written.exit_code, written.stderr) == (0, f"9 rows in {tmp_path / 'focus.csv'}\n")
     assert (tmp_path / "focus.csv").read_text() == printed
 
 
@@ -217,7 +221,7 @@ def test_sums_are_made_again(parley: Command, home: Path) -> None:
     assert parley("audit", "verify").exit_code == 0
 
 
-def test_projects_are_charged_to_cost_centers(parley: Command) -> None:
+def test_projects_are_charged_to_cost_centers(parley: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """From now or later on, never from before."""
     (center,) = rows(
         parley("cost-centers", "create", "--tenant", "acme", "4711", "--name", "Search", "--json")
@@ -230,6 +234,15 @@ def test_projects_are_charged_to_cost_centers(parley: Command) -> None:
     assert [row["code"] for row in rows(parley("cost-centers", "list", "--tenant", "acme", "--json"))] == [
         "4711"
     ]
+    rows(parley("cost-centers", "create", "--tenant", "acme", "4712", "--json"))
+    later = ("--from", "2026-10-01T00:00:00+0000")
+    monkeypatch.setattr(cost_centers, "now_ms", lambda: OCTOBER_MS - DAY_MS)
+    assert parley("projects", "move", "--tenant", "acme", "default", "4712", *later).exit_code == 0
+    monkeypatch.undo()
+    for now, center_then in ((OCTOBER_MS - 1, ""), (OCTOBER_MS, "4712")):
+        monkeypatch.setattr(projects, "now_ms", lambda now=now: now)
+        (first, *_) = rows(parley("projects", "list", "--tenant", "acme", "--json"))
+        assert (first["name"], first["cost_center"]) == ("default", center_then)
     past = ("--from", "2020-01-01T00:00:00+0000")
     for refused in (
         parley("projects", "move", "--tenant", "acme", "search", center["cost_center"], *past),

@@ -113,6 +113,19 @@ def test_a_budget_is_set_listed_overridden_and_ended(parley: Command, home: Path
     assert (listed["percent"], listed["kind"], listed["of"]) == (74, "hard", "")
     reached = rows(parley("alerts", "list", "--tenant", "acme", "--json"))
     assert [(each["percent"], each["spent_nano"]) for each in reached] == [(50, 7_400)]
+    less = (
+        "override",
+        "--tenant",
+        "acme",
+        made["budget"],
+        "--limit",
+        "0.0000074 USD",
+        "--until",
+        "2099-01-01",
+    )
+    assert parley("budgets", *less).exit_code == 0
+    reached = rows(parley("alerts", "list", "--tenant", "acme", "--json"))
+    assert 100 in [each["percent"] for each in reached], "at once, not when the next request ends"
     each_model = ("--scope", "model", "--period", "day", "--soft")
     (soft,) = rows(parley("budgets", "set", "--tenant", "acme", *limit, *each_model, "--json"))
     shown = rows(parley("budgets", "show", "--tenant", "acme", soft["budget"], "--json"))
@@ -128,7 +141,7 @@ def test_a_budget_is_set_listed_overridden_and_ended(parley: Command, home: Path
     assert "ended" in ended.output
     assert parley("budgets", "end", "--tenant", "acme", made["budget"]).exit_code == 1
     assert len(rows(parley("budgets", "list", "--tenant", "acme", "--json"))) == 1
-    assert len(rows(parley("budgets", "list", "--tenant", "acme", "--ended", "--json"))) == 3
+    assert len(rows(parley("budgets", "list", "--tenant", "acme", "--ended", "--json"))) == 4
 
 
 def test_what_is_held_is_unknown_where_redis_does_not_answer(parley: Command) -> None:

@@ -90,7 +90,7 @@ def test_a_month_is_tried_closed_and_shown(parley: Command, home: Path) -> None:
     dry = rows(parley(*close, "--dry-run"))
     assert sum(row["difference_nano"] for row in dry) == 1_000_000_000 - sum(e.cost_nano for e in events)
     assert {(row["model"], row["by"]) for row in dry} >= {("*", "commitment"), ("", "minimum")}
-    assert "in all" in parley(*close[:-1], "--dry-run").output
+    assert "in all, not closed: a dry run" in parley(*close[:-1], "--dry-run").output
     assert on_database(home, months_closed) == 0
 
 

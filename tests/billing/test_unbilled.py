@@ -208,6 +208,7 @@ def test_the_list_says_where_each_is(home: Path, redis_url: str, sqlite_template
         ("waiting", "r2", "", 1),
         ("lost", "", "in the hour from then on", 2),
     ]
+    assert [row.get("cost_nano") for row in rows] == [ended("r1").cost_nano, ended("r2").cost_nano, 0]
     shown = typed()
     assert "unadmitted" in shown.stdout
     assert "100.000 % (21 of 21 output tokens)" in shown.stderr
