@@ -38,7 +38,7 @@ from server.client_reader import Answer as Answer
 from server.client_readings import Readings
 
 ACK_SECONDS = 0.2
-AUTH_RETRY_SECONDS_MAX = 5.0
+AUTH_RETRY_SECONDS_MIN, AUTH_RETRY_SECONDS_MAX = 0.25, 5.0
 FRAME_BYTES_MAX = 256 * 1024
 CLOSED = {"code": "closed", "message": "the client was closed"}
 LOGGED = frozenset({"delta", "event", "snap", "retract", "end"})
@@ -294,7 +294,8 @@ class Client:
             except Stopped:
                 return
             except Closed:
-                wait = min(AUTH_RETRY_SECONDS_MAX, (until - loop.time()) / 4)
+                left = until - loop.time()
+                wait = min(AUTH_RETRY_SECONDS_MAX, max(AUTH_RETRY_SECONDS_MIN, left / 4))
                 await asyncio.sleep(wait * random.uniform(0.5, 1))
                 continue
             if welcomes == self._welcomes:

@@ -60,6 +60,7 @@ export { Answer, ProtocolError, SignedOut };
 
 const AGENT = { name: "parley-js", version: "1" };
 const BACKOFF_MS = 500;
+const AUTH_RETRY_MS_MIN = 250;
 const AUTH_RETRY_MS_MAX = 5_000;
 const encoder = new TextEncoder();
 
@@ -265,7 +266,8 @@ export class Client {
       } catch (error) {
         if (error instanceof SignedOut) return;
       }
-      const waitMs = Math.min(AUTH_RETRY_MS_MAX, (until - Date.now()) / 4);
+      const leftMs = until - Date.now();
+      const waitMs = Math.min(AUTH_RETRY_MS_MAX, Math.max(AUTH_RETRY_MS_MIN, leftMs / 4));
       await new Promise((resolve) => setTimeout(resolve, waitMs * (0.5 + Math.random() / 2)));
     }
   }

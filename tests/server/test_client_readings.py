@@ -148,6 +148,7 @@ def test_a_new_connection_takes_up_every_answer():
     accepted(readings, "here", 3).cancelling = True
     asked = readings.add("asked", {"t": "send", "id": "asked"})
     readings.add("beyond", {"t": "send", "id": "beyond"})
+    readings.add("far", {"t": "send", "id": "far"})
     readings.add("read", None)
     gone, why = accepted(readings, "gone", 4), accepted(readings, "why", 5)
     readings.receive(delta(1, 1, "x", 0))
@@ -171,6 +172,7 @@ def test_a_new_connection_takes_up_every_answer():
         {"t": "cancel", "id": "here"},
         asked.message,
         {"t": "send", "id": "beyond"},
+        {"t": "send", "id": "far"},
         {"t": "attach", "id": "read", "o": 0},
     ]
     assert readings.acks is acks
@@ -178,7 +180,17 @@ def test_a_new_connection_takes_up_every_answer():
     assert (going.g, going.waiting) == (9, False)
     assert (gone.error and gone.error.code, why.error and why.error.code) == ("not_resumable", "log_lost")
     assert (readings.get("gone"), readings.get("why")) == (None, None)
-    assert readings.receive(on(2, delta(1, 1, "x", 0))) == []  # numbers of the old connection are nobody's
+
+
+def test_numbers_of_a_lost_connection_are_nobodys():
+    """What nobody read yet comes again."""
+    readings = Readings()
+    one = accepted(readings, "a", 1)
+    readings.receive(delta(1, 1, "x", 0))
+    readings.lost()
+    assert not one.waiting
+    assert readings.receive(delta(1, 1, "x", 0)) == []
+    assert not one.waiting
 
 
 def refusal(id: str, re: str, retry: bool = True, **more: Any) -> dict[str, Any]:
