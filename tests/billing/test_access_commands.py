@@ -75,6 +75,24 @@ def test_a_user_is_made_listed_closed_and_let_in_again(acme: Acme) -> None:
     assert "nobody" in acme.refuses("users", "list", "--tenant", "nobody")
 
 
+def test_whose_it_is_has_to_be_said(acme: Acme) -> None:
+    """Nobody changes or reads a tenant that they did not name."""
+    for typed in (
+        ("users", "list"),
+        ("users", "export", "ann"),
+        ("projects", "list"),
+        ("keys", "list"),
+        ("budgets", "list"),
+        ("wallets", "show"),
+        ("wallets", "void", "g", "--reason", "r"),
+        ("usage", "correct", "r", "--cause", "c"),
+        ("prices", "periods"),
+        ("prices", "commitments"),
+    ):
+        assert "Missing option '--tenant'" in acme.refuses(*typed), typed
+        assert "there is no tenant 'none'" in acme.refuses(*typed, "--tenant", "none"), typed
+
+
 def test_what_is_held_of_a_user_is_printed_a_thing_a_line(acme: Acme) -> None:
     """Their keys without secrets, their browsers, and what administrators did; nothing of another user's."""
     (made,) = acme.told("users", "create", "--tenant", "acme", "ann")

@@ -243,7 +243,7 @@ async def test_a_tenant_has_a_bounded_number_of_targets(sqlite: Database, home: 
     """What is removed makes room, and gets nothing more."""
     tenant = (await create_tenant(sqlite, "acme")).tenant_id
     added = [await add_target(sqlite, tenant, "email", f"a{n}@example.com") for n in range(TARGETS_MAX)]
-    with pytest.raises(Refused, match="remove one first"):
+    with pytest.raises(Refused, match="there are 10 targets already: remove one first"):
         await add_target(sqlite, tenant, "email", "more@example.com")
     message = await send_test(sqlite, tenant, added[0].id)
     assert await remove_target(sqlite, tenant, added[0].id) is not None

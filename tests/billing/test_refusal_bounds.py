@@ -30,6 +30,7 @@ from billing.requests.refusal_views import (
     find_refusals,
     refusals_of,
 )
+from billing.tenants.tenancy import create_tenant
 from core.database import Database
 from core.errors import Refused as RefusedError
 from core.ids import uuid7
@@ -187,6 +188,26 @@ async def test_minutes_go_when_they_are_older_than_they_are_kept(
     await counter.clear(NOW)
     found = (await find_refusals(sqlite, SoughtRefusals(since_ms=0, until_ms=NOW + 1))).found
     assert [each.minute_ms for each in found] == [NOW, NOW - kept_ms]
+
+
+async def test_who_has_no_row_any_more_is_counted_with_the_others(
+    sqlite: Database, redis: Redis, settings: Settings
+) -> None:
+    """Of that minute alone: all other rows stay."""
+    tenant = (await create_tenant(sqlite, "acme")).tenant_id
+    named = [minute(NOW, tenant, key_id=f"k{n:02}", user_id="", number=n) for n in range(1, 21)]
+    before = minute(NOW - MINUTE_MS, tenant, key_id="other", user_id="u2", code="d")
+    nobodys = minute(NOW - MINUTE_MS, "t2", key_id="other", user_id="u2", code="d")
+    await store(sqlite, *named, before, nobodys)
+    client: Any = redis
+    entry = encode({Refused(tenant, NOW, "new", "", "c"): Count(9)})
+    await client.xadd(stream_key(settings.installation), {"c": entry})
+    assert await RefusalCounter(sqlite, redis, settings).step(NOW) == 9
+    found = (await find_refusals(sqlite, SoughtRefusals(since_ms=0, until_ms=NOW + 1))).found
+    assert {(each.tenant, each.key, each.number) for each in found} == {
+        *((tenant, f"k{n:02}", n) for n in range(2, 21)),
+        *((tenant, "new", 9), (tenant, "", 1), (tenant, "other", 1), ("t2", "other", 1)),
+    }
 
 
 async def test_pages_of_refusals_end_where_nothing_is_left(

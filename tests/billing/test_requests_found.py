@@ -155,7 +155,7 @@ def test_the_command_shows_a_tenants_and_all(parley: Callable[..., Result], home
     since = ("--since", "1970-01-01")
     found = rows(parley("--tenant", "acme", "--user", "ann", *since, "--json"))
     assert [each["id"] for each in found] == ["acme2", "acme1", "acme0"]
-    assert {each["user"] for each in found} == {"ann"}
+    assert {(each["user"], each["corrected_nano"]) for each in found} == {("ann", 0)}
     assert set(found[0]) == {*FoundRequest.__struct_fields__, "ended", "accepted"}
     assert len(rows(parley(*since, "--json"))) == 6
     first, more = rows(parley("--tenant", "beta", *since, "--limit", "1", "--json"))
@@ -193,6 +193,7 @@ def test_the_command_shows_a_tenants_and_all(parley: Callable[..., Result], home
         (["--since", "yesterday"], "is no time"),
         (["--since", "1969-01-01"], "before 1970"),
         (["--since", "1h", "--until", "2h"], "--since must be before --until"),
+        (["--since", "2026-10-01", "--until", "2026-10-01"], "--since must be before --until"),
         (["--cost-over", "5"], "is no amount"),
         (["--cost-over", "NaN USD"], "is no amount"),
         (["--after", "x"], "no place to go on from"),
