@@ -94,7 +94,8 @@ class Table:
             )
 
     def row(self, *cells: str | Styled) -> None:
-        """One more row."""
+        """One more row; the cells that it lacks at its end are empty."""
+        cells += ("",) * (len(self._names) - len(cells))
         self._rows.append(cells)
         self._table.add_row(*map(_text, cells))
 
