@@ -1,9 +1,14 @@
 """The registry: fingerprints move with what decides an answer; the newest enabled version wins."""
 
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 
+from sqlalchemy import inspect
+from sqlmodel import select
+
 from core.database import Database, migrate
-from engine.models.registry import ModelRecord, digests, fingerprint, list_models, resolve, save
+from engine.models.registry import ModelRecord, digests, fingerprint, list_models, resolve, route, save
 from engine.tables import ModelVersion
 
 
@@ -46,6 +51,48 @@ async def test_the_newest_enabled_version_of_a_name_is_resolved(tmp_path: Path):
         assert await resolve(db, "huge") is None
     finally:
         await db.close()
+
+
+async def test_models_have_their_names_and_versions_for_themselves(tmp_path: Path):
+    """Two of one version, and two versions of one name that came at once; each has a row of its own."""
+    endpoint = f"sqlite+aiosqlite:///{tmp_path / 'parley.db'}"
+    await migrate(endpoint)
+    db = Database(endpoint)
+    try:
+        saved = [
+            _record("1", tmp_path),
+            _record("2", tmp_path),
+            replace(_record("1", tmp_path), name="big", max_model_len=1),
+        ]
+        for each in saved:
+            await save(db, each, {}, now_ms=1)
+        async with db.session() as session:
+            rows = (await session.exec(select(ModelVersion))).all()
+        assert {(row.name, row.version, row.max_model_len) for row in rows} == {
+            ("tiny", "1", 128),
+            ("tiny", "2", 128),
+            ("big", "1", 1),
+        }
+        assert all(row.enabled for row in rows)
+        assert await list_models(db) == [saved[2], saved[1]]
+        assert inspect(ModelVersion).primary_key == (
+            ModelVersion.__table__.c.name,  # pyright: ignore[reportAttributeAccessIssue]
+            ModelVersion.__table__.c.version,  # pyright: ignore[reportAttributeAccessIssue]
+        )
+        await save(db, saved[0], {}, now_ms=9)
+        async with db.session() as session:
+            row = await session.get_one(ModelVersion, ("tiny", "1"))
+        assert row.created_ms == 1, "it is as old as it was"
+        await route(db, "tiny", "far")
+        assert [each.pool for each in await list_models(db)] == ["default", "far"]
+    finally:
+        await db.close()
+
+
+async def test_a_file_is_hashed_whole(tmp_path: Path):
+    """However large."""
+    (tmp_path / "a.safetensors").write_bytes(bytes(3 << 20))
+    assert digests(tmp_path) == {"a.safetensors": hashlib.sha256(bytes(3 << 20)).hexdigest()}
 
 
 def _record(version: str, folder: Path) -> ModelRecord:

@@ -53,6 +53,28 @@ def test_what_waits_is_bounded():
     assert not lanes.add("late", "x")
 
 
+def test_what_waits_is_bounded_by_numbers_that_stand():
+    """16 of a tenant and 256 in all; the same one asked for twice waits once."""
+    lanes = Lanes()
+    assert [lanes.add("a", str(number)) for number in range(17)] == [True] * 16 + [False]
+    for tenant in range(15):
+        assert all(lanes.add(f"t{tenant}", str(number)) for number in range(16))
+    assert len(lanes) == 256
+    assert not lanes.add("late", "x")
+    again = Lanes()
+    assert [again.add("a", "x"), again.add("a", "x"), len(again)] == [True, True, 1]
+
+
+@pytest.mark.parametrize(("processors", "at_once"), [(None, 2), (1, 2), (5, 2), (6, 3), (8, 4), (64, 4)])
+def test_shapes_are_tried_on_half_of_the_processors(
+    processors: int | None, at_once: int, settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """Two at least, so that one that is slow holds up nobody, and four at most."""
+    monkeypatch.setattr(desk_module.os, "cpu_count", lambda: processors)
+    nobody: Any = None
+    assert TrialDesk(settings, nobody).__dict__["_at_once"] == at_once
+
+
 HOST = """
 import json, os, sys
 print("ready", flush=True)
