@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from core.settings import Settings
 from engine.request import PriorityClass
 from engine.scheduling.capacity import (
     KV_WATERMARK,
@@ -15,6 +16,7 @@ from engine.scheduling.capacity import (
     Held,
     Packing,
     Room,
+    capacity_of,
     step_tokens_within,
 )
 from engine.scheduling.cost import StepLoad
@@ -152,6 +154,51 @@ def test_bounds_hold_on_any_load(seed: int):
         del held[: chance.randint(0, len(held))]
 
 
+SMALL = Capacity(12, 6_000, 128, first_token_seconds=0.4, step_seconds=0.04)
+ROOMS = [
+    ("small", 11, 1, 130, 0, (0, 2229, 128, True)),
+    ("wide", 3, 1, 130, 0, (28, 18157, 125, False)),
+    ("small", 3, 2, 700, 0, (0, 0, 0, False)),
+    ("wide", 0, 1, 130, 2, (0, 0, 0, False)),
+    ("wide", 24, 1, 40, 0, (7, 10172, 192, False)),
+    ("small", 2, 1, 40, 0, (9, 5125, 41, False)),
+    ("wide", 13, 1, 130, 0, (18, 14768, 115, False)),
+    ("small", 3, 3, 40, 0, (0, 0, 0, False)),
+    ("wide", 24, 1, 130, 0, (7, 10082, 104, False)),
+    ("small", 2, 1, 40, 1, (9, 5125, 41, False)),
+    ("small", 4, 3, 700, 0, (0, 0, 0, False)),
+    ("small", 1, 1, 130, 1, (10, 5206, 22, False)),
+    ("small", 11, 1, 130, 0, (0, 2229, 128, True)),
+    ("small", 11, 1, 130, 0, (0, 2229, 128, True)),
+    ("wide", 22, 2, 700, 0, (2, 9526, 1, False)),
+    ("small", 5, 2, 130, 0, (0, 0, 0, False)),
+    ("wide", 11, 3, 40, 0, (18, 15136, 122, False)),
+    ("wide", 29, 1, 700, 1, (2, 7102, 99, False)),
+    ("small", 12, 2, 700, 0, (0, 381, 128, True)),
+    ("small", 4, 0, 40, 2, (0, 0, 0, False)),
+    ("wide", 21, 3, 40, 1, (8, 11051, 112, False)),
+    ("small", 4, 3, 130, 0, (0, 0, 0, False)),
+    ("small", 4, 1, 700, 0, (7, 4102, 9, False)),
+    ("wide", 19, 2, 700, 0, (2, 10846, 1, False)),
+]
+
+
+def test_the_room_beside_what_is_in_hand():
+    """As it was worked out when each bound was measured by itself: decoding and prefilling answers, the
+    prompts' length, what waits in the engine; slots, KV, prompt tokens, and whether only leaving helps."""
+    wide, small = an_admission(), an_admission(SMALL, (0.004, 0.0004, 0.0015, 0.000001))
+    for admission in (wide, small):
+        for more in range(6):
+            admission.ended(decoding(tokens=60 + more))
+        admission.claimed(prefilling(100))
+        admission.claimed(prefilling(700))
+    for name, running, starting, prompt, waiting, expected in ROOMS:
+        held = [decoding(10 + at, 100 + 7 * at) for at in range(running)]
+        held += [prefilling(prompt + at) for at in range(starting)]
+        room = (wide if name == "wide" else small).room(held, waiting)
+        assert (room.slots, room.kv_tokens, room.prefill_tokens, room.full) == expected
+
+
 def _starved(held: list[Held]) -> int:
     """Prompts that get nothing of vLLM's next step."""
     left = SIZE.step_tokens - sum(not answer.prefilling for answer in held)
@@ -185,6 +232,29 @@ def test_the_margin_falls_fast_and_comes_back_slowly():
     assert admission.margin == MARGIN_MIN
 
 
+def test_how_fast_the_margin_moves():
+    """Eight steps between two cuts; a fifth of a hundredth a step back. What waited longest is kept."""
+    admission = Admission(SIZE)
+    margins: list[float] = []
+    for waiting in [3] * 19 + [2] * 2:
+        admission.stepped(waiting, preemptions=0)
+        margins.append(round(admission.margin, 4))
+    assert margins == [1.0] * 2 + [0.8] * 8 + [0.64] * 8 + [0.512] + [0.514, 0.516]
+    assert admission.waiting_max == 3
+    fresh = Admission(SIZE)
+    fresh.stepped(0, preemptions=1)
+    assert fresh.margin == 0.8, "its first preemption counts"
+
+
+def test_a_workers_size_is_that_of_its_settings(settings: Settings):
+    """Where nobody has chosen a step takes 256 tokens."""
+    chosen = {"worker_slots": 5, "worker_first_token_target_ms": 15_500, "worker_step_target_ms": 5_250}
+    for tokens, expected in ((0, 256), (64, 64)):
+        asked = settings.model_copy(update={**chosen, "worker_batched_tokens": tokens})
+        assert capacity_of(asked, 900) == Capacity(5, 900, expected, 15.5, 5.25)
+    assert (Capacity(1, 1, 1).first_token_seconds, Capacity(1, 1, 1).step_seconds) == (2.0, 1.0)
+
+
 def test_a_smaller_margin_leaves_more_free():
     """Of KV and of the prompts in prefill."""
     admission, held = an_admission(), [decoding()]
@@ -211,6 +281,8 @@ def test_lower_classes_come_in_packs():
     packing.claimed(PriorityClass.STANDARD, 1050)
     assert packing.lowest(1500, 0.1) is PriorityClass.BULK
     assert packing.lowest(1051, free_share=0.5) is PriorityClass.BULK
+    assert packing.lowest(1051, free_share=0.25) is PriorityClass.BULK
+    assert Packing().lowest(0, 0.0) is PriorityClass.BULK, "nobody waits for the first pack"
 
 
 def test_the_steps_size_is_chosen_so_that_a_full_prefill_step_stays_short():

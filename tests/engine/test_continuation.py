@@ -178,3 +178,57 @@ def _appended(answer: Answer, text: str = "") -> Append:
     answer.appended(append)
     assert answer.logged
     return append
+
+
+def test_what_is_left_to_sample_is_never_less_than_nothing():
+    """Of the least, too, that an answer is to have."""
+    request = input_decoder.decode(a_claim(max_tokens=50, min_tokens=2).input)
+    assert generation("key", "t1", request, PROMPT, [1, 2, 3], LIMITS).min_tokens == 0
+    assert generation("key", "t1", request, PROMPT, [1], LIMITS).min_tokens == 1
+
+
+def test_code_points_that_an_earlier_claim_consumed_stay_counted():
+    """Of what it held back nothing was shown; the first token's time stays the first one's."""
+    claim = msgspec.structs.replace(a_claim("ab", 2), raw=9)
+    answer = open_answer(claim)
+    answer.take(ids_of("cd"), 7, now_ms=5)
+    appended = answer.append("default", 6)
+    assert appended is not None
+    assert (appended.raw, appended.visible, appended.input_cached) == (9, 4, 7)
+    answer.take(ids_of("efghijk"), 3, now_ms=8)
+    answer.appended(appended)
+    answer.end(EndReason.STOP)
+    appended = answer.append("default", 9)
+    assert appended is not None
+    assert (appended.raw, appended.visible, appended.input_cached) == (11, 11, 7)
+    assert [(entry.k, entry.p, entry.r, entry.i) for entry in appended.entries] == [
+        (EntryKind.TEXT, 4, 11, 11),
+        (EntryKind.END, 0, 0, 11),
+    ]
+    assert answer.event is not None
+    assert (answer.event.first_token_ms, answer.event.input_cached) == (1, 0)
+
+
+def test_no_more_is_taken_than_the_answer_may_have_in_all():
+    """What was sampled ahead of a grant counts."""
+    answer = open_answer(msgspec.structs.replace(a_claim(max_tokens=10), granted=3))
+    answer.take(ids_of("abcdefgh"), 0, 1)
+    assert (answer.sampled, len(answer.ids)) == (8, 3)
+    answer.take(ids_of("ijklmnop"), 0, 1, EndReason.LENGTH)
+    assert (answer.sampled, len(answer.ids), answer.completed()) == (10, 3, None)
+    answer.wait()
+    assert not answer.may_go_on
+    answer.grant(10, final=False)
+    assert (len(answer.ids), answer.completed(), answer.may_go_on) == (10, EndReason.LENGTH, False)
+
+
+def test_an_answer_goes_on_once_there_is_a_token_that_it_may_sample():
+    """Neither while something is ahead of its grant, nor where the engine was done."""
+    answer = open_answer(msgspec.structs.replace(a_claim(max_tokens=10), granted=3))
+    answer.take(ids_of("abc"), 0, 1)
+    answer.wait()
+    assert not answer.may_go_on
+    answer.grant(4, final=False)
+    assert answer.may_go_on
+    answer.go_on()
+    assert (answer.key, answer.may_go_on) == ("ck.1", False)

@@ -156,3 +156,65 @@ def test_tenants_without_number_do_not_fill_the_memory():
     for number in range(TABLE_ENTRIES_MAX + 500):
         lengths.learn(f"t{number}", 100, number)
     assert len(lengths) == TABLE_ENTRIES_MAX
+
+
+def test_each_step_moves_the_fit_by_as_much_as_it_did():
+    """Worked out once, with a step of forty times its cost among each thirteen: coefficients, and a step's
+    prediction, to six digits."""
+    chance, model = random.Random(7), StepCost(0.002)
+    seen: dict[int, tuple[float, ...]] = {}
+    for step in range(1, 121):
+        load = a_load(chance)
+        model.learn(load, seconds(load) * (40.0 if step % 13 == 0 else chance.gauss(1.0, 0.05)))
+        seen[step] = (*model.coefficients, model.predict(StepLoad(100, 10, 9000)))
+    assert model.steps == 120
+    expected = {
+        1: (7.039956e-03, 2.000000e-03, 5.774964e-04, 2.958594e-06, 2.394423e-01),
+        8: (7.579291e-03, 9.471509e-04, 1.186567e-03, 2.218079e-06, 1.341228e-01),
+        9: (7.318690e-03, 9.478206e-04, 1.194928e-03, 2.223004e-06, 1.340571e-01),
+        13: (0.0, 1.310268e-03, 3.703853e-03, 1.642957e-06, 1.828519e-01),
+        30: (0.0, 9.818160e-04, 6.408826e-03, 0.0, 1.622699e-01),
+        120: (8.443129e-02, 6.069873e-04, 3.539750e-03, 0.0, 1.805275e-01),
+    }
+    for step, facts in expected.items():
+        assert seen[step] == pytest.approx(facts, rel=1e-5)
+
+
+def test_what_is_no_time_is_no_measurement():
+    """Neither nothing, nor less, nor what never ends."""
+    model = StepCost(0.002)
+    for took in (0.0, -1.0, math.inf, math.nan):
+        model.learn(StepLoad(1, 1, 1), took)
+    assert (model.steps, model.coefficients) == (0, (0.0, 0.002, 0.0, 0.0))
+    assert model.work_seconds(100, 50) == pytest.approx(0.2)
+
+
+def test_lengths_count_from_five_on_and_the_last_32():
+    """Of prompts of as many binary digits."""
+    lengths = OutputLengths()
+    for _ in range(4):
+        lengths.learn("t1", 64, 10)
+    assert lengths.expected("t1", 64, 1000, unknown=77) == 77
+    lengths.learn("t1", 127, 10)
+    assert lengths.expected("t1", 100, 1000, unknown=77) == 10
+    assert lengths.expected("t1", 128, 1000) == lengths.expected("t1", 63, 1000) == 1000
+    for _ in range(32):
+        lengths.learn("t1", 64, 500)
+    assert lengths.expected("t1", 64, 1000) == 500
+    for _ in range(25):
+        lengths.learn("t1", 64, 20)
+    assert lengths.expected("t1", 64, 1000) == 500
+    lengths.learn("t1", 64, 20)
+    assert lengths.expected("t1", 64, 1000) == 20, "seven of 32 are more than a fifth no more"
+
+
+def test_who_came_last_is_known_and_who_came_first_is_not():
+    """4,096 pairs of tenant and length, that of all tenants among them."""
+    lengths = OutputLengths()
+    for number in range(4_096):
+        for _ in range(5):
+            lengths.learn(f"t{number}", 100, number)
+    assert len(lengths) == 4_096
+    assert lengths.expected("t4095", 100, 9_999) == 4_095
+    assert lengths.expected("t1", 100, 9_999) == 1
+    assert lengths.expected("t0", 100, 9_999) == lengths.expected("nobody", 100, 9_999) == 4_094
