@@ -79,6 +79,7 @@ def test_a_gap_is_read_again_from_what_is_applied():
     one = accepted(readings, "a", 1)
     readings.receive(delta(1, 2, "xy", 0))
     readings.apply(one)
+    readings.receive(delta(3, 3, "?", 2))
     assert readings.receive(delta(5, 5, "z", 4)) == [{"t": "attach", "id": "a", "o": 2, "epoch": 1}]
     assert (readings.counters.gaps, readings.acks.pending) == (1, False)
     assert readings.receive(delta(3, 3, "z", 2)) == []
@@ -226,7 +227,9 @@ def test_what_settles_an_attach_counts_its_refusals_anew(settles: str):
             readings.resume([], set(), Acks(*ACKS))
         case _:
             readings.fail(one, {"code": "c", "message": "m"})
-            accepted(readings, "a", 2)
+            readings.receive(delta(1, 1, "x", 0))
+            assert not one.waiting
+            readings.add("a", None)
     assert readings.attach_again("a") == []
     assert readings.refused(refusal("a", "attach")) == 1.0
 
