@@ -3,8 +3,10 @@
 from typing import Any
 
 import pytest
+from redis.asyncio import Redis
 
 from billing.periods import Window
+from billing.quotas import owned
 from billing.quotas.limits import (
     WALLET_CIRCLE_NANO,
     Dimension,
@@ -15,6 +17,7 @@ from billing.quotas.limits import (
     wallet_limit,
 )
 from billing.quotas.owned import Whose
+from billing.quotas.quota_keys import live_key, rq_key
 from billing.quotas.quota_types import LimitUse
 from billing.quotas.quota_use import use_of
 
@@ -153,3 +156,28 @@ def test_a_wallet_as_scripts_count_it_goes_round() -> None:
 def test_a_request_is_meant_where_all_that_was_named_made_it(whose: Whose, owns: bool) -> None:
     """What was not named is anybody's."""
     assert whose.owns("p", "k", "u") is owns
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 1_000])
+async def test_all_open_requests_are_found_oldest_first(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    """However many are read at once; what has ended, or says nothing, is not open."""
+    monkeypatch.setattr(owned, "AT_ONCE", at_once)
+    facts = {"state": "open", "pool": "b", "project": "p", "key": "old", "by": "k", "user": "u"}
+    records: dict[str, dict[str, Any]] = {
+        "r0": facts,
+        "r1": facts | {"state": "ended"},
+        "r2": facts | {"by": "", "key": "k"},  # from before keys of a chain were told apart
+        "r3": facts | {"user": b"\xff"},
+        "r4": facts | {"pool": "a"},
+    }
+    client: Any = redis
+    for at, (id, record) in enumerate(records.items()):
+        await client.zadd(live_key("t1"), {id: at})
+        await client.hset(rq_key("t1", id), mapping=record)
+    await redis.zadd(live_key("t1"), {"gone": 9})
+    assert await owned.open_of(redis, Whose("t1")) == [("r0", "b"), ("r2", "b"), ("r3", "b"), ("r4", "a")]
+    mine = [("r0", "b"), ("r2", "b"), ("r4", "a")]
+    assert await owned.open_of(redis, Whose("t1", "p", "k", "u")) == mine
+    assert await owned.open_of(redis, Whose("t2")) == []
