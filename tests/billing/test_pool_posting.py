@@ -2,6 +2,9 @@
 
 import asyncio
 import random
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -15,6 +18,7 @@ from billing.books.rollups import rebuild
 from billing.books.verify import verify_books
 from billing.money import NANO
 from billing.periods import Window
+from billing.pools import meter as metering
 from billing.pools.commitments import GpuTerms, commit_gpus, cost_at, gpu_costs, set_gpu_cost
 from billing.pools.hours import HOUR_MS, Interval, ready_key
 from billing.pools.meter import PoolMeter
@@ -275,6 +279,39 @@ async def test_ready_time_is_taken_from_redis_and_forgotten_when_it_is_stored(
         "closed": (5, 3),
         "dead": (HOUR_MS - 70_000, 0),
     }
+
+
+async def test_ready_time_is_taken_often_and_hours_are_booked_now_and_then(
+    redis: Redis, settings: Settings, sqlite: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every ten seconds, and booked at once and then at every sixth look; what fails is tried again."""
+    stop, done, waited = asyncio.Event(), list[str](), list[float]()
+
+    @asynccontextmanager
+    async def at_once(seconds: float) -> AsyncGenerator[None]:
+        waited.append(seconds)
+        if waited:
+            raise TimeoutError
+        yield
+
+    monkeypatch.setattr(metering, "asyncio", SimpleNamespace(timeout=at_once))
+
+    async def taken(_: PoolMeter) -> int:
+        done.append("take")
+        if done.count("take") == 8:
+            stop.set()
+        if done.count("take") == 2:
+            raise OSError
+        return 0
+
+    async def booked(*_: Any) -> None:
+        done.append("book")
+
+    monkeypatch.setattr(PoolMeter, "take", taken)
+    monkeypatch.setattr(metering, "post_hours", booked)
+    await PoolMeter(sqlite, redis, settings).run(stop)
+    assert done == ["take", "book", *["take"] * 6, "book", "take"]
+    assert waited == [10.0] * 8
 
 
 async def test_gpus_cost_us_what_was_said_last(database: Database) -> None:

@@ -1,9 +1,12 @@
 """Assessing events: what is posted, and what is held with its reason. Pure."""
 
+from types import SimpleNamespace
+
 import msgspec
 import pytest
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, OperationalError
 
+from billing.posting import biller
 from billing.posting.assessing import Quarantined, assess, conflicts
 from billing.posting.biller import refuses_the_data
 from billing.usage import UsageOwner, encode
@@ -149,6 +152,17 @@ def test_what_a_database_would_refuse_again_is_told_from_what_it_cannot_do_now(
 ) -> None:
     """Data exceptions and constraints are held; a full disk or a lost race is tried again."""
     assert refuses_the_data(error) is is_refused
+
+
+def test_what_is_done_now_and_then_is_due_at_once_and_again_when_its_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From when it was last found due."""
+    times = [100.0, 100.0, 101.9, 102.0, 103.9, 105.0, 106.9, 107.0]
+    monkeypatch.setattr(biller, "time", SimpleNamespace(monotonic=iter(times).__next__))
+    every = biller._Every(2.0)  # pyright: ignore[reportPrivateUsage]
+    found = [every.due() for _ in times]
+    assert found == [True, False, False, True, False, True, False, True]
 
 
 def test_only_a_different_event_of_a_posted_request_conflicts() -> None:
