@@ -10,7 +10,7 @@ import pytest
 from billing.books.ledger import LineKind
 from billing.quotas.quota_types import AdmissionState, Directory
 from billing.reconciliation import pausing, pools, unbilled
-from billing.reconciliation.board import _storable  # pyright: ignore[reportPrivateUsage]
+from billing.reconciliation.board import _or_why_not, _storable  # pyright: ignore[reportPrivateUsage]
 from billing.reconciliation.compared import BookSums, Check, Compared, State
 from billing.reconciliation.slots import Streams, is_stuck
 from billing.reconciliation.tables import EndedHour, EngineHour, ReconMark
@@ -212,3 +212,21 @@ def test_each_loss_on_a_server_pauses_twice_as_long(times: int, minutes: int) ->
     assert pausing.healed_times(mark, "a", 1_000 + two_days_ms) == times
     assert pausing.healed_times(mark, "a", 1_001 + two_days_ms) == 0
     assert pausing.healed_times(mark, "b", 1_001) == pausing.healed_times(None, "a", 1_001) == 0
+
+
+async def failing(error: Exception) -> list[Compared]:
+    """A comparison of what is none."""
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("pool", "subject"), [("", "could not be compared"), ("a", "a could not be compared")]
+)
+async def test_what_cannot_be_compared_is_a_difference(pool: str, subject: str) -> None:
+    """Of each check that it leaves undone; a database that is away is none: that is tried again."""
+    why = _or_why_not(failing(ValueError("secret")), "t1", pool, {Check.R4, Check.R1})
+    wanted = Compared(Check.R1, "t1", subject, "faults", 0, 1, "ValueError")
+    assert await why == [wanted, replace(wanted, check=Check.R4)]
+    assert (wanted.state, wanted.is_uncompared) == (State.DIFFERS, True)
+    with pytest.raises(ConnectionError):
+        await _or_why_not(failing(ConnectionError()), "t1", pool, {Check.R4})
