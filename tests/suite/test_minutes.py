@@ -119,8 +119,8 @@ def test_a_fixture_of_the_session_is_a_line_of_its_own(monkeypatch: pytest.Monke
     minutes = Begun()
     minutes.begin("a")
     for scope in ("session", "module"):
-        around(minutes.pytest_fixture_setup(SimpleNamespace(scope=scope, argname="x")))
-    assert minutes.lines == ["a", "(fixture x)", "a"]
+        around(minutes.pytest_fixture_setup(SimpleNamespace(scope=scope, argname=f"of_{scope}")))
+    assert minutes.lines == ["a", "(fixture of_session)", "a"]
 
 
 class Plugins(list[object]):

@@ -138,7 +138,7 @@ def test_a_run_says_what_was_flaky_and_what_still_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     """And what the commit has to say that mends it; a commit that did says nothing more of it."""
-    log = "c2\x1fOne.\x1e\nc1\x1fTwo.\n\nFlaky: test_old\x1e\n"
+    log = "c2\x1fOne.\x1e\nc1\x1fTwo.\n\nFlaky: test_old\nFlaky: test_again\x1e\n"
     monkeypatch.setattr(suite_run, "checked_out", lambda _: "c2")
     monkeypatch.setattr(suite_run, "git", lambda *_: log)
     monkeypatch.setenv("PARLEY_TEST_RESULTS", str(tmp_path / "results"))
@@ -146,12 +146,14 @@ def test_a_run_says_what_was_flaky_and_what_still_is(
     ended = iter([(1, {"t.py::t": 0.5}), (0, {}), (0, {}), (0, {})])
     monkeypatch.setattr(suite_run, "_pytest", lambda *_: next(ended))
     (tmp_path / "folder").mkdir()
-    old = [Flake("t.py::test_old", "c0", 0.0), Flake("t.py::test_other", "c0", 0.0)]
+    old = [Flake(f"t.py::test_{name}", "c0", 0.0) for name in ("old", "other")]
+    old.append(Flake("t.py::test_again", "c1", 0.0))  # after what its own commit said
     (tmp_path / "folder" / "record.json").write_text(json.dumps([each._asdict() for each in old]))
     assert suite_run.main([]) == 1
     said = capsys.readouterr().out
     assert "FLAKY t.py::t (its process did not run for 0.5 s; c2)" in said
     assert "FLAKY BEFORE t.py::test_other" in said
+    assert "FLAKY BEFORE t.py::test_again" in said
     assert "say `Flaky: t.py::test_other`" in said
     assert "test_old" not in said
 
