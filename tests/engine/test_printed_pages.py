@@ -163,8 +163,9 @@ async def test_top_goes_on_until_it_is_interrupted(
 
     monkeypatch.setattr(top, "asyncio", SimpleNamespace(sleep=sleep, current_task=asyncio.current_task))
     pool: Any = SimpleNamespace(inspection=SimpleNamespace(snapshot=snapshot))
-    await asyncio.create_task(look(pool))
+    await asyncio.gather(asyncio.create_task(look(pool)), return_exceptions=True)
     assert slept == [0.5] * 3
+    assert looks == [0, 1, 2]
     if not live:
         assert len(capsys.readouterr().out.splitlines()) == 3
         await top._print_json(pool, 0.5, True)  # pyright: ignore[reportPrivateUsage]
