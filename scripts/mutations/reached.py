@@ -46,9 +46,12 @@ class Reached(NamedTuple):
         return tuple(dict.fromkeys(in_turn))[:TESTS_TRIED_MAX]
 
     def _of_file(self, file: str, places: set[int]) -> tuple[str, ...]:
-        """Named; first those for which the file is most of what they reach: they are about it."""
-        counted = self._counted(file)
-        ordered = sorted(places, key=lambda place: (-counted[place] / self.breadth[place], place))
+        """Named; first those of a file named after it, then those for which it is most of what they reach."""
+        counted, own = self._counted(file), f"test_{Path(file).stem}"
+        ordered = sorted(
+            places,
+            key=lambda place: (own not in self.tests[place], -counted[place] / self.breadth[place], place),
+        )
         return tuple(self.tests[place] for place in ordered)
 
     def _counted(self, file: str) -> Counter[int]:

@@ -142,6 +142,11 @@ def test_tests_that_reach_little_else_come_first():
     assert known.tests_of_files(["a.py", "c.py"]) == ("narrow", "wide")
     about = {"a.py": {1: ["of_b", "of_a"]}, "b.py": {1: ["of_b"], 2: ["of_b"]}}
     assert reached.from_lines(about).tests_of("a.py", 1) == ("of_a", "of_b"), "what is most about the file"
+    named = {
+        "billing/a.py": {1: ["x.py::of_a", "test_a_there.py::wide"]},
+        "b.py": {1: ["test_a_there.py::wide"]},
+    }
+    assert reached.from_lines(named).tests_of("billing/a.py", 1) == ("test_a_there.py::wide", "x.py::of_a")
     assert known.tests_of("a.py", 3) == known.tests_of("c.py", 1) == ()
     rows = list(reached.by_package({"core/a.py": {1, 2, 3, 4}}, {"core/a.py": {1: ["t"], 9: ["t"]}}))
     assert rows[1].split() == ["core", "4", "25.0%"]
