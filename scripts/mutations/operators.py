@@ -19,7 +19,7 @@ LOGGERS = {"log", "logger", "progress", "click", "say"}
 LOG_LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 ONE_MORE_MAX = 100  # of 60,000 milliseconds one more is no fault that anybody meets: it is doubled
 SKIPPED = (ast.Assert, ast.JoinedStr, ast.Raise)
-UNSEEN = {"frozen"}  # what pyright holds, and nothing does otherwise without it
+UNSEEN = {"frozen", "kw_only", "repr"}  # what pyright holds, and nothing does otherwise without it
 LUA = {
     "<=": "<", ">=": ">", "==": "~=", "~=": "==", "<": "<=", ">": ">=",
     "and": "or", "or": "and", "+": "-", "not": "", "true": "false", "false": "true",
@@ -78,8 +78,8 @@ class _Python:
                 yield from self._between(first, second, BOOLEANS)
             case ast.BinOp(left=left, right=right):
                 yield from self._between(left, right, ARITHMETIC)
-            case ast.UnaryOp(op=ast.Not(), operand=operand):
-                yield self._change(node, self._start(node), self._start(operand), "")
+            case ast.UnaryOp(op=ast.Not()):  # what follows may stand in brackets
+                yield self._change(node, self._start(node), self._start(node) + len("not"), "")
             case ast.If(test=test) | ast.IfExp(test=test) if isinstance(
                 test, ast.Name | ast.Call | ast.Attribute
             ):

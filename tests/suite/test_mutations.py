@@ -26,6 +26,8 @@ def served(count: int = 3, *, names: list[str]) -> bool:
     tell(names, 60_000)
     if not names or count <= 9 and any(names):
         return "é" in names
+    if not (count):
+        return None
     return ready(count - 1) if open_now else True
 
 class Kept(Struct, frozen=True): ...
@@ -96,7 +98,8 @@ def test_operators_change_what_is_done_and_not_what_is_said():
         ("int = 3", "int = 4"),
         ("    tell(names, 60_000)", "    pass"),
         ("60_000", "120000"),
-        ("if not names", "if names"),
+        ("if not names", "if  names"),
+        ("if not (count)", "if  (count)"),
         ("not names or count", "not names and count"),
         ("<= 9 and", "<= 9 or"),
         ("count <= 9", "count < 9"),
@@ -109,7 +112,7 @@ def test_operators_change_what_is_done_and_not_what_is_said():
         ("else True", "else False"),
     ]:
         assert PYTHON.replace(was, now) in made, f"{was} -> {now}"
-    assert len(made) == 14
+    assert len(made) == 15
     assert all(compile(text, "x", "exec") for text in made)
 
 
