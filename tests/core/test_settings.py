@@ -64,7 +64,6 @@ def test_variables_are_read_as_pydantic_reads_them(home: Path, monkeypatch: pyte
     monkeypatch.setenv("PARLEY_HOME", str(home))
     for name, value in (("PARLEY_PORT", "8123"), ("parley_pool", "west"), ("PARLEY_LOG_LEVEL", "")):
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("PARLEY_NO_SUCH_SETTING", "1")
     ours, pydantics = Settings(), Read()
     assert (ours.port, ours.pool, ours.log_level) == (8123, "west", "")
     assert ours.model_dump() == pydantics.model_dump()
