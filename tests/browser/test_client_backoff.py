@@ -26,6 +26,23 @@ SLEEPY = """() => {
   window.setTimeout = (act, ms) => real(act, 300 * ms);
 }"""
 
+NO_TOKEN = """async () => {
+  if (window.client.state.state === "open") throw new Error("signs nobody in");
+  return "ticket";
+}"""
+
+AT_ONCE = """() => {
+  const real = window.setTimeout;
+  let now = 0;
+  Date.now = () => now;
+  window.slept = [];
+  window.setTimeout = (act, ms) => ms > 5_000 ? real(act, ms) : real(() => {
+    window.slept.push(ms);
+    now += ms;
+    act();
+  }, 0);
+}"""
+
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def blank(open_page: OpenPage, peer: Peer) -> WatchedPage:
@@ -81,6 +98,27 @@ async def test_a_token_that_never_comes_is_asked_for_again(blank: WatchedPage, p
     await blank.page.evaluate(START.replace('async () => "ticket"', "() => new Promise(() => {})"), 1)
     await blank.page.clock.fast_forward(15_001)
     await wait_until(lambda: blank.page.evaluate("waits.length === 1"))
+
+
+@pytest.mark.parametrize(
+    ("expires_in_ms", "waits_ms"),
+    [(1_600, [400, 300, 250, 250, 250, 250]), (24_000, [5_000, 4_750, 3_562.5])],
+)
+async def test_a_fresh_token_is_asked_for_ever_more_often_and_not_in_a_storm(
+    blank: WatchedPage, peer: Peer, expires_in_ms: int, waits_ms: list[float]
+):
+    """A quarter of what is left each time, from 250 ms to 5 s; when nothing is left the client is silent."""
+    await blank.page.evaluate(START.replace('async () => "ticket"', NO_TOKEN), 1)
+    socket = await peer.socket()
+    await socket.welcome()
+    await wait_until(lambda: blank.page.evaluate("client.state.state === 'open'"))
+    await blank.page.evaluate(AT_ONCE)
+    await socket.tell("auth_required", expires_in_ms=expires_in_ms)
+    await wait_until(lambda: blank.page.evaluate(f"Date.now() >= {expires_in_ms}"))
+    slept = await blank.page.evaluate("slept")
+    assert slept[: len(waits_ms)] == waits_ms
+    assert min(slept) == 250
+    assert sum(slept[:-1]) < expires_in_ms <= sum(slept)
 
 
 async def test_a_hidden_tab_whose_timers_sleep_acknowledges(blank: WatchedPage, peer: Peer):
