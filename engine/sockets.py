@@ -1,5 +1,6 @@
 """Where a worker's engine makes its Unix sockets. vLLM's own place is the system's folder of temporary files,
-where they stay: a worker that was killed, or that ends at once (engine/main.py), removes none."""
+where they stay: a worker that was killed, or that ends at once (engine/main.py), removes none. A folder
+is one worker's: Supervisor holds the lock of its node and pool, and numbers its workers."""
 
 import shutil
 import socket

@@ -19,7 +19,7 @@ import sys
 import tempfile
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from scripts.working_tree import GitError, git
 from scripts.working_tree import commit as checked_out
@@ -77,7 +77,7 @@ def main(given: Sequence[str]) -> int:
     commit = checked_out(ROOT)
     before = still_open(_recorded(record), _bodies(), commit)
     options = seeded(given, commit)
-    code, failed = _pytest(results, "junit.xml", options)
+    code, failed = run_pytest(results, "junit.xml", options)
     flakes: list[Flake] = []
     if rerun_wanted(code, failed):
         code, flaky = _again(results, options, failed, code)
@@ -96,10 +96,10 @@ def _again(
     """The exit code after one more chance, and which tests were flaky."""
     seeds = [option for option in options if option.startswith(SEEDS)]
     print(f"once more, alone: {' '.join(failed)}", flush=True)
-    if _pytest(results, "junit-again.xml", ["-n", "0", *seeds, *failed])[0] != 0:
+    if run_pytest(results, "junit-again.xml", ["-n", "0", *seeds, *failed])[0] != 0:
         return code, []
     print("once more, among their files' tests", flush=True)
-    ended, red = _pytest(results, "junit-order.xml", in_file_order(options, failed))
+    ended, red = run_pytest(results, "junit-order.xml", in_file_order(options, failed))
     for test in sorted(red):
         print(f"ORDER {test}: green alone, red after others of its file ({' '.join(seeds)})")
     return TESTS_FAILED if red else ended, [test for test in failed if test not in red]
@@ -119,17 +119,29 @@ def in_file_order(options: Sequence[str], failed: Collection[str]) -> list[str]:
     return [*kept, "-n", "0", *sorted({test.partition("::")[0] for test in failed})]
 
 
-def _pytest(results: Path, junit: str, options: Sequence[str]) -> tuple[int, dict[str, float]]:
-    """Its exit code, and what failed with the seconds of its pauses."""
+def run_pytest(
+    results: Path,
+    junit: str,
+    options: Sequence[str],
+    root: Path | None = None,
+    output: IO[bytes] | None = None,
+) -> tuple[int, dict[str, float]]:
+    """Its exit code, and what failed with the seconds of its pauses. `root`: another tree than this, whose
+    tests run in its own environment; `output`: where it prints, if not here. Minutes stand beside `junit`."""
     with tempfile.TemporaryDirectory() as folder:
         failures = Path(folder) / "failures.json"
-        wanted = {"PARLEY_TEST_FAILURES": str(failures), "PARLEY_TEST_KEEP": str(results / "logs")}
-        wanted["PARLEY_TEST_MINUTES"] = str(
-            results / junit.replace("junit", "minutes").replace("xml", "json")
-        )
-        command = [sys.executable, "-m", "pytest", f"--junitxml={results / junit}", *options]
-        code = subprocess.run(command, cwd=ROOT, env=os.environ | wanted).returncode
-        return code, json.loads(failures.read_text()) if failures.exists() else {}
+        minutes = results / junit.replace("junit", "minutes").replace("xml", "json")
+        wanted = {
+            "PARLEY_TEST_FAILURES": str(failures),
+            "PARLEY_TEST_KEEP": str(results / "logs"),
+            "PARLEY_TEST_MINUTES": str(minutes),
+        }
+        python = str(root / ".venv/bin/python") if root else sys.executable
+        command = [python, "-m", "pytest", f"--junitxml={results / junit}", *options]
+        errors = None if output is None else subprocess.STDOUT
+        where = root or ROOT
+        ran = subprocess.run(command, cwd=where, env=os.environ | wanted, stdout=output, stderr=errors)
+        return ran.returncode, json.loads(failures.read_text()) if failures.exists() else {}
 
 
 def _record_path() -> Path:

@@ -26,6 +26,7 @@ from typing import NamedTuple
 import psutil
 
 from scripts.mutations.trials import copies
+from scripts.suite_run import run_pytest
 from scripts.working_tree import commit
 
 ROOT = Path(__file__).parent.parent
@@ -91,36 +92,21 @@ def main(given: Sequence[str]) -> int:
 
 def one(place: Path, seed: int, options: Sequence[str]) -> Run:
     """The suite once, in this tree."""
+    seeds = (f"--hypothesis-seed={seed}", f"--randomly-seed={seed}")
     with tempfile.TemporaryDirectory(prefix="parley-whole-") as folder:
-        told = {name: f"{folder}/{name.lower()}" for name in ("MINUTES", "FAILURES")}
-        junit = f"{folder}/junit.xml"
-        seeds = [f"--hypothesis-seed={seed}", f"--randomly-seed={seed}"]
-        command = [str(place / ".venv/bin/python"), "-m", "pytest", "-q", "-n", "auto", f"--junitxml={junit}"]
-        named = {f"PARLEY_TEST_{name}": path for name, path in told.items()}
+        results = Path(folder)
         began = time.monotonic()
-        with open(f"{folder}/output", "wb") as output:
-            code = subprocess.run(
-                [*command, *seeds, *options],
-                cwd=place,
-                env=os.environ | named,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            ).returncode
+        with (results / "output").open("wb") as output:
+            given = ("-q", "-n", "auto", *seeds, *options)
+            code, failed = run_pytest(results, "junit.xml", given, place, output)
         wall = time.monotonic() - began
         if code:
-            sys.stderr.buffer.write(Path(output.name).read_bytes()[-20_000:])
-        failed = _read(told["FAILURES"])
-        cpu = sum(file["cpu"] for file in _read(told["MINUTES"]).get("files", {}).values())
-        return Run(seed, code, _tests(junit), sorted(failed), wall, cpu)
-
-
-def _read(path: str) -> dict[str, dict[str, dict[str, float]]]:
-    return json.loads(Path(path).read_text()) if Path(path).exists() else {}
-
-
-def _tests(junit: str) -> int:
-    suites = ET.parse(junit).getroot() if Path(junit).exists() else ()
-    return sum(int(suite.get("tests", "0")) for suite in suites)
+            sys.stderr.buffer.write((results / "output").read_bytes()[-20_000:])
+        minutes, junit = results / "minutes.json", results / "junit.xml"
+        files = json.loads(minutes.read_text())["files"] if minutes.exists() else {}
+        suites = ET.parse(junit).getroot() if junit.exists() else ()
+        tests = sum(int(suite.get("tests", "0")) for suite in suites)
+        return Run(seed, code, tests, sorted(failed), wall, sum(file["cpu"] for file in files.values()))
 
 
 class Memory:

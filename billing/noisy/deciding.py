@@ -132,7 +132,7 @@ def decide(
         seen = [observe(tenant, spans, weights, rules, back) for back in range(rules.hot_spans)]
         return (Step.OPEN if all(noise.hot for noise in seen) else Step.NOTHING), seen[0]
     needed = rules.calm_spans * 2 ** min(known.relapses, rules.relapses_max)
-    since = known.throttled_since_ms or known.open_since_ms
+    since = known.throttled_since_ms or known.open_since_ms  # the later: who throttles has a finding
     latest = observe(tenant, spans, weights, rules, 0, known.baseline_wait_ms)
     if now_ms - since < needed * rules.span_ms or len(spans) < needed:
         return Step.KEEP, latest

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,10 +27,12 @@ Lines = dict[str, dict[int, list[str]]]  # node ids by file and line
 
 
 class Reached(NamedTuple):
-    """`lines`: file -> line -> places in `tests`. `breadth`: how many lines each test reaches."""
+    """`lines`: file -> line -> places in `tests`. `counted`: how many lines of a file each test reaches;
+    `breadth`: of all."""
 
     tests: list[str]
     lines: dict[str, dict[int, list[int]]]
+    counted: dict[str, Counter[int]]
     breadth: Counter[int]
 
     def tests_of(self, file: str, line: int) -> tuple[str, ...]:
@@ -41,21 +43,18 @@ class Reached(NamedTuple):
 
     def tests_of_files(self, files: Iterable[str]) -> tuple[str, ...]:
         """Of those that reach anything in these files, at most TESTS_TRIED_MAX."""
-        found = [self._of_file(file, set(self._counted(file))) for file in files]
+        found = [self._of_file(file, set(self.counted.get(file, ()))) for file in files]
         in_turn = (test for tests in zip_longest(*found) for test in tests if test)
         return tuple(dict.fromkeys(in_turn))[:TESTS_TRIED_MAX]
 
     def _of_file(self, file: str, places: set[int]) -> tuple[str, ...]:
         """Named; first those of a file named after it, then those for which it is most of what they reach."""
-        counted, own = self._counted(file), f"test_{Path(file).stem}"
+        counted, own = self.counted.get(file, Counter()), f"test_{Path(file).stem}"
         ordered = sorted(
             places,
             key=lambda place: (own not in self.tests[place], -counted[place] / self.breadth[place], place),
         )
         return tuple(self.tests[place] for place in ordered)
-
-    def _counted(self, file: str) -> Counter[int]:
-        return Counter(place for places in self.lines.get(file, {}).values() for place in places)
 
 
 def from_lines(lines: Lines) -> Reached:
@@ -66,7 +65,7 @@ def from_lines(lines: Lines) -> Reached:
         file: {line: [places[test] for test in found] for line, found in of_file.items()}
         for file, of_file in lines.items()
     }
-    return Reached(tests, numbered, _breadth(numbered))
+    return _indexed(tests, numbered)
 
 
 def load(root: Path) -> Reached | None:
@@ -75,7 +74,7 @@ def load(root: Path) -> Reached | None:
         return None
     kept: dict[str, Any] = json.loads((root / KEPT).read_text())
     lines = {file: {int(line): found for line, found in each.items()} for file, each in kept["lines"].items()}
-    return Reached(kept["tests"], lines, _breadth(lines))
+    return _indexed(kept["tests"], lines)
 
 
 def measure(root: Path, tests: Sequence[str]) -> int:
@@ -133,5 +132,9 @@ def read(root: Path, folder: Path) -> tuple[Lines, dict[str, set[int]]]:
     return lines, executable
 
 
-def _breadth(lines: dict[str, dict[int, list[int]]]) -> Counter[int]:
-    return Counter(place for each in lines.values() for places in each.values() for place in places)
+def _indexed(tests: list[str], lines: dict[str, dict[int, list[int]]]) -> Reached:
+    counted = {file: Counter(chain.from_iterable(each.values())) for file, each in lines.items()}
+    breadth: Counter[int] = Counter()
+    for of_file in counted.values():
+        breadth.update(of_file)
+    return Reached(tests, lines, counted, breadth)

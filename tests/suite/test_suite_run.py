@@ -90,7 +90,7 @@ def test_what_a_run_makes_of_the_record(
         ended, failed = left.pop(0)
         return ended, dict.fromkeys(failed, 0.5)
 
-    monkeypatch.setattr(suite_run, "_pytest", made)
+    monkeypatch.setattr(suite_run, "run_pytest", made)
     monkeypatch.setattr(suite_run, "checked_out", lambda _: "c2")
     monkeypatch.setattr(suite_run, "git", lambda *_: "")
     monkeypatch.setenv("PARLEY_TEST_RESULTS", str(tmp_path / "results"))
@@ -144,7 +144,7 @@ def test_a_run_says_what_was_flaky_and_what_still_is(
     monkeypatch.setenv("PARLEY_TEST_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("PARLEY_TEST_RECORD", str(tmp_path / "folder" / "record.json"))
     ended = iter([(1, {"t.py::t": 0.5}), (0, {}), (0, {}), (0, {})])
-    monkeypatch.setattr(suite_run, "_pytest", lambda *_: next(ended))
+    monkeypatch.setattr(suite_run, "run_pytest", lambda *_: next(ended))
     (tmp_path / "folder").mkdir()
     old = [Flake(f"t.py::test_{name}", "c0", 0.0) for name in ("old", "other")]
     old.append(Flake("t.py::test_again", "c1", 0.0))  # after what its own commit said
@@ -176,15 +176,15 @@ def test_what_a_run_leaves_is_kept_beside_its_results(tmp_path: Path, monkeypatc
     """The logs and the cost of each run by a name of its own; a run that wrote no failures had none."""
     ran = list[tuple[list[str], dict[str, str]]]()
 
-    def run(command: list[str], cwd: Path, env: dict[str, str]) -> SimpleNamespace:
+    def run(command: list[str], env: dict[str, str], **_: object) -> SimpleNamespace:
         ran.append((command, env))
         if len(ran) == 1:
             Path(env["PARLEY_TEST_FAILURES"]).write_text('{"t.py::t": 1.5}')
         return SimpleNamespace(returncode=len(ran))
 
     monkeypatch.setattr(suite_run.subprocess, "run", run)
-    assert suite_run._pytest(tmp_path, "junit.xml", ["-x"]) == (1, {"t.py::t": 1.5})
-    assert suite_run._pytest(tmp_path, "junit-again.xml", []) == (2, {})
+    assert suite_run.run_pytest(tmp_path, "junit.xml", ["-x"]) == (1, {"t.py::t": 1.5})
+    assert suite_run.run_pytest(tmp_path, "junit-again.xml", []) == (2, {})
     assert ran[0][0][-2:] == [f"--junitxml={tmp_path}/junit.xml", "-x"]
     given = [[env["PARLEY_TEST_KEEP"], env["PARLEY_TEST_MINUTES"]] for _, env in ran]
     names = ("minutes.json", "minutes-again.json")
