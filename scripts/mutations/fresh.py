@@ -53,7 +53,10 @@ def _mutation(texts: Mapping[str, str], known: Reached, file: str, change: Chang
 
 
 def importers(texts: Mapping[str, str], file: str) -> list[str]:
-    """The product's files that import it. Pure."""
+    """The product's files that import it; of a Lua script, those that name it. Pure."""
+    if file.endswith(".lua"):
+        named = re.compile(rf'"{Path(file).stem}(\.lua)?"')
+        return [each for each, text in texts.items() if '"lua"' in text and named.search(text)]
     module = file.removesuffix(".py").replace("/", ".")
     package, _, name = module.rpartition(".")
     said = re.compile(

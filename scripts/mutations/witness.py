@@ -27,11 +27,6 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     session.config.pluginmanager.unregister(name="leaks of this process")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Before any script is called."""
-    _watch_scripts()
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     """Name the test in what is measured here and in the processes that it starts."""
@@ -71,3 +66,6 @@ def _watch_scripts() -> None:
 
     for name, watched in (("__init__", init), ("__call__", call), ("many", call_many)):
         setattr(Script, name, watched)
+
+
+_watch_scripts()  # before the conftests: what they import has scripts too

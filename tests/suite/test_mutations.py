@@ -254,6 +254,19 @@ def test_what_runs_at_import_is_tried_by_tests_of_its_file_or_of_those_that_impo
     assert [(each.file, each.fails) for each in drawn] == [("core/kinds.py", ("t.py::uses",))]
 
 
+def test_a_script_that_no_test_is_known_to_run_is_tried_by_those_of_who_names_it():
+    """By its file or as a part of others'."""
+    texts = {
+        "core/quota.py": 'FOLDER = HERE / "lua"\nADMIT = script("admit", "money")\n',
+        "core/taking.py": 'TAKE = Script(HERE / "lua" / "take.lua")\n',
+        "core/words.py": 'WORDS = ("admit", "money")\n',
+    }
+    found = [
+        fresh.importers(texts, f"core/lua/{name}.lua") for name in ("admit", "prelude/money", "take", "t")
+    ]
+    assert found == [["core/quota.py"], ["core/quota.py"], ["core/taking.py"], []]
+
+
 def test_a_trial_tells_a_noticed_fault_from_one_that_survives(tmp_path: Path):
     """And leaves the copy as it was."""
     (tmp_path / ".venv").symlink_to(sys.prefix)
