@@ -1,15 +1,20 @@
-"""`parley chat` as a process, against a peer whose every frame is written by hand."""
+"""`parley chat`: as a process, against a peer whose every frame is written by hand, and its parts here."""
 
 import json
 import os
 import pty
 import signal
 from asyncio.subprocess import Process
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from core.errors import StartupError
+from server import chat_cli
+from server.chat_cli import Target, Terminal
+from server.client import Client, Ended, ProtocolError, Usage
 from tests.support.patience import patience
 from tests.support.processes import Piped, parley, piped
 from tests.support.scripted_peer import Peer, Socket, scripted_peer
@@ -146,3 +151,142 @@ async def test_ctrl_c_stops_the_answer_not_the_program(peer: Peer, home: Path):
         os.close(line)
     assert code == 0
     assert "cancelled" in error
+
+
+@pytest.mark.parametrize(
+    ("nano", "told"),
+    [
+        (0, "0.00"),
+        (1, "0.000000001"),
+        (10_000_000, "0.01"),
+        (999_999_999, "0.999999999"),
+        (1_000_000_000, "1.00"),
+        (12_500_000_000, "12.50"),
+        (1_234_000_000, "1.234"),
+    ],
+)
+def test_money_is_told_to_the_last_digit(nano: int, told: str):
+    """At least two places; no zero behind them."""
+    assert chat_cli._amount(nano) == told
+
+
+def ended(reason: str = "stop", verified: bool = True, **money: Any) -> Ended:
+    """An answer that ended so."""
+    cost = {"cost_nano": 6100, "currency": "usd"} | money
+    return Ended(reason, None, Usage(1_037, None, 12, 1_049), **cost, timing={}, verified=verified)
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        (ended(), " · 0.0000061 USD"),
+        (ended(cost_nano=0), " · 0.00 USD"),
+        (ended(cost_nano=None), ""),
+        (ended(currency=None), ""),
+        (ended("length", verified=False), " · 0.0000061 USD · length · the text does not have its hash"),
+    ],
+)
+def test_what_is_said_of_an_answer(what: Ended, told: str):
+    """Its tokens, its cost where that is shown, and whatever is not as usual."""
+    assert chat_cli._facts(what) == "1,049 tokens (1,037 in, 12 out)" + told
+
+
+@pytest.mark.parametrize(
+    ("given", "kept", "target"),
+    [
+        (("u", "k"), "", ("u", "k")),
+        (("u", None), '{"url": "v", "key": "l"}', ("u", "l")),
+        ((None, "k"), '{"url": "v", "key": "l"}', ("v", "k")),
+        ((None, None), '{"url": "v", "key": "l"}', ("v", "l")),
+        (("", "k"), '{"url": "v"}', ("v", "k")),
+        ((None, None), '{"url": "v"}', None),
+        (("u", None), "{", None),
+    ],
+)
+def test_what_is_not_given_is_what_up_left(
+    given: tuple[str | None, str | None],
+    kept: str,
+    target: tuple[str, str] | None,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Where that does not tell it, what to do is said."""
+    monkeypatch.setenv("PARLEY_HOME", str(home))
+    if kept:
+        (home / "up.json").write_text(kept)
+    if target is None:
+        with pytest.raises(StartupError, match=r"up\.json: start the platform with `parley up`, or give"):
+            chat_cli._target(*given, "m")
+    else:
+        assert chat_cli._target(*given, "m") == Target(*target, "m")
+
+
+class Talk(Terminal):
+    """A terminal whose user types these lines, and whose answers are these."""
+
+    def __init__(self, typed: Sequence[str | type[BaseException]], answers: Sequence[str] = ()) -> None:
+        self.made = Client("ws://gateway.test", "k")
+        self.asked = list[tuple[str, int]]()
+        self.typed, self.answers = list(typed), list(answers)
+        self._ids = list[str]()
+        super().__init__(Target("http://gateway.test", "k", None), cast(Any, None), as_json=False)
+
+    def input(self, prompt: str) -> str:
+        """As Python's."""
+        assert prompt == "› "
+        line = self.typed.pop(0)
+        if isinstance(line, str):
+            return line
+        raise line
+
+    def _connect(self) -> Client:
+        return self.made
+
+    def _turn(self, prompt: str, conversation: str | None) -> Ended:
+        if conversation is not None and conversation not in self._ids:
+            self._ids.append(conversation)
+        self.asked.append((prompt, 0 if conversation is None else len(self._ids)))
+        answer = self.answers.pop(0) if self.answers else "stop"
+        if answer not in ("stop", "length", "error", "cancelled"):
+            raise ProtocolError({"code": answer, "message": "because"})
+        return ended(answer)
+
+
+@pytest.mark.parametrize(("reason", "code"), [("stop", 0), ("length", 0), ("cancelled", 130), ("error", 1)])
+def test_one_answer_makes_the_exit_code(reason: str, code: int):
+    """It is of no conversation."""
+    terminal = Talk([], [reason])
+    assert terminal.once("x") == code
+    assert terminal.asked == [("x", 0)]
+
+
+def test_a_talk_goes_on_until_the_user_leaves(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """A refused turn is one line; an empty one is none; Ctrl-C on an empty line ends nothing."""
+    typed = ["  a ", "", "b", KeyboardInterrupt, "/new", "c", "/help", "d", EOFError, "never"]
+    terminal = Talk(typed, ["stop", "overloaded"])
+    monkeypatch.setattr("builtins.input", terminal.input)
+    assert terminal.talk() == 0
+    assert terminal.asked == [("a", 1), ("b", 1), ("c", 2), ("d", 2)]
+    assert terminal.typed == ["never"]
+    out, error = capsys.readouterr()
+    assert out == "\n\n"
+    assert error.splitlines() == [
+        f"Connected to http://gateway.test. {chat_cli.HELP}",
+        "because (overloaded)",
+        "Ctrl-D leaves.",
+        "A new chat.",
+        chat_cli.HELP,
+    ]
+
+
+@pytest.mark.parametrize("code", ["closed", "unauthorized", "superseded", "forbidden"])
+def test_a_talk_ends_where_no_turn_can_follow(code: str, monkeypatch: pytest.MonkeyPatch):
+    """And with /quit."""
+    terminal = Talk(["a", "/quit", "b"], [code])
+    monkeypatch.setattr("builtins.input", terminal.input)
+    with pytest.raises(ProtocolError, match=code):
+        terminal.talk()
+    assert terminal.talk() == 0
+    assert terminal.typed == ["b"]
