@@ -121,8 +121,10 @@ async def _unread(redis: Client, pool: str) -> int:
 
 
 async def _quarantined(db: Database) -> int:
+    """How many nobody has decided about yet."""
+    held = select(func.count()).select_from(UsageQuarantine).where(col(UsageQuarantine.resolved_ms).is_(None))
     async with db.session() as session:
-        return (await session.exec(select(func.count()).select_from(UsageQuarantine))).one()
+        return (await session.exec(held)).one()
 
 
 async def _usage(db: Database, since_ms: int) -> list[TenantUsage]:

@@ -13,20 +13,16 @@ from admin import operators
 from admin.console import Console
 from admin.findings import books_of
 from admin.operators import REFUSED_ROWS_A_MINUTE
-from admin.status import read_status
 from billing.api import (
     PLATFORM,
     Check,
     Compared,
     NoisyFinding,
-    PinnedPrices,
     RefusalTally,
-    UsageOwner,
     create_tenant,
 )
 from billing.posting.biller import post
 from billing.requests.refusal_counter import RefusalCounter
-from billing.tables import UsageRow
 from billing.tenants.audit_log import list_rows
 from billing.tenants.audit_verify import verify_log
 from billing.usage import encode
@@ -35,7 +31,6 @@ from core.clock import now_ms
 from core.database import Database
 from core.ids import uuid7
 from core.settings import Settings
-from engine.api import Enqueue, Offer, PoolQueue, RequestInput, Sampling, input_encoder
 from tests.billing.events import an_event
 from tests.support.home import TEST_SECRET
 
@@ -203,86 +198,6 @@ async def test_a_forged_cookie_is_refused(client: httpx.AsyncClient, cookie: str
     """It names no session."""
     client.cookies.set(operators.COOKIE, cookie)
     assert (await client.get("/api/status")).status_code == 401
-
-
-async def test_workers_queue_and_usage_are_shown(settings: Settings, redis: Redis, database: Database):
-    """One running, one waiting, one ended request: each is counted where it belongs."""
-    queue = PoolQueue(redis, settings.pool, settings)
-    await queue.register(
-        "w1", "fp", {"kv_tokens": 1000, "slots": 1, "model": "m", "version": "1", "node": "n"}
-    )
-    for _ in range(2):
-        result = await queue.enqueue(_request())
-        assert not hasattr(result, "code"), result
-    await queue.claim("w1", 1, Offer("fp", slots=1, kv_tokens=1000, prefill_tokens=1000))
-    tenant = await create_tenant(database, "acme")
-    async with database.transaction() as session:
-        session.add(_usage(tenant.tenant_id))
-    status = await read_status(settings, redis, database)
-    assert [(worker.name, worker.running, worker.alive) for worker in status.workers] == [("w1", 1, True)]
-    assert (status.running_total, status.waiting["interactive"]) == (1, 1)
-    assert [(row.name, row.output_tokens, row.cost_nano) for row in status.usage] == [("acme", 7, "1234")]
-
-
-def _request() -> Enqueue:
-    now = now_ms()
-    request = RequestInput(
-        prompt=b"\x01\x00\x00\x00",
-        sampling=Sampling(max_tokens=8),
-        owner=UsageOwner("p", "k"),
-        prices=PinnedPrices("default", 1, 1, 1, 1),
-        model="m",
-        fingerprint="fp",
-        accepted_ms=now,
-        deadline_ms=now + 60_000,
-    )
-    return Enqueue(
-        tenant="t",
-        id=uuid7(now),
-        body_hash="h",
-        input=input_encoder.encode(request),
-        fingerprint="fp",
-        prompt_tokens=1,
-        max_tokens=8,
-        deadline_ms=now + 60_000,
-        accepted_ms=now,
-        granted=8,
-        model="m",
-    )
-
-
-def _usage(tenant: str) -> UsageRow:
-    now = now_ms()
-    return UsageRow(
-        tenant_id=tenant,
-        request_id=uuid7(now),
-        pool="default",
-        model="m",
-        fingerprint="fp",
-        project_id="p",
-        key_id="k",
-        user_id="",
-        conversation_id="",
-        accepted_ms=now,
-        claimed_ms=now,
-        first_token_ms=now,
-        ended_ms=now,
-        reason="stop",
-        code="",
-        input_uncached=3,
-        input_cached=0,
-        output_text=7,
-        output_reasoning=0,
-        price_book_id="default",
-        price_version=1,
-        currency="usd",
-        cost_nano=1234,
-        claims=1,
-        recomputed_tokens=0,
-        request_metadata={},
-        event_sha256="00",
-        posted_ms=now,
-    )
 
 
 def _finding(tenant: str) -> NoisyFinding:
