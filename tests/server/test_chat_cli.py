@@ -172,7 +172,7 @@ def test_money_is_told_to_the_last_digit(nano: int, told: str):
 
 def ended(reason: str = "stop", verified: bool = True, **money: Any) -> Ended:
     """An answer that ended so."""
-    cost = {"cost_nano": 6100, "currency": "usd"} | money
+    cost: dict[str, Any] = {"cost_nano": 6100, "currency": "usd"} | money
     return Ended(reason, None, Usage(1_037, None, 12, 1_049), **cost, timing={}, verified=verified)
 
 
