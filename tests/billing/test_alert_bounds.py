@@ -1,5 +1,6 @@
 """When alerts are sent, sent again, given up and forgotten, to the millisecond; and what they say."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -108,6 +109,80 @@ async def test_what_was_sent_is_forgotten_after_90_days_and_sums_after_400(
         await sender._forget()
         found = [len(await read(sqlite, table, tenant)) for table in (Outbox, BudgetSpent, BudgetAlert)]
         assert found == [left] * 3, at_ms - now
+
+
+async def test_a_full_batch_is_followed_at_once_and_a_smaller_one_by_a_rest(
+    sqlite: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is cleared away while messages wait; what fails is no reason to hurry, nor to end."""
+    stop, done = asyncio.Event(), list[object]()
+    batches: list[int | str] = [8, 8, "broken", 7, 0]
+    sender = Sender(sqlite, settings)
+
+    async def send_due() -> int:
+        done.append(found := batches.pop(0))
+        return int(found)
+
+    async def forget() -> None:
+        done.append("forget")
+
+    async def rest(until: asyncio.Event, seconds: float) -> None:
+        done.append(seconds)
+        if not batches:
+            until.set()
+
+    monkeypatch.setattr(sender, "send_due", send_due)
+    monkeypatch.setattr(sender, "_forget", forget)
+    monkeypatch.setattr(outbox, "_wait", rest)
+    await sender.run(stop)
+    assert done == [8, 8, "broken", 1.0, 7, "forget", 1.0, 0, "forget", 1.0]
+
+
+async def test_a_message_is_marked_by_who_has_it_and_once(sqlite: Database, settings: Settings) -> None:
+    """Whose claim has ended changes nothing any more, and what was sent is never anything else."""
+    tenant = (await create_tenant(sqlite, "acme")).tenant_id
+    target = await add_target(sqlite, tenant, "email", "ops@example.com")
+    due = (await send_test(sqlite, tenant, target.id)).next_attempt_ms
+    beside = await send_test(sqlite, tenant, target.id)
+    one, other = Sender(sqlite, settings), Sender(sqlite, settings)
+    (late, *_) = await one._claim(due)
+    await other._claim(due + 180_000)
+    for sender, state, now in (
+        (one, "failed", "waiting"),
+        (other, "sent", "sent"),
+        (other, "failed", "sent"),
+    ):
+        await sender._mark(late, state=state)
+        rows = {row.id: row for row in await read(sqlite, Outbox, tenant)}
+        assert (rows[late.id].state, rows[late.id].claimed_by == "") == (now, now == "sent")
+        assert rows[beside.id].state == "waiting"
+
+
+async def test_a_message_that_cannot_be_written_is_tried_again_and_a_store_that_is_away_is_not_its_fault(
+    sqlite: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One is counted as an attempt, the other leaves the message as it was."""
+    tenant = (await create_tenant(sqlite, "acme")).tenant_id
+    target = await add_target(sqlite, tenant, "webhook", "https://example.com/")
+    await send_test(sqlite, tenant, target.id)
+
+    def fails(error: Exception) -> None:
+        async def names(*_: object) -> None:
+            raise error
+
+        monkeypatch.setattr(outbox, "with_names", names)
+
+    sender = Sender(sqlite, settings)
+    fails(OSError("no disk"))
+    with pytest.raises(OSError, match="no disk"):
+        await sender.send_due()
+    (row,) = await read(sqlite, Outbox, tenant)
+    assert (row.state, row.attempts, row.last_error) == ("waiting", 0, "")
+    monkeypatch.setattr(outbox, "now_ms", lambda: row.claimed_until_ms)
+    fails(KeyError("x"))
+    assert await sender.send_due() == 1
+    (row,) = await read(sqlite, Outbox, tenant)
+    assert (row.state, row.attempts, row.last_error, row.claimed_by) == ("waiting", 1, "KeyError", "")
 
 
 async def test_only_a_users_id_is_told_as_a_name(sqlite: Database) -> None:
