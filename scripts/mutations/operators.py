@@ -18,6 +18,7 @@ SWAPPED_CALLS = {"any": "all", "all": "any", "min": "max", "max": "min"}
 LOGGERS = {"log", "logger", "progress", "click", "say"}
 LOG_LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 ONE_MORE_MAX = 100  # of 60,000 milliseconds one more is no fault that anybody meets: it is doubled
+TYPED = {"assert_never"}  # no value that the types allow comes there
 SKIPPED = (ast.Assert, ast.JoinedStr, ast.Raise)
 UNSEEN = {"frozen", "kw_only", "repr"}  # what pyright holds, and nothing does otherwise without it
 LUA = {
@@ -60,7 +61,7 @@ class _Python:
             self._begins.append(self._begins[-1] + len(line))
 
     def changes(self, node: ast.AST) -> Iterator[Change]:
-        if isinstance(node, SKIPPED) or _is_log(node) or getattr(node, "arg", None) in UNSEEN:
+        if isinstance(node, SKIPPED) or _is_unseen(node) or getattr(node, "arg", None) in UNSEEN:
             return
         yield from self._of(node)
         for name, value in ast.iter_fields(node):
@@ -120,7 +121,7 @@ class _Python:
         return self._begins[line - 1] + len(head.decode())
 
 
-def _is_log(node: ast.AST) -> bool:
+def _is_unseen(node: ast.AST) -> bool:
     if not isinstance(node, ast.Expr):
         return False
     call = node.value.value if isinstance(node.value, ast.Await) else node.value
@@ -128,7 +129,7 @@ def _is_log(node: ast.AST) -> bool:
     if isinstance(function, ast.Attribute) and function.attr in LOG_LEVELS:
         return True
     base = function.value if isinstance(function, ast.Attribute) else function
-    return isinstance(base, ast.Name) and base.id in LOGGERS
+    return isinstance(base, ast.Name) and base.id in LOGGERS | TYPED
 
 
 def applied(text: str, change: Change) -> str:

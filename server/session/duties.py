@@ -47,8 +47,7 @@ class Access:
 
     def __init__(self, notice_seconds: float) -> None:
         self._notice_seconds = notice_seconds
-        self._ends = float("inf")
-        self._told = False
+        self.granted(0.0, None)
 
     def granted(self, now: float, for_ms: int | None) -> None:
         """A token was accepted; None: it does not end."""

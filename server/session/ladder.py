@@ -16,20 +16,18 @@ NEVER = float("inf")
 class Climbed:
     """What one look at the ladder brought: the reader is paused now, or stuck now."""
 
-    paused: bool = False
-    stuck: bool = False
+    paused: bool
+    stuck: bool
 
 
 class Ladder:
     """One stream's rungs. `catching_up`: it was paused and has not reached the head of the log since."""
 
     def __init__(self, limits: Limits) -> None:
-        self.paused = False
-        self.stuck = False
-        self.catching_up = False
         self._limits = limits
-        self._shut_since: float | None = None
-        self._waits_since: float | None = None
+        self._shut_since: float | None
+        self._waits_since: float | None
+        self.restart()
 
     def restart(self) -> None:
         """The client reads on from a place of its choice: it lives."""

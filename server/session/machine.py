@@ -57,7 +57,7 @@ class Session:
         self._acks = AckRules()
         self._readings = Readings(limits)
         self._underway = Underway()
-        self._unconfirmed = False
+        self._unconfirmed = True
 
     def handle(self, event: ev.Event, now: float) -> list[fx.Effect]:  # noqa: C901  (one arm an event)
         """What follows from one event."""
@@ -194,7 +194,6 @@ class Session:
         if isinstance(event, ev.HelloRefused):
             return self._close(event.close, _error(event.refusal, "hello"))
         self._to(SessionState.OPEN)
-        self._unconfirmed = True
         self._heartbeat.start(now)
         self._access.granted(now, event.access_ms)
         listed: list[m.WelcomeRequest] = []

@@ -77,10 +77,9 @@ class Stream:
     def offer(self, entries: list[Entry], head: int, now: float) -> None:
         """News of the log: take what continues the cursor, remember that there is more."""
         if entries:
-            self.head = max(self.head, head, entries[-1].o)
+            head = max(head, entries[-1].o)
             self._tokens = max(self._tokens, entries[-1].i)
-        elif head > self.head:
-            self.head = head
+        self.head = max(self.head, head)
         if self._blocked or self.moving:
             return
         if not self._pending:

@@ -1,6 +1,6 @@
 """What one connection asked for and has no answer to yet: sends and attaches, and later wishes. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass
@@ -9,7 +9,7 @@ class Sends:
 
     count: int = 0
     cancelled: bool = False
-    detached: bool = False
+    detached: bool = field(init=False)
 
 
 @dataclass

@@ -24,6 +24,7 @@ def served(count: int = 3, *, names: list[str]) -> bool:
     log.info("left alone", count=count + 1)
     self._wrong.warning("left alone", count=count < 7)
     tell(names, 60_000)
+    assert_never(count)
     if not names or count <= 9 and any(names):
         return "é" in names
     if not (count):
