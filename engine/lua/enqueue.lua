@@ -24,11 +24,10 @@ end
 local function clamped(asked)
   local highest = call('HGET', P .. 'ten:' .. t, 'highest') or CLASSES[1]
   for _, name in ipairs(CLASSES) do
-    if name == asked or name == highest then
-      if name == asked and name ~= highest then
-        return highest
-      end
+    if name == highest then
       return asked
+    elseif name == asked then
+      return highest
     end
   end
 end
@@ -81,7 +80,7 @@ end
 local function too_large()
   local size = tonumber(call('HGET', KEYS[1], 'size:' .. fingerprint) or math.huge)
   local cap = tonumber(call('HGET', P .. 'ten:' .. t, 'tokens_max') or math.huge)
-  local most = math.min(size > 0 and size or math.huge, cap)
+  local most = math.min(size, cap)
   return prompt + max_tokens > most and { 'rejected_too_large', most }
 end
 

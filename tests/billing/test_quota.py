@@ -156,8 +156,9 @@ async def test_a_released_admission_can_be_made_anew(quota: Quota, redis: Redis)
     assert [await quota.release("t1", "r1") for _ in range(2)] == [True, False]
     assert await quota.directory("t1", "r1") is None
     assert await quota.open_requests("t1") == 0
+    assert await quota.mark_cancel("t1", "r1", Canceller()) is None
     answer = await admitted(quota, body_hash="h2", pool="B")
-    assert (answer.dup, answer.pool) == (False, "B")
+    assert (answer.dup, answer.pool, answer.cancelled) == (False, "B", True)
     assert await redis.pttl(RQ) == -1
 
 

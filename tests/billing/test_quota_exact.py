@@ -9,7 +9,9 @@ from redis.asyncio import Redis
 from billing.prices.rating import Counts, rate
 from billing.quotas.limits import LIMIT_NANO_MAX, WALLET, WALLET_CIRCLE_NANO, WALLET_WINDOW
 from billing.usage import PinnedPrices
-from core.errors import Refusal
+from billing.wallets.taking import _take_in_redis
+from core.clock import now_ms
+from core.errors import Refusal, Refused
 from core.settings import Settings
 from tests.billing.limited import NANO, Tenant, a_budget
 
@@ -92,3 +94,23 @@ async def test_a_wallet_is_what_was_granted_less_what_was_spent(
         assert not isinstance(answer, Refusal)
         assert answer.standing.budget is not None
         assert answer.standing.budget.remaining == left - 104
+
+
+@pytest.mark.parametrize("spent", [0, 7_200_000_000_001, WALLET_CIRCLE_NANO - 703])
+async def test_what_is_free_of_a_wallet_can_be_taken_out_of_it(tenant: Tenant, spent: int) -> None:
+    """To the last nano, wherever it is on the scripts' circle, and no older look puts it back. What an
+    answer holds stays; of a wallet that Redis does not know, nothing is taken here."""
+    held = 100 + 1 + 256 * 2 + 1
+    await _take_in_redis(tenant.redis, "t1", 1)
+    wallet = a_budget(spent + held + 100, period=WALLET, window=WALLET_WINDOW, revision=now_ms())
+    tenant.limit(wallet)
+    await tenant.seed(spent=spent)
+    await tenant.admit("a")
+    with pytest.raises(Refused, match=r"\$0.0000001 can be taken now"):
+        await _take_in_redis(tenant.redis, "t1", 101)
+    await _take_in_redis(tenant.redis, "t1", 20)
+    answer = await tenant.admit("b", input=0, chunk=1)
+    assert answer.standing.budget is not None
+    assert answer.standing.budget.remaining == 77
+    await _take_in_redis(tenant.redis, "t1", 77)
+    assert (await tenant.refused("c", input=0, chunk=1)).remaining == 0

@@ -162,6 +162,25 @@ async def test_an_edit_never_resets_what_was_used(tenant: Tenant) -> None:
     assert (await tenant.refused("s2")).after_ms == 8000
 
 
+async def test_who_came_before_an_edit_gives_back_at_the_new_flow(tenant: Tenant) -> None:
+    """The end of a request admitted under the old limit does not bring that back."""
+    for id, limit in (("a", 600), ("b", 1200)):
+        tenant.limit(a_rate(Dimension.OUTPUT, limit))
+        await tenant.admit(id, chunk=256)
+    await tenant.settle("a", output=56)
+    (use,) = await tenant.quota.use("t1", tenant.limits, tenant.now)
+    assert (use.spent, use.resets_at_ms) == (312, NOW + 312 * 50)
+
+
+async def test_places_that_lapsed_are_put_away(tenant: Tenant, redis: Redis) -> None:
+    """By those that come after, or a tenant whose requests never end would fill the memory."""
+    tenant.limit(places(1))
+    for id in "abc":
+        await tenant.admit(id)
+        tenant.now += 660_000
+    assert await redis.zcard("{t:t1}" + tenant.limits.units[0].key) == 1
+
+
 async def test_a_limit_made_while_requests_are_open_counts_what_comes_after(tenant: Tenant) -> None:
     """What was admitted before holds nothing of it, and gives nothing back to it."""
     await tenant.admit("old")
@@ -199,6 +218,16 @@ async def test_shadow_limits_are_counted_and_reported_and_refuse_nothing(tenant:
     assert [(each.shadow, each.remaining) for each in use] == [(True, 0), (False, 58), (True, 0)]
 
 
+async def test_a_shadow_limit_of_nothing_is_counted_as_others_are(tenant: Tenant) -> None:
+    """Nothing flows back into it: it is forgotten after an hour."""
+    tenant.limit(a_rate(Dimension.REQUESTS, 0, shadow=True))
+    for id in "ab":
+        (found,) = (await tenant.admit(id)).shadowed
+        assert (found.limit, found.retry, found.after_ms) == (0, False, None)
+    (use,) = await tenant.quota.use("t1", tenant.limits, tenant.now)
+    assert (use.spent, use.remaining) == (2, 0)
+
+
 async def test_who_refuses_is_named_and_the_longest_wait_is_said(tenant: Tenant) -> None:
     """Complaint 26: one's own limit can be told from everybody's."""
     tenant.limit(
@@ -209,6 +238,10 @@ async def test_who_refuses_is_named_and_the_longest_wait_is_said(tenant: Tenant)
     refusal = await tenant.refused("b")
     assert (refusal.scope, refusal.after_ms) == ("user", 10_000)
     assert "user" in refusal.message
+    user = a_rate(Dimension.REQUESTS, 6, burst=1, scope=Scope.USER, scope_id="u1")
+    tenant.limit(user, a_rate(Dimension.REQUESTS, 6, burst=1))
+    refusal = await tenant.refused("b")
+    assert (refusal.scope, refusal.after_ms) == ("user", 10_000), "of two that last as long the first"
 
 
 async def test_an_admission_says_where_it_stands(tenant: Tenant) -> None:
