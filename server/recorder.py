@@ -18,7 +18,7 @@ from core.faults import named
 from core.pools import HOPS_MAX, ByPool
 from core.redis import Client, is_unwell
 from core.settings import Settings
-from core.survived import AWAY, survived
+from core.survived import AWAY, is_away, survived
 from core.telemetry import logger
 from core.unreadable import Unreadable, read
 from engine.api import DamagedLogError, EntryKind, LogReader, PoolQueue, Status, View
@@ -141,7 +141,7 @@ class Recorder:
         try:
             await self._record_event(event)
         except Exception as error:
-            if isinstance(error, AWAY) and (not isinstance(error, ResponseError) or is_unwell(error)):
+            if is_away(error):
                 raise
             log.error("answer not recorded", tenant=event.tenant, id=event.request, error=named(error))
 
