@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from click.testing import CliRunner, Result
 from redis.asyncio import Redis
+from sqlalchemy import update
 from sqlmodel import select
 
 from billing.alerts.alert_targets import add_target
@@ -29,10 +30,11 @@ from billing.reconciliation.unbilled import (
     PoolHour,
     Share,
     compare_ended,
+    pool_hours,
     share_of,
     store_ended_hours,
 )
-from billing.tables import PLATFORM
+from billing.tables import PLATFORM, UsageQuarantine
 from billing.usage import ENDED_FIELD, EndedCounts, UsageEvent, encode, ended_hours, ended_stream
 from billing.wallets.tables import Outbox
 from core.clock import now_ms
@@ -130,6 +132,40 @@ async def test_counts_that_are_none_are_left_alone(database: Database, redis: Re
         await redis.hset(ended_hours("default"), field, value)
     await redis.hset(ended_hours("default"), f"w:{HOUR}", msgspec.msgpack.encode(EndedCounts(-1)))
     assert await store_ended_hours(database, redis, "default", NOW) == 0
+
+
+async def test_an_hour_has_its_milliseconds_and_no_others(sqlite: Database, redis: Redis) -> None:
+    """What is billed or held of it ended in it. It leaves Redis after two hours, a share after a day, and
+    sight after a week."""
+    value = msgspec.msgpack.encode(EndedCounts(5, 35))
+    await redis.hset(ended_hours("default"), f"w:{HOUR}", value)
+    for at_ms, left in ((HOUR + 2 * HOUR_MS, 1), (HOUR + 2 * HOUR_MS + 1, 0)):
+        await store_ended_hours(sqlite, redis, "default", at_ms)
+        assert await redis.hlen(ended_hours("default")) == left
+    ends = (HOUR - 1, HOUR, HOUR + HOUR_MS - 1, HOUR + HOUR_MS)
+    events = [an_event(f"r{at}", accepted_ms=HOUR - 9, ended_ms=at) for at in ends]
+    wrong = [msgspec.structs.replace(each, request=f"h{each.request}", cost_nano=1) for each in events]
+    await post(sqlite, "default", [encode(each) for each in events + wrong])
+    for held, lost in (
+        ({}, (2, 14, 1)),
+        ({"created_ms": HOUR}, (2, 14, 1)),
+        ({"created_ms": HOUR - 1}, (0, 0, 3)),
+        ({"created_ms": HOUR, "resolved_ms": 1, "resolution": "dismissed: x"}, (2, 14, 1)),
+        ({"resolution": "accepted (billed): x"}, (0, 0, 3)),
+        ({"reason": "conflicting"}, (2, 14, 1)),
+        ({"resolved_ms": None}, (2, 14, 1)),
+    ):
+        if held:
+            async with sqlite.transaction() as session:
+                await session.exec(update(UsageQuarantine).values(**held))
+        (found,) = await pool_hours(sqlite, "default", NOW)
+        assert (found.billed_requests, found.billed_output) == (2, 14)
+        assert (found.held_requests, found.held_output, found.lost_requests) == lost, held
+    day_ms = 24 * HOUR_MS
+    assert await share_of(sqlite, "default", HOUR + day_ms) == Share("default", 35, 4 * 7 + 7, 5)
+    assert await share_of(sqlite, "default", HOUR + day_ms + 1) == Share("default", 0, 0, 0)
+    for late_ms, seen in ((0, 1), (1, 0)):
+        assert len(await pool_hours(sqlite, "default", HOUR + 7 * day_ms + late_ms)) == seen
 
 
 def test_billed_beyond_what_was_counted_is_no_loss():

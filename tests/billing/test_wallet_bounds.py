@@ -84,6 +84,7 @@ async def test_a_wallet_has_room_for_so_much_and_so_many(
 ) -> None:
     """What is spent takes none. A grant ends later than now, and before time does."""
     tenant = await a_tenant(sqlite)
+    assert (wallets.OPEN_MAX, undo.GRANTS_MAX) == (1_000, 1_000)
     monkeypatch.setattr(wallets, "OPEN_MAX", 2)
     monkeypatch.setattr(wallets, "now_ms", lambda: SOON)
     for ends_ms in (SOON, LAST_MS):
@@ -157,7 +158,8 @@ async def test_a_wallet_alerts_at_up_to_twenty_per_cents(sqlite: Database) -> No
 
 async def test_grants_are_listed_in_the_order_in_which_they_go(sqlite: Database) -> None:
     """What is gone last, whatever its priority. Wallets by their tenants' names."""
-    tenant, other = await a_tenant(sqlite), (await wallets_of(sqlite, "aardvark"))
+    tenant, other = await a_tenant(sqlite), await wallets_of(sqlite, "aardvark")
+    assert [owner.tenant_id for owner, _ in await list_wallets(sqlite, SOON)] == [other]
     for new in (
         promo(1, "gone", priority=0),
         paid(1, "ever"),
@@ -171,10 +173,20 @@ async def test_grants_are_listed_in_the_order_in_which_they_go(sqlite: Database)
     ordered = ["first", "soon", "later", "ever", "ever_too", "gone"]
     assert [row.idempotency_key for row in await list_grants(sqlite, tenant)] == ordered
     assert [owner.tenant_id for owner, _ in await list_wallets(sqlite, SOON)] == [other, tenant]
-    for at_ms, left, next_ms in ((SOON - 1, 5, SOON), (SOON, 4, SOON + 1), (SOON + 1, 3, None)):
+    for at_ms, left, next_ms in (
+        (SOON - 2, 5, SOON),
+        (SOON - 1, 5, SOON),
+        (SOON, 4, SOON + 1),
+        (SOON + 1, 3, None),
+    ):
         state = await wallet_state(sqlite, tenant, at_ms)
         assert state is not None
-        assert (state.limit_nano, state.posted_nano, state.next_expiry_ms) == (left, 0, next_ms)
+        assert (state.limit_nano, state.posted_nano, state.line_seq, state.next_expiry_ms) == (
+            left,
+            0,
+            0,
+            next_ms,
+        )
 
 
 async def wallets_of(db: Database, name: str) -> str:
