@@ -3,22 +3,23 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
 from click.testing import CliRunner
 from redis.asyncio import Redis
 
-from admin import operators
+from admin import console, operators
 from admin.console import Console
-from admin.findings import books_of
 from admin.operators import REFUSED_ROWS_A_MINUTE
 from billing.api import (
     PLATFORM,
-    Check,
     Compared,
     NoisyFinding,
     RefusalTally,
+    SoughtRefusals,
     create_tenant,
 )
 from billing.posting.biller import post
@@ -29,10 +30,12 @@ from billing.usage import encode
 from core.cli import parley
 from core.clock import now_ms
 from core.database import Database
+from core.errors import StartupError
 from core.ids import uuid7
 from core.settings import Settings
 from tests.billing.events import an_event
 from tests.support.home import TEST_SECRET
+from tests.support.watch import watch_in_hand
 
 ORIGIN = "http://console.test"
 
@@ -169,30 +172,6 @@ async def test_books_and_noisy_tenants_are_shown_to_operators_only(
     assert (noisy["name"], noisy["share_permille"], noisy["slots_max"]) == ("acme", 900, 2)
 
 
-def test_what_differs_stands_first_in_words():
-    """Differences stand before what waits, money as money, tenants by name, a pool's without one."""
-    compared = [
-        Compared(Check.R4, "t1", "budget", "nano", 10, 5, waiting="requests end now"),
-        Compared(Check.R5, "", "default", "tokens", 1000, 2000, age_ms=60_000),
-        Compared(Check.R1, "t1", "input", "nano", 1_500_000_000, 1_500_000_001),
-        Compared(Check.R1, "t2", "input", "nano", 7, 7),
-    ]
-    books = books_of(compared, {"t1": "acme"})
-    assert [(each.check, each.compared, each.differing, each.waiting) for each in books.checks] == [
-        ("R1", 2, 1, 0),
-        ("R4", 1, 0, 1),
-        ("R5", 1, 1, 0),
-    ]
-    assert [(each.check, each.name, each.difference) for each in books.disagreements] == [
-        ("R1", "acme", "$0.000000001"),
-        ("R5", "", "1,000 tokens"),
-        ("R4", "acme", "-$0.000000005"),
-    ]
-    assert (books.disagreements_total, books.disagreements[2].detail) == (3, "requests end now")
-    many = books_of([compared[1]] * 200, {})
-    assert (len(many.disagreements), many.disagreements_total) == (100, 200)
-
-
 @pytest.mark.parametrize("cookie", ["", "x", "99999999999999.00", "."])
 async def test_a_forged_cookie_is_refused(client: httpx.AsyncClient, cookie: str):
     """It names no session."""
@@ -217,3 +196,94 @@ def _finding(tenant: str) -> NoisyFinding:
         throttled_ms=now,
         proposal={},
     )
+
+
+class Asked:
+    """A console of nobody's stores, for whoever comes, and what it asked them."""
+
+    def __init__(self, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+        nothing: Any = None
+        self.console = Console(settings, nothing, nothing)
+        self.sought: list[SoughtRefusals] = []
+        self.compared: list[bool] = []
+        monkeypatch.setattr(console, "find_refusals", self._refusals)
+        monkeypatch.setattr(console, "Reconciliation", self._reconciliation)
+        monkeypatch.setattr(self.console._sessions, "who", self._who)
+
+    async def _who(self, _: object) -> str:
+        return "an operator"
+
+    async def _refusals(self, _: object, sought: SoughtRefusals) -> dict[str, int]:
+        self.sought.append(sought)
+        return {"refused": 1}
+
+    def _reconciliation(self, *_: object, stores: bool) -> "Asked":
+        self.compared.append(stores)
+        return self
+
+    async def run(self) -> list[Compared]:
+        """As billing's."""
+        return []
+
+    async def get(self, path: str) -> object:
+        """What a browser reads there."""
+        transport = httpx.ASGITransport(app=self.console.app())
+        async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as client:
+            return (await client.get(path)).json()
+
+
+async def test_refusals_are_those_of_the_last_hour(settings: Settings, monkeypatch: pytest.MonkeyPatch):
+    """Fifty; a gateway whose clock is ahead is among them."""
+    asked = Asked(settings, monkeypatch)
+    with watch_in_hand() as watch:
+        assert await asked.get("/api/refusals") == {"refused": 1}
+        await asked.get("/api/refusals?tenant=t1")
+        hour: dict[str, Any] = {
+            "since_ms": watch.ms - 3_600_000,
+            "until_ms": watch.ms + 3_600_000,
+            "limit": 50,
+        }
+    assert asked.sought == [SoughtRefusals(**hour, tenant=of, limit=50) for of in (None, "t1")]
+
+
+async def test_books_are_compared_every_ten_seconds(settings: Settings, monkeypatch: pytest.MonkeyPatch):
+    """However often they are looked at; without what is read for hours."""
+    asked, at = Asked(settings, monkeypatch), [0.0]
+    monkeypatch.setattr(console, "time", SimpleNamespace(monotonic=lambda: at[0]))
+    for at[0], compared in ((0.0, 1), (10.0, 1), (11.0, 2), (21.0, 2)):
+        await asked.get("/api/books")
+        await asked.get("/api/reconciliation")
+        assert asked.compared == [False] * compared
+
+
+async def test_a_link_that_was_used_is_known_until_it_is_too_old(settings: Settings, redis: Redis):
+    """An hour after it was made."""
+    code = operators.make_operator_code(settings.keyring, "ann")
+    assert await operators.use_operator_code(redis, settings.keyring, code) == "ann"
+    assert await operators.use_operator_code(redis, settings.keyring, code) is None
+    (key,) = await redis.keys("parley:operator:*")
+    assert 3_560_000 < await redis.pttl(key) <= 3_660_000  # a minute of clocks that differ among it
+
+
+async def test_no_link_is_made_that_is_not_on_record(settings: Settings, monkeypatch: pytest.MonkeyPatch):
+    """The database is left whatever happens."""
+    did = list[str]()
+
+    class Books:
+        """One whose tables are of another release."""
+
+        def __init__(self, _: object) -> None:
+            did.append("open")
+
+        async def close(self) -> None:
+            """Nobody asks any more."""
+            did.append("close")
+
+    async def old(_: object) -> None:
+        raise StartupError("the schema is old")
+
+    monkeypatch.setattr(operators, "Database", Books)
+    monkeypatch.setattr(operators, "require_schema", old)
+    with pytest.raises(StartupError, match="the schema is old"):
+        await operators.operator_code_on_record(settings)
+    assert did == ["open", "close"]

@@ -63,6 +63,15 @@ async def test_wrong_links_are_counted_logged_and_slowed(settings: Settings, red
         assert await attempt(operators.make_operator_code(few.keyring)) == 200
 
 
+async def test_sign_ins_of_an_address_are_counted(settings: Settings, redis: Redis, sqlite: Database):
+    """Good and bad ones."""
+    two = settings.model_copy(update={"signins_per_address_per_minute": 2.0})
+    async with browser(Console(two, redis, sqlite)) as client:
+        made = [operators.make_operator_code(settings.keyring), "0" * 32] * 2
+        replies = [await client.post("/api/login", headers={"x-parley-code": code}) for code in made]
+        assert [reply.status_code for reply in replies] == [200, 401, 429, 429]
+
+
 async def test_the_console_says_so_while_the_database_is_down(
     settings: Settings, redis: Redis, sqlite: Database, tmp_path: Path
 ):
