@@ -120,7 +120,6 @@ async def _piled(session: AsyncSession, tenant_id: str, lines: Sequence[UsageLin
         for event in events.values():
             if not event.words_proof:
                 event.words_proof = words_proof(event.user_id, event.request_metadata)
-                session.add(event)
         of_charges = select(Charge).where(col(Charge.tenant_id) == tenant_id, col(Charge.id).in_(ids))
         charges = {row.id: row for row in (await session.exec(of_charges)).all()}
         for line in part:

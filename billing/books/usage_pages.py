@@ -123,7 +123,7 @@ def _parts(question: Question, after: Position | None, until: int, rolled: int) 
         return [_of_lines(question, after, 1, *in_time, seq <= until)]
     split = split_hours(question)
     hour = col(RollupHour.hour_ms)
-    hours = (hour >= start - start % HOUR_MS, hour < end, *_none_of("rollup_hour.hour_ms", split))
+    hours = (hour >= start, hour < end, *_none_of("rollup_hour.hour_ms", split))
     parts = [_of_hours(question, after, *hours)]
     edges = [_overlap(Window(each, each + HOUR_MS), Window(start, end)) for each in split]
     edges = [edge for edge in edges if edge.start_ms < edge.end_ms]

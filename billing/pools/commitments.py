@@ -125,8 +125,6 @@ async def end_gpu_commitment(
         if dry_run:
             session.expunge(row)
             return row, back
-        session.add(row)
-        await session.flush()
         if back:
             entries = [(RECEIVABLE, -back, "", ""), (DEFERRED, back, "", "")]
             name = f"commitment_end:{row.id}:{ends}"

@@ -179,8 +179,6 @@ async def end_commitment(
         if dry_run:
             session.expunge(row)
         else:
-            session.add(row)
-            await session.flush()
             after = row.model_dump() | {"reason": says}
             await record(session, tenant.tenant_id, "commitment.end", row.id, before, after)
     return row, held_until

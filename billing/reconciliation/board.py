@@ -223,13 +223,11 @@ async def remember(
                 session.add(item := _seen(item, each, now))
             elif item is not None and each.state is State.EQUAL:
                 item.resolved_ms = now
-                session.add(item)
             aged.append(each.aged(now - item.first_seen_ms) if item and not item.resolved_ms else each)
         unknown = {(each.tenant_id, each.check.value) for each in compared if each.is_uncompared}
         for item in items.values():  # what was compared then is not there any more
             if (item.tenant_id, item.check_id) not in unknown:
                 item.resolved_ms = now
-                session.add(item)
     return aged
 
 

@@ -138,7 +138,6 @@ async def pay_owed(session: AsyncSession, head: LedgerHead, grant: WalletGrant, 
     await add_owed(session, {(head.tenant_id, each.request_id): -amount for each, amount in paid})
     total = sum(amount for _, amount in paid)
     grant.left_nano -= total
-    session.add(grant)
     await session.flush()
     return total
 
@@ -151,7 +150,5 @@ async def set_owed_term(db: Database, tenant_id: str, term: OwedTerm) -> bool:
             return False
         before = wallet.model_dump()
         wallet.owed_term = term.value
-        session.add(wallet)
-        await session.flush()
         await record(session, tenant_id, "wallet.owed", tenant_id, before, wallet)
     return True

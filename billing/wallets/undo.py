@@ -99,7 +99,6 @@ async def take(db: Database, tenant_id: str, undo: Undo) -> Taken:
         for grant, amount in taken.parts:
             grant.left_nano -= amount
             grant.taken_nano += amount
-            session.add(grant)
         await session.flush()
         purses = await load_purses(session, [tenant_id], now)
         await tell(session, wallet_reached(purses[tenant_id]), now)

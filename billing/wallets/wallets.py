@@ -105,8 +105,6 @@ async def set_low_percents(db: Database, tenant_id: str, percents: Sequence[int]
             return False
         before = wallet.model_dump()
         wallet.low_percents = sorted(set(percents), reverse=True)
-        session.add(wallet)
-        await session.flush()
         await record(session, tenant_id, "wallet.alert", tenant_id, before, wallet)
     return True
 
@@ -206,7 +204,6 @@ async def expire(db: Database, tenant_id: str, at_ms: int) -> list[tuple[WalletG
             name = f"expire:{row.id}:{head.txn_seq + 1}"
             posting = post(head, TxnKind.EXPIRE, name, [], entries, at_ms)
             row.left_nano, row.lapsed_nano = 0, row.lapsed_nano + unused
-            session.add(row)
             await session.flush()
             await write(session, [posting], [])
             head = posting.head

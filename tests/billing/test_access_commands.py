@@ -1,9 +1,11 @@
 """`parley users`, `sessions`, `projects` and `tenants`: who is let in, and what is told of it."""
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
+from billing.commands import erasing
 from billing.tenants.keys import authenticate_key
 from billing.tenants.sessions import open_operator_session, open_session, principal_of_session
 from billing.tenants.sign_in_links import read_link_code
@@ -171,3 +173,36 @@ def test_a_link_signs_in_whom_it_was_made_for(acme: Acme) -> None:
     assert code is not None
     assert (code.key, code.user) == (made["key"], user["id"])
     assert "no key" in acme.refuses("keys", "link", "--tenant", "acme", "none", "--user", "ann")
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_is_erased_is_gone_in_an_order_that_loses_nothing(
+    acme: Acme, monkeypatch: pytest.MonkeyPatch, whole: bool
+) -> None:
+    """Texts first, then what Redis knows by an id that no table will have; at last gateways hear of it. With
+    a tenant all of it goes, and nothing is left to count anew."""
+    done: list[str] = []
+
+    def noted(name: str, result: object = None) -> Callable[..., Awaitable[object]]:
+        async def note(*_: object) -> object:
+            done.append(name)
+            return result
+
+        return note
+
+    acme.parley("users", "create", "--tenant", "acme", "ann")
+    acme.parley("users", "close", "--tenant", "acme", "ann")
+    monkeypatch.setattr(erasing, "action", lambda name: noted(name, (3, 4)))
+    monkeypatch.setattr(erasing.Quota, "forget_user", noted("forget"))
+    monkeypatch.setattr(erasing.Quota, "reseed", noted("count anew"))
+    monkeypatch.setattr(erasing.erasing, "erase_user", noted("erase", "u_1"))
+    monkeypatch.setattr(erasing.erasing, "erase_tenant", noted("erase", 1))
+    monkeypatch.setattr(erasing, "tell", noted("tell"))
+    if whole:
+        acme.parley("tenants", "close", "acme")
+        (said,) = acme.told("tenants", "erase", "acme", "--yes")
+        assert (said["users"], done) == (1, ["erase_texts", "erase", "tell"])
+    else:
+        (said,) = acme.told("users", "erase", "--tenant", "acme", "ann", "--yes")
+        assert (said["user"], done) == ("u_1", ["erase_texts", "forget", "erase", "count anew", "tell"])
+    assert (said["conversations"], said["messages_of_others"]) == (3, 4)

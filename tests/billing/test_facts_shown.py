@@ -16,8 +16,12 @@ from billing.commands import (
     prices,
     unbilled,
     usage,
+    wallet_undo,
     wallets,
 )
+from billing.commands.moving import Outcome
+from billing.moves.moves import Moved
+from billing.moves.tables import Proposal
 from billing.periods import LAST_MS, UTC_ZONE, Calendar, Window
 from billing.pools.reports import PoolUse
 from billing.pools.tables import Commitment
@@ -31,6 +35,7 @@ from billing.reconciliation.unbilled import PoolHour
 from billing.tables import PriceVersion
 from billing.wallets.statements import GrantLeft, Movement
 from billing.wallets.tables import BudgetAlert, WalletGrant
+from billing.wallets.undo import Taken
 from core.errors import StartupError
 from tests.billing.events import an_event
 
@@ -345,3 +350,24 @@ def test_what_moved_a_wallet() -> None:
     moved = Movement(1, DAY_MS, "usage", "r", -(10**9), 2 * 10**9)
     assert wallets._movement(moved, True) == {**said, "amount_nano": -(10**9), "balance_nano": 2 * 10**9}
     assert wallets._movement(moved, False) == {**said, "amount": "-$1.00", "balance": "$2.00"}
+
+
+@pytest.mark.parametrize(
+    ("booked", "done", "proposed", "state"),
+    [
+        (True, False, False, "taken"),
+        (True, True, False, "was taken before: nothing is changed"),
+        (False, False, False, "not booked"),
+        (False, True, False, "was taken before: nothing is changed"),
+        (False, False, True, "proposed"),
+    ],
+)
+def test_what_is_taken_out_of_a_wallet(booked: bool, done: bool, proposed: bool, state: str) -> None:
+    """A grant a row: money for people, nano for scripts."""
+    of: Any = made(WalletGrant, id="g", idempotency_key="k", kind="paid")
+    moved = Moved(10**9, done, taken=Taken([(of, 10**9)], done))
+    found = Outcome(moved, booked, made(Proposal) if proposed else None)
+    said = {"grant": "g", "key": "k", "kind": "paid", "state": state}
+    assert wallet_undo._facts(found, True) == [{**said, "taken_nano": 10**9}]
+    assert wallet_undo._facts(found, False) == [{**said, "taken": "$1.00"}]
+    assert wallet_undo._facts(Outcome(Moved(0), False), False) == []

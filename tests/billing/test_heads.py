@@ -11,6 +11,7 @@ import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -310,6 +311,10 @@ async def test_a_place_that_takes_nothing_is_told_and_holds_up_nobody(
     settings = settings_in(home, audit_heads=f"file://{good},file://{late}", audit_heads_seconds=3600)
     stop = asyncio.Event()
     told: list[str] = []
+    counted: list[tuple[str, int, str]] = []
+    for name in ("heads_kept", "heads_not_kept"):
+        add = SimpleNamespace(add=lambda n, of, name=name: counted.append((name, n, of["place"])))
+        monkeypatch.setattr(f"billing.heads.keeping.instruments.{name}", add)
     monkeypatch.setattr("billing.heads.keeping.log.error", lambda event, **facts: told.append(event))
     async with asyncio.TaskGroup() as group:
         group.create_task(keep_heads(sqlite, settings, stop))
@@ -320,6 +325,9 @@ async def test_a_place_that_takes_nothing_is_told_and_holds_up_nobody(
         stop.set()
     assert told[0] == "audit heads not kept"
     assert late.read_text() != ""
+    assert set(counted) == {("heads_kept", 2, "file"), ("heads_not_kept", 1, "file")}
+    assert counted.count(("heads_kept", 2, "file")) == 2
+    assert counted.count(("heads_not_kept", 1, "file")) == len(told)
 
 
 async def test_heads_that_were_not_taken_are_kept_the_next_time(sqlite: Database, home: Path) -> None:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -248,7 +249,7 @@ def _die(done: int, whole: int) -> None:
 
 
 async def test_pages_add_up_to_the_ledger(database: Database) -> None:
-    """To the nano: what was credited to revenue."""
+    """To the nano: what was credited to revenue. What was free is asked for as well, or left out."""
     await posted(database, some_events(80, random.Random(5)))
     question = Question("t1", Window(BEGIN, BEGIN + SPAN), UTC_DAYS, (Facet.METER, Facet.PROJECT))
     found, _ = await paged(database, question, 2)
@@ -256,6 +257,11 @@ async def test_pages_add_up_to_the_ledger(database: Database) -> None:
     assert sum(sums[SUMS.index("amount_nano")] for sums in found.values()) == -sum(
         entry.amount_nano for entry in entries
     )
+    nothing = {"input_uncached": 0, "input_cached": 0, "output_text": 0}
+    await posted(database, [an_event("free", model="free", ended_ms=BEGIN, **nothing)])
+    for only_amounts, models in ((False, {"small", "large", "free"}), (True, {"small", "large"})):
+        by_model = replace(question, by=(Facet.MODEL,), only_amounts=only_amounts)
+        assert {group[1] for group in (await paged(database, by_model, 2))[0]} == models
 
 
 async def test_what_takes_too_long_is_ended_by_the_database(database: Database) -> None:

@@ -17,7 +17,7 @@ from billing.tenants.tenancy import create_tenant
 from billing.wallets import undo, wallets
 from billing.wallets.owed import OwedTerm, set_owed_term
 from billing.wallets.purse import Grant, GrantKind, Purse, TopUp
-from billing.wallets.tables import Wallet, WalletGrant
+from billing.wallets.tables import BudgetAlert, Wallet, WalletGrant
 from billing.wallets.undo import Undo, UndoKind, planned_undo, take
 from billing.wallets.wallets import (
     NewGrant,
@@ -143,7 +143,7 @@ async def test_a_wallet_alerts_at_up_to_twenty_per_cents(sqlite: Database) -> No
     tenant = await a_tenant(sqlite)
     assert not await set_low_percents(sqlite, tenant, [5])
     await grant(sqlite, tenant, paid(5, "a"))
-    for percents in ([0], [101], list(range(1, 22))):
+    for percents in ([0, 5], [5, 101], list(range(1, 22))):
         with pytest.raises(Refused, match="20 per cents at most, each from 1 to 100"):
             await set_low_percents(sqlite, tenant, percents)
     assert await set_low_percents(sqlite, tenant, [1, 100, 7, 7, *range(11, 27)])
@@ -282,6 +282,18 @@ async def test_what_was_taken_is_recorded_with_its_grants(
     monkeypatch.setattr(undo, "GRANTS_MAX", 1)
     with pytest.raises(Refused, match=r"\$0.000000001 of paid money"):
         await planned_undo(sqlite, tenant, Undo(UndoKind.PAY_OUT, "", 2, "q", "why"))
+
+
+async def test_what_is_taken_tells_that_little_is_left(sqlite: Database) -> None:
+    """At the per cents of the last payment, as spending does; nothing is taken of nothing."""
+    tenant = await a_tenant(sqlite)
+    made, _ = await grant(sqlite, tenant, paid(100, "a"))
+    for amount, key in ((79, "k1"), (1, "k2"), (15, "k3")):
+        await take(sqlite, tenant, Undo(UndoKind.CLAW_BACK, made.id, amount, key, "why"))
+    told = [(row.threshold, row.spent_nano) for row in await read(sqlite, BudgetAlert, tenant)]
+    assert sorted(told) == [(5, 95), (20, 80)]
+    with pytest.raises(Refused, match="above 0"):
+        await take(sqlite, tenant, Undo(UndoKind.CLAW_BACK, made.id, 0, "k4", "why"))
 
 
 def test_an_empty_grant_pays_for_nothing_and_says_nothing() -> None:

@@ -1,6 +1,7 @@
 """Tables that only grow say so themselves, on SQLite and on Postgres: no row is changed or deleted but as
 erasing, withdrawing and a change of zone have to."""
 
+import re
 import shutil
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -17,7 +18,7 @@ from sqlmodel import SQLModel
 
 from billing.prices import price_withdrawals
 from chaos.tampering.unguarded import tamper, unguarded
-from core.append_only import APPEND_ONLY, DERIVED, FUNCTION, MARK, SAYS, STATE
+from core.append_only import APPEND_ONLY, DERIVED, EXCEPTED, FUNCTION, MARK, SAYS, STATE, drop, triggers
 from core.away import database_away
 from core.cli import in_one_line, parley
 from core.clock import now_ms
@@ -45,6 +46,29 @@ def test_each_table_only_grows_or_is_derived_or_is_state() -> None:
     assert not new, f"given to no process in core/tables.py: {sorted(new)}"
     assert sorted(declared) == sorted(SQLModel.metadata.tables)
     assert sorted(declared) == sorted(EVERYTHING.split())
+
+
+@pytest.mark.parametrize(
+    ("dialect", "events"), [("sqlite", "update delete"), ("postgresql", "update delete truncate")]
+)
+def test_a_triggers_name_says_what_it_does(dialect: str, events: str) -> None:
+    """Which table's, of what, and by a hash just how, so that another rule is another name. None is cut."""
+    columns = {name: list(SQLModel.metadata.tables[name].columns.keys()) for name in EXCEPTED}
+    made = triggers(dialect, columns)
+    assert [(each.table, each.name.rpartition(MARK)[0]) for each in made] == [
+        (table, f"{table}_{event}") for table in APPEND_ONLY for event in events.split()
+    ]
+    for each in made:
+        event = each.name.rpartition(MARK)[0].rpartition("_")[2].upper()
+        assert re.fullmatch("[0-9a-f]{8}", each.name.rpartition(MARK)[2])
+        assert len(each.name) < 63  # where Postgres would cut it
+        assert each.sql.startswith(f"CREATE TRIGGER {each.name} BEFORE {event} ON {each.table} ")
+    names, wider = {each.name for each in made}, {name: [*columns[name], "x"] for name in columns}
+    assert {each.name.rpartition(MARK)[0] for each in triggers(dialect, wider) if each.name not in names} == {
+        f"{table}_update" for table in EXCEPTED
+    }
+    of_table = " ON t" if dialect == "postgresql" else ""
+    assert drop(dialect, "t", "name") == f"DROP TRIGGER name{of_table}"
 
 
 @asynccontextmanager
