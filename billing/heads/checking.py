@@ -26,13 +26,12 @@ Hashes = Mapping[tuple[Chain, str, int], str]
 
 @dataclass
 class Checked:
-    """What was read: heads, lines that hold none, the newest head's time, each owner's newest, and faults."""
+    """What was read: heads, lines that hold none, heads without a MAC, the newest one's time, and faults."""
 
     heads: int = 0
     unread: int = 0
     unsigned: int = 0
     latest: str = ""
-    times: dict[str, str] = field(default_factory=dict[str, str])
     faults: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
 
@@ -84,7 +83,6 @@ def _note(found: Checked, heads: Sequence[Head], key: bytes | None) -> None:
             found.unsigned += 1
             continue
         found.latest = max(found.latest, head.time)
-        found.times[head.tenant] = max(found.times.get(head.tenant, ""), head.time)
 
 
 async def _hashes(session: AsyncSession, heads: Sequence[Head]) -> dict[tuple[Chain, str, int], str]:

@@ -257,7 +257,7 @@ async def test_pages_add_up_to_the_ledger(database: Database) -> None:
     assert sum(sums[SUMS.index("amount_nano")] for sums in found.values()) == -sum(
         entry.amount_nano for entry in entries
     )
-    nothing = {"input_uncached": 0, "input_cached": 0, "output_text": 0}
+    nothing: dict[str, Any] = {"input_uncached": 0, "input_cached": 0, "output_text": 0}
     await posted(database, [an_event("free", model="free", ended_ms=BEGIN, **nothing)])
     for only_amounts, models in ((False, {"small", "large", "free"}), (True, {"small", "large"})):
         by_model = replace(question, by=(Facet.MODEL,), only_amounts=only_amounts)
@@ -284,8 +284,11 @@ async def test_what_takes_too_long_is_ended_by_the_database(database: Database) 
         ({"window": Window(5, 5)}, "before"),
         ({"window": Window(9, 5)}, "before"),
         ({"window": Window(-1, 5)}, "before"),
-        ({"window": Window(0, 401 * 24 * HOUR_MS)}, "400 days"),
-        ({"window": Window(0, 33 * 24 * HOUR_MS), "bucket": Bucket.HOUR}, "32 days"),
+        ({"window": Window(0, 401 * 24 * HOUR_MS)}, "^at most 400 days at once: ask"),
+        (
+            {"window": Window(0, 33 * 24 * HOUR_MS), "bucket": Bucket.HOUR},
+            "^at most 32 days at once by the hour, or by or of kind, meter, reason: ask",
+        ),
         ({"window": Window(0, 33 * 24 * HOUR_MS), "by": (Facet.REASON,)}, "32 days"),
         ({"window": Window(0, 33 * 24 * HOUR_MS), "where": {Facet.KIND: ("usage",)}}, "32 days"),
     ],
