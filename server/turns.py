@@ -1,6 +1,5 @@
 """What a `send` asks for: every value in it checked, or refused with a message that says what to do. Pure."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -222,9 +221,6 @@ def _options(raw: Any) -> Options:
         options = msgspec.convert(given, Options)
     except (msgspec.ValidationError, TypeError) as error:
         raise bad_request(explain(error, "options")) from None
-    for name, value in msgspec.structs.asdict(options).items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise bad_request(f"options.{name}: expected a finite number")
     if options.min_tokens and options.response_format:
         raise bad_request("options.min_tokens: an answer in a response_format ends where its shape does")
     return options
