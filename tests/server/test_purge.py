@@ -2,10 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any, cast
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as GoneError
+from redis.exceptions import ResponseError
 from sqlalchemy import text
+from sqlmodel import select
 
 from billing.api import create_tenant
 from core.clock import now_ms
@@ -13,10 +17,13 @@ from core.database import Database
 from core.ids import uuid7
 from core.settings import Settings
 from server.access import Owner
-from server.conversations import Answer, Turn
+from server.conversations import Answer, Conversations, Turn
 from server.purge import CONVERSATIONS_AT_ONCE, Purge, purge
+from server.tables import Conversation
 from tests.engine.builders import append_to, end_entry, pool, usage_event
 from tests.server.http_site import HttpSite, http_site
+from tests.server.virtual.loop import passed, passing, played
+from tests.support.watch import Watch
 
 SECRET_WORDS = "the-words-nobody-may-read-again"
 
@@ -129,3 +136,134 @@ async def test_nothing_of_it_is_left_in_redis_or_in_the_file(
         assert path is not None
         with open(path, "rb") as file:  # noqa: ASYNC230
             assert SECRET_WORDS.encode() not in file.read()
+
+
+class Pools:
+    """All pools of a gateway: which requests they were told to forget; `errors`: instead."""
+
+    known_ms = 100_000
+
+    def __init__(self) -> None:
+        self.forgot = list[str]()
+        self.errors = dict[str, Exception]()
+
+    async def forget(self, tenant: str, request: str) -> None:
+        """See Recorders."""
+        assert tenant == "t"
+        if request in self.errors:
+            raise self.errors[request]
+        self.forgot.append(request)
+
+
+@pytest.fixture
+def pools() -> Pools:
+    """Of one gateway."""
+    return Pools()
+
+
+def of_pools(sqlite: Database, pools: Any) -> Purge:
+    """A purge that keeps what was deleted for ten minutes."""
+    return Purge(sqlite, pools, Settings(deleted_keep_seconds=600))
+
+
+async def deleted(sqlite: Database, *at_ms: int, made_ms: int) -> None:
+    """Conversations of these times of deletion, each with a turn of request `r<time>`."""
+    kept, owner = Conversations(sqlite), Owner("p", "", "ann")
+    for at in at_ms:
+        turn = Turn(f"c{at}", f"r{at}", "hello", "tiny", made_ms)
+        await kept.open_turn("t", owner, turn)
+        await kept.delete("t", owner, turn.conversation, at)
+
+
+async def left(sqlite: Database) -> list[str]:
+    """The conversations that are there."""
+    async with sqlite.session() as session:
+        return sorted((await session.exec(select(Conversation.id))).all())
+
+
+async def test_the_oldest_go_first_twenty_at_once(sqlite: Database, pools: Pools, watch: Watch):
+    """To the millisecond, each with what the pools may still know."""
+    await deleted(sqlite, *range(1_021, 1_000, -1), made_ms=watch.ms)
+    purge = of_pools(sqlite, pools)
+    assert await purge.step(600_000 + 1_000) == 0
+    assert await purge.step(600_000 + 1_001) == 1
+    assert pools.forgot == ["r1001"]
+    await deleted(sqlite, 1_022, made_ms=watch.ms)
+    assert await purge.step(700_000) == 20
+    assert await left(sqlite) == ["c1022"]
+    assert pools.forgot == [f"r{at}" for at in range(1_001, 1_022)]
+    assert (await purge.step(700_000), await purge.step(700_000)) == (1, 0)
+
+
+@pytest.mark.parametrize(("age_ms", "forgot"), [(99_999, ["r1"]), (100_000, [])])
+async def test_what_no_pool_can_know_is_not_asked_for(
+    sqlite: Database, pools: Pools, watch: Watch, age_ms: int, forgot: list[str]
+):
+    """Its rows go all the same."""
+    await deleted(sqlite, 1, made_ms=watch.ms - age_ms)
+    assert await of_pools(sqlite, pools).step(watch.ms) == 1
+    assert (pools.forgot, await left(sqlite)) == (forgot, [])
+
+
+async def test_a_thousand_broken_ones_are_set_aside(sqlite: Database, pools: Pools, watch: Watch):
+    """They come no more, and count as work that was done; one more goes with what Redis holds of it."""
+    await deleted(sqlite, 1, 2, made_ms=watch.ms)
+    pools.errors = {"r1": ResponseError("WRONGTYPE x"), "r2": ResponseError("WRONGTYPE x")}
+    purge = of_pools(sqlite, pools)
+    purge._aside |= {str(number) for number in range(999)}
+    assert await purge.step(600_001) == 1
+    assert await left(sqlite) == ["c1", "c2"]
+    assert await purge.step(700_000) == 1
+    assert await left(sqlite) == ["c1"]
+    assert await purge.step(700_000) == 0
+
+
+@pytest.mark.parametrize("error", [GoneError("x"), ResponseError("MISCONF x")])
+async def test_a_redis_that_is_away_sets_nothing_aside(
+    sqlite: Database, pools: Pools, watch: Watch, error: Exception
+):
+    """It is tried again; nor does whoever erases hear that it is done."""
+    await deleted(sqlite, 1, made_ms=watch.ms)
+    pools.errors = {"r1": error}
+    made, known = of_pools(sqlite, pools), cast(Any, pools)
+    for work in (made.step(watch.ms), purge(sqlite, known, [("t", "c1")])):
+        with pytest.raises(type(error)):
+            await work
+    pools.errors.clear()
+    assert await made.step(watch.ms) == 1
+
+
+async def test_who_erases_hears_what_stays_in_redis(sqlite: Database, pools: Pools, watch: Watch):
+    """The rows go."""
+    await deleted(sqlite, 1, 2, made_ms=watch.ms)
+    pools.errors = {"r1": ResponseError("WRONGTYPE x")}
+    ids = [("t", "c1"), ("t", "c2"), ("t", "none")]
+    assert await purge(sqlite, cast(Any, pools), ids) == (2, {"r1"})
+    assert (pools.forgot, await left(sqlite)) == (["r2"], [])
+
+
+def test_it_looks_every_half_minute(pools: Pools, monkeypatch: pytest.MonkeyPatch):
+    """Until nothing is found, whatever happens to one of its two steps."""
+    did = list[tuple[str, float]]()
+
+    async def day() -> None:
+        nothing: Any = None
+        made, found = of_pools(nothing, pools), [2, 1, 0]
+
+        async def step(now: int) -> int:
+            assert now == now_ms()
+            did.append(("step", passed()))
+            return found.pop(0)
+
+        async def clear(now: int) -> int:
+            did.append(("clear", passed()))
+            return 0
+
+        monkeypatch.setattr(made, "step", step)
+        monkeypatch.setattr(made, "clear_sessions", clear)
+        running = asyncio.create_task(made.run())
+        await passing(31)
+        running.cancel()
+
+    played(day())
+    assert did == [("step", 0), ("step", 0), ("step", 0), ("clear", 0), ("step", 30), ("clear", 30)]
