@@ -58,6 +58,15 @@ def test_a_full_worker_takes_nothing():
     """All slots in use."""
     room = an_admission().room([decoding()] * 32, 0)
     assert (room.slots, room.full) == (0, True)
+    room = an_admission().room([decoding()] * 31, 0)
+    assert (room.slots, room.full) == (1, False)
+
+
+@pytest.mark.parametrize(("prompt", "left"), [(18_900, 0), (18_899, 1)])
+def test_the_last_token_of_kv_may_be_taken(prompt: int, left: int):
+    """One that is left is room; none is not, until an answer leaves."""
+    room = an_admission().room([decoding(prompt=prompt, most=100)], 0)
+    assert (room.kv_tokens, room.full, room.slots > 0) == (left, not left, bool(left))
 
 
 def test_kv_counts_what_running_answers_will_grow_by():
@@ -88,6 +97,33 @@ def test_prompts_in_prefill_are_bounded_by_the_first_tokens_target():
     assert admission.room([prefilling(400), prefilling(400), prefilling(150)], 0) == NO_ROOM
 
 
+def test_the_last_token_within_the_first_tokens_target_may_be_taken():
+    """Of what fits it, shared by two prompts; a target that nothing fits lets one token in, so nothing waits
+    for ever. A smaller margin lets in less."""
+    admission = an_admission(Capacity(32, 20_000, 256, first_token_seconds=0.05))
+    fits = admission.room([prefilling(1)], 0).prefill_tokens + 1
+    half, other = fits // 2, fits - fits // 2
+    assert admission.room([prefilling(half), prefilling(other - 1)], 0).prefill_tokens == 1
+    assert admission.room([prefilling(half), prefilling(other)], 0) == NO_ROOM
+    admission.stepped(0, preemptions=1)
+    assert admission.room([prefilling(1)], 0).prefill_tokens + 1 == pytest.approx(0.8 * fits, abs=1)
+    strict = an_admission(Capacity(32, 20_000, 256, first_token_seconds=0.0001))
+    assert strict.room([prefilling(1)], 0) == NO_ROOM
+
+
+def test_an_answer_that_goes_on_is_computed_anew_with_what_it_has():
+    """Its tokens are prompt tokens to its new engine."""
+    admission = an_admission()
+    assert admission.room([Held("t1", 50, 30, 200, 200, prefilling=True)], 0).prefill_tokens == 176
+
+
+def test_where_nobody_decodes_no_step_is_too_long():
+    """The time between tokens is nobody's: a step takes what it can."""
+    admission = an_admission(Capacity(64, 20_000, 256, step_seconds=0.02))
+    assert admission.room([prefilling(100)], 0).prefill_tokens == 156
+    assert admission.room([prefilling(100), decoding()], 0) == NO_ROOM
+
+
 def test_a_long_prompt_does_not_keep_others_out():
     """It gets half of each step at most, however long it is: what comes beside it starts at once. Two of them
     fill the steps."""
@@ -101,6 +137,7 @@ def test_lower_classes_leave_slots_and_memory_to_interactive_work():
     size = Capacity(slots=32, kv_tokens=32_000, step_tokens=256)
     assert size.kept_for_interactive(Room(12, 9_000, 200), 20, BULK) == (Room(10, 7_000, 200), BULK)
     assert size.kept_for_interactive(Room(3, 9_000, 200), 20, STANDARD) == (Room(3, 7_000, 200), STANDARD)
+    assert size.kept_for_interactive(Room(12, 2_001, 200), 29, BULK) == (Room(1, 1, 200), BULK)
     for room, held in ((Room(2, 9_000, 200), 30), (Room(12, 2_000, 200), 20)):
         assert size.kept_for_interactive(room, held, BULK) == (room, INTERACTIVE)
     assert size.kept_for_interactive(Room(32, 32_000, 256), 0, BULK)[0] == Room(30, 32_000, 256)
@@ -123,6 +160,8 @@ def test_the_engines_own_queue_stays_short():
     admission = an_admission()
     assert admission.room([decoding()] * 6, 0).prefill_tokens == 250
     assert admission.room([prefilling(100)], 0).prefill_tokens == 156
+    one_left = [*[decoding()] * 10, prefilling(128), prefilling(117)]
+    assert (admission.room(one_left, 0).prefill_tokens, admission.room(one_left, 0).slots) == (1, 20)
     full = [prefilling(300), prefilling(300)]
     assert admission.room(full, 0) == Room(2, admission.room(full, 0).kv_tokens, 1)
     assert admission.room([*full, prefilling(300)], 0).slots == 1
@@ -264,7 +303,9 @@ def test_a_smaller_margin_leaves_more_free():
 
 
 def test_the_predicted_step_is_a_full_one_while_prompts_are_in_prefill():
-    """That is what a lease must allow for."""
+    """That is what a lease must allow for; beside it, what all that decode have so far is read."""
+    reads = an_admission(coefficients=(0.01, 0.0005, 0.001, 0.00001))
+    assert reads.predicted_step([decoding(tokens=900)] * 10) == pytest.approx(0.12, rel=0.05)
     admission = an_admission()
     assert admission.predicted_step([decoding()] * 10) == pytest.approx(0.02, rel=0.1)
     assert admission.predicted_step([decoding()] * 10 + [prefilling(9)]) == pytest.approx(0.148, rel=0.1)
