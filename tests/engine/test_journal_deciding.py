@@ -50,6 +50,14 @@ def test_what_another_memory_had_is_brought_back_unless_it_was_acknowledged_ther
     assert judged([an_end("7-0", "1.0"), an_end("60-0")], {"1.0": (7, 1)}) is Verdict.WAITS
 
 
+def test_the_least_id_of_a_memory_that_nobody_knows_is_brought_back():
+    """Of it nothing is known to be acknowledged."""
+    first = an_end("0-0", "1.0")
+    assert last_ids([first]) == {"1.0": (0, 0)}
+    assert judged([first], {}) is Verdict.LOST
+    assert sort_out([first], NOW, {}).lost == [first]
+
+
 def test_an_id_that_is_none_is_never_acknowledged():
     """Nobody but us writes them, but a file is anybody's bytes."""
     assert all(id_of(text) > (1 << 63, 0) for text in ("", "x", "1", "1-", "-1", "١-٢x", "1-2-3"))

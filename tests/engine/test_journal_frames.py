@@ -76,6 +76,13 @@ def test_garbage_is_refused_by_its_kind(data: bytes):
     assert str(found) == "journal cannot be read (no whole frame)"
 
 
+def test_the_largest_event_that_the_biller_takes_fits():
+    """1 MiB, with what names it."""
+    largest = End("t" * 200, "r" * 200, "m" * 40, "1-0", bytes(1 << 20))
+    assert read(a_file([largest])) == Contents([largest])
+    assert PAYLOAD_BYTES_MAX == 1_048_576 + 4_096
+
+
 def test_a_length_beyond_all_events_is_damage():
     """Nobody waits for it, and what follows is found."""
     good = End("t", "r", "m", "1-0", b"event")
