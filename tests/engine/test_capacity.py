@@ -86,6 +86,10 @@ def test_no_more_are_claimed_than_will_fit_when_they_have_grown():
         admission.ended(decoding(tokens=4000))
     admission.claimed(decoding(tokens=0, most=5000))
     assert admission.room([decoding(most=5000)], 0).slots == 3
+    assert admission.room([decoding(most=5000)] * 4, 0).slots == 1, "one is tried where less is left"
+    for _ in range(9):
+        admission.claimed(decoding(tokens=0, most=5000))
+    assert admission.room([decoding(most=5000)], 0).slots == 3, "all are of that size"
 
 
 def test_prompts_in_prefill_are_bounded_by_the_first_tokens_target():
@@ -274,6 +278,7 @@ def test_the_margin_falls_fast_and_comes_back_slowly():
 def test_how_fast_the_margin_moves():
     """Eight steps between two cuts; a fifth of a hundredth a step back. What waited longest is kept."""
     admission = Admission(SIZE)
+    assert admission.waiting_max == 0
     margins: list[float] = []
     for waiting in [3] * 19 + [2] * 2:
         admission.stepped(waiting, preemptions=0)
