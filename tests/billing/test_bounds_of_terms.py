@@ -1,6 +1,7 @@
 """The last time, amount and notice that prices and commitments may have, and the first that they may not."""
 
 from collections.abc import Awaitable
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -62,6 +63,63 @@ async def test_a_version_begins_within_13_months_or_is_meant(sqlite: Database, c
     await _refused(add_version(sqlite, _version(4, LAST_MS, far_ahead=True)), "9998")
     await _refused(add_version(sqlite, _version(4, NOW - 1)), "has passed")
     await _planned(sqlite, 4, NOW)
+
+
+async def test_a_version_that_follows_another_gives_gateways_a_minute(
+    sqlite: Database, clock: list[int]
+) -> None:
+    """They keep prices so long. The first one begins at once; the same again is there already."""
+    await _planned(sqlite, 1, NOW, lead_ms=60_000)
+    for begins, says in ((NOW, "a minute ahead"), (NOW + 59_999, "a minute ahead"), (NOW - 1, "has passed")):
+        await _refused(add_version(sqlite, _version(2, begins, lead_ms=60_000)), says)
+    for is_new in (True, False):
+        version, made = await add_version(sqlite, _version(2, None, lead_ms=60_000))
+        assert (version.version, version.valid_from_ms, made) == (2, NOW + 60_000, is_new)
+    await _refused(add_version(sqlite, _version(3, NOW + 60_000, lead_ms=60_000)), "begins at that time")
+    assert (await _planned(sqlite, 3, NOW + 60_001, lead_ms=60_000)).version == 3
+    clock[0] = NOW + 1
+    version, made = await add_version(sqlite, _version(4, None))
+    assert (version.valid_from_ms, made) == (NOW + 1, True)
+
+
+@pytest.mark.parametrize(
+    ("versions", "number"),
+    [
+        ([], None),
+        ([(1, 11, None)], None),
+        ([(1, 10, None)], 1),
+        ([(1, 5, None), (2, 4, None)], 1),
+        ([(1, 5, None), (2, 5, None)], 2),
+        ([(1, 5, None), (2, 6, 7)], 1),
+    ],
+)
+def test_the_last_version_to_begin_is_in_force(
+    versions: list[tuple[int, int, int | None]], number: int | None
+) -> None:
+    """At 10, of (version, from when on, withdrawn): from its millisecond on, of two the later one written."""
+    facts = {"book_id": "b", "tenant_id": "t", "created_ms": 0}
+    rows = [
+        PriceVersion(version=at, valid_from_ms=begins, withdrawn_ms=gone, **facts)  # type: ignore[arg-type]
+        for at, begins, gone in versions
+    ]
+    for each in (rows, rows[::-1]):
+        found = price_book._in_force(each, 10)
+        assert (found.version if found else None) == number
+
+
+async def test_a_book_has_three_parents_at_most(sqlite: Database) -> None:
+    """Of its own currency, which are there."""
+    of: dict[str, Any] = {"prices": {"*": FlatPrices(1, 1, 1, 0)}}
+    for number in range(4):
+        parent = f"b{number - 1}" if number else None
+        await add_version(sqlite, NewVersion(f"b{number}", parent=parent, **of))
+    for parent, currency, says in (
+        ("b3", "usd", "at most 3 parents"),
+        ("b9", "usd", "no price book 'b9'"),
+        ("b2", "eur", "'b2' is in usd, not in eur"),
+    ):
+        new = NewVersion("b4", parent=parent, currency=currency, **of)
+        await _refused(add_version(sqlite, new), says)
 
 
 async def test_a_version_is_withdrawn_until_a_minute_before_it_begins(
