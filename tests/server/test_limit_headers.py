@@ -1,6 +1,12 @@
 """The HTTP headers of refusals."""
 
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
 from core.errors import Refusal
+from server.http.limit_headers import of_refusal
 from server.http.replies import refused_reply
 
 MINUTE = Refusal(
@@ -64,3 +70,30 @@ def test_concurrency_has_no_rate_headers():
     )
     names = {name for name in refused_reply(refused).headers if name.startswith("x-ratelimit")}
     assert names == {"x-ratelimit-scope"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "headers"),
+    [
+        ({}, 429, ["2", "60", "0", "2"]),
+        ({"after_ms": 1_000, "remaining": 7}, 429, ["1", "60", "7", "1"]),
+        ({"after_ms": 1_001, "remaining": None}, 429, ["2", "60", "0", "2"]),
+        ({"after_ms": 0}, 429, ["0", "60", "0", "0"]),
+        ({"after_ms": None}, 429, ["1", "60", "0", "0"]),
+        ({"after_ms": None}, 400, [None, "60", "0", "0"]),
+        ({"after_ms": 1}, 400, ["1", "60", "0", "1"]),
+        ({"resets_at_ms": 3_001}, 429, ["2", "60", "0", "3"]),
+        ({"resets_at_ms": 3_002}, 429, ["2", "60", "0", "4"]),
+        ({"resets_at_ms": 1}, 429, ["2", "60", "0", "0"]),
+        ({"remaining": -1}, 429, ["2", "60", "0", "2"]),
+        ({"limit": None}, 429, ["2", None, None, None]),
+    ],
+)
+def test_a_rate_has_whole_seconds_and_nothing_below_nothing(
+    changes: dict[str, Any], status: int, headers: list[str | None]
+):
+    """Until it is whole, from now on; only a 402 or 429 names a scope."""
+    found = of_refusal(replace(MINUTE, **changes), status, 1)
+    rates = [found.get(f"x-ratelimit-{name}-requests") for name in ("limit", "remaining", "reset")]
+    assert [found.get("retry-after"), *rates] == headers
+    assert found.get("x-ratelimit-scope") == ("key" if status == 429 else None)

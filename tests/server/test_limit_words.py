@@ -10,6 +10,7 @@ from server.limit_words import error_text
 
 NOW_MS = int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp() * 1000)
 DECEMBER_MS = int(datetime(2026, 12, 1, tzinfo=UTC).timestamp() * 1000)
+DAY_MS = 86_400_000
 
 CASES = [
     (
@@ -64,6 +65,16 @@ CASES = [
         "The prepaid credit has $1.50 left, too little for this request. An administrator can add to it.",
     ),
     ({"code": "id_conflict"}, "because (id_conflict)"),
+    ({"code": "overloaded", "after_ms": 1000}, "because (overloaded). Try again in 1 second."),
+    ({"code": "rate_limited", "after_ms": 0}, "because (rate_limited). Try again in 1 second."),
+    (
+        {"code": "budget_exceeded", "resets_at_ms": NOW_MS + DAY_MS - 1},
+        "The budget is used up; it begins anew at 11:59. An administrator can raise it.",
+    ),
+    (
+        {"code": "budget_exceeded", "resets_at_ms": NOW_MS + DAY_MS},
+        "The budget is used up; it begins anew on 22 November at 12:00. An administrator can raise it.",
+    ),
 ]
 
 
