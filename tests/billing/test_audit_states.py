@@ -132,9 +132,15 @@ async def test_what_is_compared_is_whole_on_postgres_too(database: Database, red
 async def test_pages_are_seams_of_nothing(
     database: Database, redis: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One row at a time finds what all at once do."""
+    """One row at a time finds what all at once do, and tells how far it is."""
     monkeypatch.setattr("billing.tenants.audit_compare.ROWS_AT_ONCE", 1)
-    await filled(database, redis)
+    tenant = await filled(database, redis)
+    told: list[str] = []
+    rows = (await compare_states(database, tenant, told.append)).rows
+    states = len(told) - rows
+    assert told[:states] == [f"{number} states read" for number in range(1, states + 1)]
+    assert told[states:] == [f"{number} rows compared" for number in range(1, rows + 1)]
+    assert min(states, rows) > 5
     assert await found_after(database) == ""
     found = await found_after(database, "UPDATE budget SET limit_nano = 6", "UPDATE price SET input_nano = 7")
     assert ("limit_nano 5 → 6" in found, "price gold/1/gpt" in found) == (True, True)
