@@ -1,9 +1,13 @@
-"""One request that several connections of a gateway read: what they are told of it. Pure."""
+"""One request that several connections of a gateway read: what they are told of it, and the pool."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 
 import pytest
 
-from engine.api import Entry, EntryKind
-from server.hub import Followed, Name
+from engine.api import Entry, EntryKind, Hint, Status
+from server.hub import POLLS_AT_ONCE_MAX, Followed, Hub, Name
 from tests.support.watch import watch_in_hand
 
 
@@ -79,3 +83,156 @@ def test_readers_are_stuck_where_all_of_them_are():
     assert one.state == "reading"
     one.holders.clear()
     assert one.state == "reading"
+
+
+class Queue:
+    """A pool's line: it notes who reads what, and answers with what a test puts there."""
+
+    def __init__(self) -> None:
+        self.told = list[tuple[str, str]]()
+        self.view: object = None
+
+    async def reader(self, tenant: str, id: str, gateway: str, state: str) -> object:
+        """See PoolQueue."""
+        self.told.append((id, state))
+        return self.view
+
+
+class Poll(NamedTuple):
+    """What a hub reads of the settings."""
+
+    poll_interval_seconds: float = 1.0
+
+
+class Told:
+    """A hub whose one pool is no more than that."""
+
+    def __init__(self) -> None:
+        self.queue = Queue()
+        edge = SimpleNamespace(redis=None, gateway="g", queues={"p": self.queue}, settings=Poll())
+        self.hub = Hub(cast(Any, edge))
+
+    async def since(self) -> list[tuple[str, str]]:
+        """What the pool was told since the last look; nothing is under way then."""
+        while self.hub.work:
+            await asyncio.gather(*self.hub.work)
+            await asyncio.sleep(0)
+        told, self.queue.told = self.queue.told, []
+        return told
+
+
+ONE = Name("p", "t", "r")
+
+
+async def test_a_pool_is_told_where_that_changes_how_its_readers_stand():
+    """Stuck where all are, reading again with one more, gone with the last."""
+    told = Told()
+    hub = told.hub
+    followed = hub.join(ONE, "a")
+    assert (hub.join(ONE, "a") is followed, followed.head) == (True, 0)
+    hub.report(ONE, "stranger", True)
+    hub.report(ONE._replace(id="other"), "a", True)
+    assert (await told.since(), len(hub)) == ([], 1)
+    hub.report(ONE, "a", True)
+    hub.report(ONE, "a", True)
+    assert await told.since() == [("r", "stuck")]
+    hub.join(ONE, "b")
+    assert await told.since() == [("r", "reading")]
+    hub.report(ONE, "b", True)
+    hub.report(ONE, "b", False)
+    assert followed.state == "reading"
+    await told.since()
+    followed.listeners |= {"a": Reader(), "b": Reader()}
+    hub.leave(ONE, "b")
+    assert (await told.since(), list(followed.listeners)) == ([("r", "stuck")], ["a"])
+    hub.leave(ONE, "b")
+    hub.leave(ONE, "a")
+    hub.leave(ONE, "a")
+    assert (await told.since(), len(hub), followed.stuck, followed.listeners) == (
+        [("r", "gone")],
+        0,
+        set(),
+        {},
+    )
+
+
+async def test_a_pool_is_told_nothing_of_what_has_ended():
+    """Neither how its readers stand nor that they are gone."""
+    told = Told()
+    followed = told.hub.join(ONE, "a")
+    followed.news([Entry(1, EntryKind.END)], 1)
+    told.hub.report(ONE, "a", True)
+    told.hub.leave(ONE, "a")
+    assert await told.since() == []
+
+
+async def test_who_comes_back_at_once_is_not_gone():
+    """Before the pool was told."""
+    told = Told()
+    told.hub.join(ONE, "a")
+    told.hub.leave(ONE, "a")
+    told.hub.join(ONE, "b")
+    assert await told.since() == []
+
+
+async def test_a_record_that_is_gone_breaks_its_readers_once():
+    """One that was never seen does not: it may be on its way. What the pool knows is news."""
+    told, reader = Told(), Reader()
+    followed = told.hub.join(ONE, reader)
+    followed.listeners[reader] = reader
+
+    async def looked() -> tuple[int | None, list[int], int]:
+        told.hub.report(ONE, reader, followed.state == "reading")
+        await told.since()
+        return followed.epoch, reader.heads, reader.breaks
+
+    assert await looked() == (None, [], 0)
+    told.queue.view = SimpleNamespace(status=Status.RUNNING, epoch=4, ended=False, head=7)
+    assert await looked() == (4, [7], 0)
+    told.queue.view = None
+    assert await looked() == (None, [7], 1)
+    assert await looked() == (None, [7], 1)
+    told.queue.view = SimpleNamespace(status=Status.ENDED, epoch=5, ended=True, head=9)
+    assert await looked() == (5, [7, 9], 1)
+    assert followed.ended
+
+
+async def test_hints_are_news_of_the_log_that_is_read():
+    """Of another incarnation they are a reason to look; so is a move."""
+    told, reader = Told(), Reader()
+    followed = told.hub.join(ONE, reader)
+    followed.listeners[reader] = reader
+    told.queue.view = SimpleNamespace(status=Status.RUNNING, epoch=2, ended=False, head=0)
+
+    async def hinted(id: str, epoch: int, dest: str = "") -> tuple[list[int], list[tuple[str, str]]]:
+        take = told.hub._take  # pyright: ignore[reportPrivateUsage]
+        take(Hint("p", "t", id, [Entry(3, EntryKind.TEXT)], 3, epoch, dest))
+        reader.heads.clear()
+        take(Hint("p", "t", id, [Entry(4, EntryKind.TEXT)], 4, epoch, dest))
+        heads = list(reader.heads)
+        return heads, (await told.since())[:1]
+
+    assert await hinted("other", 1) == ([], [])
+    assert await hinted("r", 1) == ([4], [])
+    assert await hinted("r", 1, "q") == ([4], [("r", "reading")])
+    assert (followed.epoch, reader.breaks) == (2, 0)
+    assert await hinted("r", 1) == ([], [("r", "reading")])
+    assert await hinted("r", 2) == ([4], [])
+
+
+async def test_what_was_quiet_for_a_poll_is_looked_at():
+    """All of it, however much; what ended is not, nor what was heard of since."""
+    with watch_in_hand() as watch:
+        told = Told()
+        poll = told.hub._poll  # pyright: ignore[reportPrivateUsage]
+        quiet = {f"r{number}" for number in range(2 * POLLS_AT_ONCE_MAX + 1)}
+        for id in quiet:
+            told.hub.join(ONE._replace(id=id), "a")
+        told.hub.join(ONE._replace(id="ended"), "a").ended = True
+        watch.ms += 999
+        await poll()
+        assert told.queue.told == []
+        watch.ms += 1
+        told.hub.join(ONE._replace(id="fresh"), "a")
+        await poll()
+        assert sorted(told.queue.told) == sorted((id, "reading") for id in quiet)
