@@ -79,6 +79,14 @@ async def test_an_id_with_another_body_or_owner_is_a_conflict(
     assert (record.body_hash, record.key, record.user, record.project) == ("h1", "k1", "u1", "p1")
 
 
+@pytest.mark.parametrize(("from_ms", "then"), [(400_001, False), (400_000, True), (399_999, True)])
+async def test_prices_that_begin_as_it_is_admitted_have_begun(quota: Quota, from_ms: int, then: bool) -> None:
+    """The gateway looked a moment before: what the script's clock says by then holds."""
+    coming = msgspec.structs.replace(PRICES, version=2)
+    found = await admitted(quota, next_prices=coming, next_from_ms=from_ms)
+    assert (found.prices, found.price_version) == ((coming, 2) if then else (PRICES, 1))
+
+
 async def test_tenants_do_not_meet(quota: Quota) -> None:
     """The same id of another tenant is another request."""
     await admitted(quota)
