@@ -8,6 +8,7 @@ from redis.asyncio import Redis
 
 from billing.prices.rating import Counts, rate
 from billing.quotas.limits import LIMIT_NANO_MAX, WALLET, WALLET_CIRCLE_NANO, WALLET_WINDOW
+from billing.quotas.quota import _SETTLE, _settlement
 from billing.usage import PinnedPrices
 from billing.wallets.taking import _take_in_redis
 from core.clock import now_ms
@@ -114,3 +115,18 @@ async def test_what_is_free_of_a_wallet_can_be_taken_out_of_it(tenant: Tenant, s
     assert answer.standing.budget.remaining == 77
     await _take_in_redis(tenant.redis, "t1", 77)
     assert (await tenant.refused("c", input=0, chunk=1)).remaining == 0
+
+
+@pytest.mark.parametrize(
+    ("seed", "reply"), [(None, b"unknown"), (4, b"recount"), (5, b"unknown"), (6, b"unknown")]
+)
+async def test_a_line_that_may_not_be_counted_yet_is_counted_by_the_books(
+    tenant: Tenant, seed: int | None, reply: bytes
+) -> None:
+    """Redis lost the request: only where its money was read before the line."""
+    tenant.limit(a_budget(10_000))
+    if seed is not None:
+        await tenant.seed(spent=0, seq=seed)
+    call = _settlement(tenant.event("a", output=5), 5, tenant.now)
+    assert not isinstance(call, ValueError)
+    assert await _SETTLE(tenant.redis, *call) == reply

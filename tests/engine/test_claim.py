@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import redis.asyncio
 
-from engine.api import Claims, Offer, PriorityClass
+from engine.api import Claims, Offer, PriorityClass, TenantTerms
 from tests.engine.builders import FINGERPRINT, START_MS, Pool, append_to, pool, request
 
 BULK, STANDARD, INTERACTIVE = PriorityClass.BULK, PriorityClass.STANDARD, PriorityClass.INTERACTIVE
@@ -135,3 +135,13 @@ async def test_what_was_computed_is_kept_warm_as_long_as_it_saves(redis: redis.a
     assert (await claim(p, "w2", kv=100_000)).claims == []
     p.clock.advance(1)
     assert ids(await claim(p, "w2", kv=100_000)) == [id]
+
+
+async def test_a_reserve_that_is_used_in_the_same_call_is_kept_no_more(redis: redis.asyncio.Redis):
+    """Of 500 tokens its tenant takes 200 first: the others leave the rest."""
+    p = pool(redis)
+    await p.worker(kv_tokens=1_000)
+    assert await p.queue.set_tenant("paid", TenantTerms(reserve_tokens=500))
+    mine = await put(p, tenant="paid", prompt_tokens=100, granted=100)
+    others = [await put(p, prompt_tokens=50, granted=50) for _ in range(8)]
+    assert ids(await claim(p)) == [mine, *others[:5]]
