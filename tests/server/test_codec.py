@@ -81,3 +81,41 @@ def test_the_first_known_subprotocol_is_chosen():
     assert choose_subprotocol(["x", "parley.v1.msgpack", "parley.v1.json"]) is Subprotocol.JSON
     assert choose_subprotocol(["parley.v1.msgpack"]) is Subprotocol.MSGPACK
     assert choose_subprotocol(["parley.v2.json"]) is None
+
+
+HALF = "a text holds half of a surrogate pair, which is no Unicode character"
+LONG = "i" * 64
+
+
+@pytest.mark.parametrize(
+    ("frame", "said"),
+    [
+        (b"x", ("bad_message", "parley.v1.json has text frames in UTF-8 only", None)),
+        ("[]", ("bad_message", "the frame is not a JSON object", None)),
+        ("{", ("bad_message", "the frame is not a JSON object: Input data was truncated", None)),
+        (b"\x91\x01", ("bad_message", "the frame is not a MessagePack map", None)),
+        (f'{{"t":"ack","id":"{LONG}","a":7}}', ("bad_message", "ack: a: expected `array`, got `int`", LONG)),
+        (f'{{"t":"ack","id":"{LONG}i","a":7}}', ("bad_message", "ack: a: expected `array`, got `int`", None)),
+        ('{"t":"send","id":"a","content":["\u00e9",7,"\\ud800"]}', ("bad_request", HALF, "a")),
+        ('{"t":"send","id":"a","\\ud800":1}', ("bad_request", HALF, "a")),
+        ('{"t":"send","id":"a","x":{"a":"b","c":"\\udfff"},"n":"é"}', ("bad_request", HALF, "a")),
+        (
+            '{"t":"send","id":7,"content":"\\u00e9"}',
+            ("bad_message", "send: id: expected `str`, got `int`", None),
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_frame_has_words(frame: str | bytes, said: tuple[str, str, str | None]):
+    """For who writes a client: of which message, too, where that can be read and is short."""
+    subprotocol = Subprotocol.MSGPACK if frame == b"\x91\x01" else Subprotocol.JSON
+    with pytest.raises(Malformed) as found:
+        decode(frame, subprotocol, LIMIT)
+    wrong = found.value
+    assert (wrong.refusal.code, wrong.refusal.message, wrong.id) == said
+    assert wrong.re == (str(frame).split('"')[3] if '"t"' in str(frame) else None)
+
+
+def test_binary_frames_are_binary():
+    """A text there is none."""
+    with pytest.raises(Malformed, match=r"^parley\.v1\.msgpack has binary frames only$"):
+        decode("x", Subprotocol.MSGPACK, LIMIT)

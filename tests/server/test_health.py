@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from redis.exceptions import ConnectionError as AwayError
+from structlog.testing import capture_logs
 
 from server.http.health import Health, missing_words
 from tests.server.virtual.loop import passing, played
@@ -101,11 +102,13 @@ async def test_an_answer_is_kept_for_a_fifth_of_a_second(watch: Watch):
     """Also a bad one; asked at once it is looked for once; a gateway that drains does not look."""
     for world in (World(), World(registered=[])):
         health, looks = world.health(), 0
-        for passed_ms, more in ((0, 1), (0, 0), (199, 0), (2, 1), (199, 0)):
-            watch.ms += passed_ms
-            await asyncio.gather(*(health.missing() for _ in range(3)))
-            looks += more
-            assert world.looks == looks, passed_ms
+        with capture_logs() as logs:
+            for passed_ms, more in ((0, 1), (0, 0), (199, 0), (2, 1), (199, 0)):
+                watch.ms += passed_ms
+                await asyncio.gather(*(health.missing() for _ in range(3)))
+                looks += more
+                assert world.looks == looks, passed_ms
+        assert [each["ready"] for each in logs] == [bool(world.registered)]  # said when it changes
         watch.ms += 1_000
         health.draining = True
         assert await health.missing() == ["the gateway is draining"]
