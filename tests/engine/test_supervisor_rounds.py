@@ -233,3 +233,39 @@ def test_a_data_folder_that_cannot_be_used_is_named(settings: Settings):
     new = settings.model_copy(update={"home": settings.home / "a" / "b"})
     with supervisors._alone(new):
         assert new.home.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    ("seen", "visible", "free", "refused"),
+    [
+        ([DEVICE], None, False, True),
+        ([DEVICE], "0", False, True),
+        ([DEVICE], "", False, False),
+        ([], None, False, False),
+        ([], "0", False, False),
+        ([DEVICE], None, True, False),
+    ],
+)
+def test_where_others_have_all_gpus_there_is_no_start(
+    rounds: Rounds,
+    monkeypatch: pytest.MonkeyPatch,
+    seen: list[DeviceHealth],
+    visible: str | None,
+    free: bool,
+    refused: bool,
+):
+    """Unless the node has none, or none is to be used."""
+    monkeypatch.setattr(supervisors.Devices, "open", lambda: SimpleNamespace(read=lambda: seen))
+    monkeypatch.setattr(supervisors, "reserve", lambda *_: [SimpleNamespace(device=DEVICE)] if free else [])
+    monkeypatch.setattr(supervisors, "assign", lambda index, *_: index)
+    monkeypatch.setattr(supervisors, "DeviceWatch", lambda device: device)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    if refused:
+        with pytest.raises(StartupError, match="other supervisors of node n have all 1 GPUs"):
+            rounds.of._open_devices()
+        return
+    rounds.of._open_devices()
+    assert [slot.gpu for slot in rounds.slots] == [0, 1]
+    assert rounds.of._watches == {device.uuid: device for device in seen}
