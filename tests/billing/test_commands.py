@@ -337,4 +337,5 @@ def test_erasing_says_what_it_takes_and_how_long_backups_last(parley: Command, r
     assert parley("users", "list", "--tenant", shown).exit_code == 0
     assert parley("tenants", "create", shown).exit_code == 0
     [other] = [row for row in rows(parley("tenants", "list", "--json")) if row["name"] == shown]
+    assert rows(parley("tenants", "show", shown, "--json"))[0]["pays"] == "postpaid"
     assert rows(parley("tenants", "close", shown, "--json"))[0]["tenant"] == other["tenant"]

@@ -125,6 +125,8 @@ async def test_a_chain_that_was_cut_off_with_its_head_is_found(sqlite: Database,
     await changes(sqlite, 5)
     assert (await typed(home, "head", **variables)).exit_code == 0
     assert kept.stat().st_mode & 0o777 == 0o600
+    nowhere = await typed(home, "head", **variables | {"PARLEY_AUDIT_HEADS": f"file://{home}/none/heads"})
+    assert (nowhere.exit_code, "not kept: " in nowhere.stderr) == (1, True)
     whole = await typed(home, "verify", **variables)
     assert (whole.exit_code, f"kept in {kept}: 2 heads" in whole.stderr) == (0, True)
     assert "as of the head of 20" in whole.stderr

@@ -102,7 +102,8 @@ def test_what_is_owed_is_a_line_wherever_money_is_shown(acme: Acme) -> None:
         ("prices", "close-period", *OF, "--month", month, "--dry-run"),
     ):
         assert line in acme.parley(*command).output, command
-    assert rows(acme.parley("tenants", "show", "acme", "--json"))[0]["owed_nano"] == COST - 10
+    shown = rows(acme.parley("tenants", "show", "acme", "--json"))[0]
+    assert (shown["pays"], shown["owed_nano"]) == ("prepaid", COST - 10)
     assert "owed" in acme.parley("wallets", "list").output
 
 

@@ -1,11 +1,12 @@
 """The shared connection at its ends: nothing of it stays open, and nobody waits for what will not come."""
 
 import asyncio
+from typing import Any, cast
 
 import pytest
 from redis.exceptions import ConnectionError as ConnectionLost
 
-from core.multiplexed import MultiplexedConnection
+from core.multiplexed import MultiplexedConnection, _seen
 from tests.support.patience import soon, wait_until
 from tests.support.scripted_redis import scripted_redis
 
@@ -141,3 +142,19 @@ async def test_who_waits_is_told_at_once_when_a_task_of_it_dies():
         assert opened.broken
         await shared.aclose()
         await server.all_gone()
+
+
+async def test_a_connection_that_nobody_waits_for_fails_without_a_word():
+    """Else its failure is logged as one that nobody looked at, whenever the collector comes by."""
+    refused: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    refused.set_exception(ConnectionLost("refused"))
+    _seen(cast("asyncio.Task[Any]", refused))
+    assert not _is_logged(refused)
+    ended: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    ended.cancel()
+    _seen(cast("asyncio.Task[Any]", ended))
+
+
+def _is_logged(future: asyncio.Future[Any]) -> bool:
+    """Whether asyncio would log its exception."""
+    return future._log_traceback

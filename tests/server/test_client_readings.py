@@ -234,6 +234,16 @@ def test_what_settles_an_attach_counts_its_refusals_anew(settles: str):
     assert readings.refused(refusal("a", "attach")) == 1.0
 
 
+def test_an_answer_that_failed_takes_no_more_of_its_frames():
+    """What was on its way to it is dropped."""
+    readings = Readings()
+    one, other = accepted(readings, "a", 1), accepted(readings, "b", 2)
+    readings.fail(one, {"code": "c", "message": "m"})
+    for number in (1, 2):
+        readings.receive(on(number, delta(1, 1, "x", 0)))
+    assert (one.waiting, other.waiting) == (False, True)
+
+
 def test_what_is_refused_for_good_fails():
     """A send always; an attach that the server will not have later either. Of others' nothing is known."""
     for error, accepted_before in (
