@@ -1,6 +1,6 @@
 """What one connection asked for and has no answer to yet: sends and attaches, and later wishes. Pure."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass
@@ -9,7 +9,7 @@ class Sends:
 
     count: int = 0
     cancelled: bool = False
-    detached: bool = field(init=False)
+    detached: bool = False
 
 
 @dataclass
