@@ -308,3 +308,15 @@ def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
         sheet(tmp_path / "none" / "a.csv"),
     ):
         pass
+
+
+def test_a_table_in_a_pipe_is_as_wide_as_it_has_to_be(capsys: pytest.CaptureFixture[str]):
+    """A row is a line there, whatever a terminal would fold: other programs read it."""
+    table, words = Table(), "so it is " * 40
+    table.columns("said", "by")
+    table.row(words, "a" * 90)
+    show_blocks(table)
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["said", "by"],
+        [*words.split(), "a" * 90],
+    ]
