@@ -1,8 +1,9 @@
 """Runs the tests as CI does: `.venv/bin/python scripts/suite_run.py [options of pytest]`.
 
 Where few fail, they run once more, alone. Green then is green, and is recorded as flaky: the test, the
-commit, and for how long its process had been paused. The next run of another commit fails for what stands in
-that record until a commit's body says `Flaky: NAME-OF-THE-TEST` and what was mended or why it is none.
+commit, for how long its process had been paused, and its error. The next run of another commit fails for
+what stands in that record until a commit's body says `Flaky: NAME-OF-THE-TEST` and what was mended or why it
+is none.
 What is green alone and red again among its file's tests, in the order of the run, depends on that order: it
 is named and stays red.
 
@@ -38,13 +39,14 @@ class Flake(NamedTuple):
     test: str
     commit: str
     paused_seconds: float
+    said: str = ""
 
     @property
     def shown(self) -> str:
         """In one line."""
         seconds = self.paused_seconds
         paused = f"its process did not run for {seconds} s" if seconds else "no pause seen"
-        return f"{self.test} ({paused}; {self.commit[:12]})"
+        return f"{self.test} ({paused}; {self.commit[:12]}{self.said and f'; {self.said}'})"
 
 
 def still_open(flakes: Sequence[Flake], bodies: Sequence[tuple[str, str]], commit: str) -> list[Flake]:
@@ -64,7 +66,7 @@ def _names(name: str, test: str) -> bool:
     return name in (test, plain, plain.rpartition("::")[2])
 
 
-def rerun_wanted(code: int, failed: dict[str, float]) -> bool:
+def rerun_wanted(code: int, failed: Collection[str]) -> bool:
     """Whether so few tests failed that once more tells something. Pure."""
     return code == TESTS_FAILED and 0 < len(failed) <= RERUN_MAX
 
@@ -81,7 +83,7 @@ def main(given: Sequence[str]) -> int:
     flakes: list[Flake] = []
     if rerun_wanted(code, failed):
         code, flaky = _again(results, options, failed, code)
-        flakes = [Flake(test, commit, failed[test]) for test in flaky]
+        flakes = [Flake(test, commit, *failed[test]) for test in flaky]
     record.write_text(json.dumps([each._asdict() for each in [*before, *flakes]], indent=1))
     for flake in flakes:
         print(f"FLAKY {flake.shown}: green the second time. The next commit mends it")
@@ -125,9 +127,10 @@ def run_pytest(
     options: Sequence[str],
     root: Path | None = None,
     output: IO[bytes] | None = None,
-) -> tuple[int, dict[str, float]]:
-    """Its exit code, and what failed with the seconds of its pauses. `root`: another tree than this, whose
-    tests run in its own environment; `output`: where it prints, if not here. Minutes stand beside `junit`."""
+) -> tuple[int, dict[str, tuple[float, str]]]:
+    """Its exit code, and what failed with the seconds of its pauses and its error. `root`: another tree than
+    this, whose tests run in its own environment; `output`: where it prints, if not here. Minutes stand beside
+    `junit`."""
     with tempfile.TemporaryDirectory() as folder:
         failures = Path(folder) / "failures.json"
         minutes = results / junit.replace("junit", "minutes").replace("xml", "json")
@@ -141,7 +144,11 @@ def run_pytest(
         errors = None if output is None else subprocess.STDOUT
         where = root or ROOT
         ran = subprocess.run(command, cwd=where, env=os.environ | wanted, stdout=output, stderr=errors)
-        return ran.returncode, json.loads(failures.read_text()) if failures.exists() else {}
+        return ran.returncode, _failures(failures) if failures.exists() else {}
+
+
+def _failures(path: Path) -> dict[str, tuple[float, str]]:
+    return {test: (seconds, said) for test, (seconds, said) in json.loads(path.read_text()).items()}
 
 
 def _record_path() -> Path:

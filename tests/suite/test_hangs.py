@@ -73,6 +73,29 @@ def test_deaf():
 def test_after(): pass
 """
 
+MOVED = """
+import time
+import pytest
+from tests.support.pauses import BEAT_SECONDS, lived_seconds
+
+@pytest.fixture
+def ends_after_a_few_beats():
+    yield
+    time.sleep(4 * BEAT_SECONDS)
+
+def test_moves_the_clock(ends_after_a_few_beats, monkeypatch):
+    monkeypatch.setattr(time, "monotonic", lambda: -1e9)
+    lived = lived_seconds()
+    time.sleep(4 * BEAT_SECONDS)
+    assert lived_seconds() > lived
+"""
+
+
+def test_a_clock_that_a_test_moves_is_not_the_watchs(tmp_path: Path):
+    """Its teardown begins while the clock is moved and goes on when it is right again: that is no hang."""
+    code, said = ran(tmp_path, MOVED)
+    assert code == pytest.ExitCode.OK, said
+
 
 def test_a_test_that_hangs_is_named_and_the_rest_goes_on(tmp_path: Path):
     """On its loop, without one, and where it takes one error for its own; with what its tasks wait for."""
@@ -104,7 +127,7 @@ def test_what_is_too_long(lived: float, wall: float, errors: int, over: bool):
     item: Any = None
     with pytest.MonkeyPatch.context() as patch:  # over before this test's own end is watched
         patch.setattr(hangs.pauses, "lived_seconds", lambda: 7.0 + lived)
-        patch.setattr(hangs, "time", SimpleNamespace(monotonic=lambda: 5.0 + wall))
+        patch.setattr(hangs, "monotonic", lambda: 5.0 + wall)
         is_over = hangs.Due(item, "call", 30.0, 7.0, 5.0, errors).over
     assert is_over is over
 

@@ -27,7 +27,8 @@ def test_a_late_beat_is_little_of_a_life(monkeypatch: pytest.MonkeyPatch) -> Non
     seen: list[float] = []
     for name, value in (("_lived", 0.0), ("_pauses", []), ("_at_each_beat", [lambda: seen.append(0.0)])):
         monkeypatch.setattr(pauses, name, value)
-    monkeypatch.setattr(pauses, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda _: None))
+    monkeypatch.setattr(pauses, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(pauses, "sleep", lambda _: None)
     with pytest.raises(RuntimeError):  # the clock has ended
         _beats()
     assert pauses.lived_seconds() == pytest.approx(0.25)
@@ -66,7 +67,7 @@ def test_a_failure_says_for_how_long_its_process_stood(monkeypatch: pytest.Monke
     monkeypatch.setattr(pauses, "paused_since", lambda _: 1.26)  # pyright: ignore[reportUnknownLambdaType]
     monkeypatch.setattr(pauses, "_failed", {})
     node, call = _node(red=False), SimpleNamespace(duration=2.0)
-    report: Any = SimpleNamespace(failed=True, user_properties=[], sections=[], nodeid="t")
+    report: Any = SimpleNamespace(failed=True, user_properties=[], sections=[], nodeid="t", longrepr="")
     told = pauses.pytest_runtest_makereport(node, call)  # pyright: ignore[reportArgumentType]
     next(told)
     with pytest.raises(StopIteration):
@@ -76,5 +77,12 @@ def test_a_failure_says_for_how_long_its_process_stood(monkeypatch: pytest.Monke
     assert "did not run for 1.3 s" in report.sections[0][1]
     for seconds in (0.5, 1.3, 0.0):
         report.user_properties = [("other", 9.0), (pauses.PAUSED, seconds)]
+        report.longrepr = f"for {seconds}"
         pauses.pytest_runtest_logreport(report)
-    assert pauses._failed == {"t": 1.3}
+    assert pauses._failed == {"t": (1.3, "for 0.5")}
+    report.nodeid, report.longrepr = "u", SimpleNamespace(reprcrash=SimpleNamespace(message="\nE\nx"))
+    pauses.pytest_runtest_logreport(report)
+    assert pauses._failed["u"][1] == "E"
+    report.nodeid, report.longrepr = "v", "x" * 900
+    pauses.pytest_runtest_logreport(report)
+    assert pauses._failed["v"][1] == "x" * pauses.SAID_CHARACTERS_MAX

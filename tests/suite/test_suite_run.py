@@ -9,17 +9,17 @@ import pytest
 from scripts import suite_run
 from scripts.suite_run import RERUN_MAX, Flake, handed_on, in_file_order, rerun_wanted, seeded, still_open
 
-FLAKE = Flake("tests/core/test_x.py::test_x[1]", "c1", 1.7)
+FLAKE = Flake("tests/core/test_x.py::test_x[1]", "c1", 1.7, "assert 1 == 2")
 
 
 def test_few_failures_run_once_more():
     """A crash, a stop, a suite that cannot be collected, and many failures are no bad luck."""
-    few = {f"t.py::t{n}": 0.0 for n in range(RERUN_MAX)}
+    few = {f"t.py::t{n}" for n in range(RERUN_MAX)}
     assert rerun_wanted(1, few)
-    assert not rerun_wanted(0, {})
-    assert not rerun_wanted(1, {})
+    assert not rerun_wanted(0, set())
+    assert not rerun_wanted(1, set())
     assert not rerun_wanted(2, few)
-    assert not rerun_wanted(1, few | {"t.py::t": 0.0})
+    assert not rerun_wanted(1, few | {"t.py::t"})
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,9 @@ def test_a_flaky_test_stays_on_the_record_until_a_commit_names_it(
 
 
 def test_a_flake_says_whether_its_process_was_paused():
-    """That is where one looks first."""
+    """That is where one looks first, and what its error was; older records have none."""
+    assert FLAKE.shown.endswith("; c1; assert 1 == 2)")
+    assert FLAKE._replace(said="").shown.endswith("; c1)")
     assert "did not run for 1.7 s" in FLAKE.shown
     assert "no pause" in FLAKE._replace(paused_seconds=0.0).shown
 
@@ -85,10 +87,10 @@ def test_what_a_run_makes_of_the_record(
     """What was flaky joins it, what stands in it stays, and fails the run of another commit that is green."""
     record, left, asked = tmp_path / "record.json", list(runs), list[list[str]]()
 
-    def made(_: Path, __: str, options: list[str]) -> tuple[int, dict[str, float]]:
+    def made(_: Path, __: str, options: list[str]) -> tuple[int, dict[str, tuple[float, str]]]:
         asked.append(options)
         ended, failed = left.pop(0)
-        return ended, dict.fromkeys(failed, 0.5)
+        return ended, dict.fromkeys(failed, (0.5, "so"))
 
     monkeypatch.setattr(suite_run, "run_pytest", made)
     monkeypatch.setattr(suite_run, "checked_out", lambda _: "c2")
@@ -96,7 +98,7 @@ def test_what_a_run_makes_of_the_record(
     monkeypatch.setenv("PARLEY_TEST_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("PARLEY_TEST_RECORD", str(record))
     assert suite_run.main(["--hypothesis-seed=7"]) == code
-    flakes = [Flake(test, "c2", 0.5) for test in tests]
+    flakes = [Flake(test, "c2", 0.5, "so") for test in tests]
     assert [Flake(**each) for each in json.loads(record.read_text())] == flakes
     assert left == []
     assert all({"--hypothesis-seed=7", "--randomly-seed=194"} <= set(options) for options in asked)
@@ -143,7 +145,7 @@ def test_a_run_says_what_was_flaky_and_what_still_is(
     monkeypatch.setattr(suite_run, "git", lambda *_: log)
     monkeypatch.setenv("PARLEY_TEST_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("PARLEY_TEST_RECORD", str(tmp_path / "folder" / "record.json"))
-    ended = iter([(1, {"t.py::t": 0.5}), (0, {}), (0, {}), (0, {})])
+    ended = iter([(1, {"t.py::t": (0.5, "so")}), (0, {}), (0, {}), (0, {})])
     monkeypatch.setattr(suite_run, "run_pytest", lambda *_: next(ended))
     (tmp_path / "folder").mkdir()
     old = [Flake(f"t.py::test_{name}", "c0", 0.0) for name in ("old", "other")]
@@ -151,7 +153,7 @@ def test_a_run_says_what_was_flaky_and_what_still_is(
     (tmp_path / "folder" / "record.json").write_text(json.dumps([each._asdict() for each in old]))
     assert suite_run.main([]) == 1
     said = capsys.readouterr().out
-    assert "FLAKY t.py::t (its process did not run for 0.5 s; c2)" in said
+    assert "FLAKY t.py::t (its process did not run for 0.5 s; c2; so)" in said
     assert "FLAKY BEFORE t.py::test_other" in said
     assert "FLAKY BEFORE t.py::test_again" in said
     assert "say `Flaky: t.py::test_other`" in said
@@ -179,11 +181,11 @@ def test_what_a_run_leaves_is_kept_beside_its_results(tmp_path: Path, monkeypatc
     def run(command: list[str], env: dict[str, str], **_: object) -> SimpleNamespace:
         ran.append((command, env))
         if len(ran) == 1:
-            Path(env["PARLEY_TEST_FAILURES"]).write_text('{"t.py::t": 1.5}')
+            Path(env["PARLEY_TEST_FAILURES"]).write_text('{"t.py::t": [1.5, "so"]}')
         return SimpleNamespace(returncode=len(ran))
 
     monkeypatch.setattr(suite_run.subprocess, "run", run)
-    assert suite_run.run_pytest(tmp_path, "junit.xml", ["-x"]) == (1, {"t.py::t": 1.5})
+    assert suite_run.run_pytest(tmp_path, "junit.xml", ["-x"]) == (1, {"t.py::t": (1.5, "so")})
     assert suite_run.run_pytest(tmp_path, "junit-again.xml", []) == (2, {})
     assert ran[0][0][-2:] == [f"--junitxml={tmp_path}/junit.xml", "-x"]
     given = [[env["PARLEY_TEST_KEEP"], env["PARLEY_TEST_MINUTES"]] for _, env in ran]

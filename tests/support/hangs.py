@@ -13,12 +13,12 @@ import os
 import signal
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from types import FrameType
 from typing import Any
 
@@ -47,7 +47,7 @@ class Due:
     def over(self) -> bool:
         """Whether it went on for too long, with what each error that it got was granted."""
         granted = self.seconds + self.errors * UNWIND_SECONDS
-        lived, wall = pauses.lived_seconds() - self.lived, time.monotonic() - self.wall
+        lived, wall = pauses.lived_seconds() - self.lived, monotonic() - self.wall
         return lived > granted or wall > wall_seconds_max(granted)
 
 
@@ -94,7 +94,7 @@ class Watch:
         return True
 
     def _begin(self, item: pytest.Item, phase: str, seconds: float) -> None:
-        self._due = Due(item, phase, seconds, pauses.lived_seconds(), time.monotonic())
+        self._due = Due(item, phase, seconds, pauses.lived_seconds(), monotonic())
         at_last = wall_seconds_max(seconds + ERRORS_MAX * UNWIND_SECONDS) + UNWIND_SECONDS
         faulthandler.dump_traceback_later(at_last, exit=True, file=self._dump)
 

@@ -13,10 +13,10 @@ import os
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -138,10 +138,10 @@ class Leaks:
         return {thing for thing in kept if not _is_socket(thing) or _address(thing[1]) not in doors - {None}}
 
     def _after_a_while(self, before: set[Thing]) -> set[Thing]:
-        lived, last = 0.0, time.monotonic()
+        lived, last = 0.0, monotonic()
         while (left := self._new(before, self.look())) and lived < GONE_SECONDS:
-            time.sleep(BEAT_SECONDS)
-            lived, last = lived + min(time.monotonic() - last, BEAT_SECONDS_MAX), time.monotonic()
+            sleep(BEAT_SECONDS)
+            lived, last = lived + min(monotonic() - last, BEAT_SECONDS_MAX), monotonic()
         return left
 
 

@@ -5,10 +5,10 @@ scripts/check_minutes.py holds the figures to the budgets in tests/minutes.json.
 
 import json
 import os
-import time
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -69,11 +69,11 @@ class Minutes:
     spent: dict[str, Spent] = field(default_factory=dict[str, Spent])
     _line: str = COLLECTION
     _cpu: float = 0.0
-    _wall: float = field(default_factory=time.monotonic)
+    _wall: float = field(default_factory=monotonic)
 
     def begin(self, line: str) -> str:
         """What is spent from now on is of this line; the one before."""
-        cpu, wall, before = tree_cpu_seconds(os.getpid()), time.monotonic(), self._line
+        cpu, wall, before = tree_cpu_seconds(os.getpid()), monotonic(), self._line
         if before:
             self.spent.setdefault(before, Spent()).add(cpu - self._cpu, wall - self._wall)
         self._line, self._cpu, self._wall = line, cpu, wall

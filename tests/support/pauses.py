@@ -10,9 +10,9 @@ import os
 import re
 import shutil
 import threading
-import time
 from collections.abc import Callable, Generator
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -24,20 +24,21 @@ PAUSED = "paused_seconds"
 FAILURES = "PARLEY_TEST_FAILURES"
 KEEP = "PARLEY_TEST_KEEP"
 LOG_BYTES_MAX = 4 << 20
+SAID_CHARACTERS_MAX = 200
 
 _lived = 0.0
 _at_each_beat: list[Callable[[], None]] = []
 _pauses: list[tuple[float, float]] = []  # when one ended, and its seconds
-_failed: dict[str, float] = {}
+_failed: dict[str, tuple[float, str]] = {}  # how long paused, and what it said
 _red = pytest.StashKey[bool]()
 
 
 def _beat() -> None:
     global _lived
-    last = time.monotonic()
+    last = monotonic()
     while True:
-        time.sleep(BEAT_SECONDS)
-        now = time.monotonic()
+        sleep(BEAT_SECONDS)
+        now = monotonic()
         _lived += min(now - last, LIVED_SECONDS_MAX)
         if now - last > PAUSE_SECONDS_MIN:
             _pauses.append((now, now - last))
@@ -75,7 +76,7 @@ def pytest_runtest_makereport(
     report = yield
     if report.failed:
         item.stash[_red] = True
-        seconds = paused_since(time.monotonic() - call.duration)
+        seconds = paused_since(monotonic() - call.duration)
         report.user_properties.append((PAUSED, round(seconds, 1)))
         if seconds:
             report.sections.append(("pauses", f"the process did not run for {seconds:.1f} s meanwhile"))
@@ -88,7 +89,15 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         seconds = max(
             [float(str(value)) for name, value in report.user_properties if name == PAUSED], default=0.0
         )
-        _failed[report.nodeid] = max(seconds, _failed.get(report.nodeid, 0.0))
+        longest, said = _failed.get(report.nodeid, (0.0, _said(report)))
+        _failed[report.nodeid] = (max(seconds, longest), said)
+
+
+def _said(report: pytest.TestReport) -> str:
+    """The error's first line."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    said = str(crash.message if crash else report.longrepr).strip()
+    return said.partition("\n")[0][:SAID_CHARACTERS_MAX]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
