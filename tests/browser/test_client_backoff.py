@@ -4,7 +4,7 @@ import pytest
 import pytest_asyncio
 
 from tests.browser.conftest import OpenPage, WatchedPage
-from tests.support.patience import pause, wait_until
+from tests.support.patience import wait_until
 from tests.support.scripted_peer import Peer
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -24,6 +24,12 @@ START = """async (chance) => {
 SLEEPY = """() => {
   const real = window.setTimeout;
   window.setTimeout = (act, ms) => real(act, 300 * ms);
+}"""
+
+ACK_MS = 200
+LATER = """(ms) => {
+  const now = Date.now;
+  Date.now = () => now() + ms;
 }"""
 
 NO_TOKEN = """async () => {
@@ -127,10 +133,10 @@ async def test_a_hidden_tab_whose_timers_sleep_acknowledges(blank: WatchedPage, 
     await blank.page.evaluate(START, 1)
     socket = await peer.socket()
     await socket.welcome()
-    await blank.page.evaluate("void client.send({ content: 'Hello' })")
+    await blank.page.evaluate("void client.send({ content: 'Hello' }).then((sent) => (window.answer = sent))")
     await socket.accept()
     await socket.delta("one ", 1)
-    await wait_until(lambda: socket.log[-1]["t"] == "send")
-    await pause()
+    await wait_until(lambda: blank.page.evaluate("window.answer?.text === 'one '"))
+    await blank.page.evaluate(LATER, ACK_MS)
     await socket.delta("two ", 2, p=4)
     assert (await socket.hear("ack"))["a"] == [[1, 2]]

@@ -59,12 +59,12 @@ async def test_the_page_says_what_happened_and_names_nobody(
     sqlite: Database, redis: Redis, settings: Settings
 ):
     """INV-15: labels are enums, never ids."""
-    async with running_gateways(settings, sqlite, redis, 1) as fleet:
+    async with running_gateways(settings, sqlite, redis, 1, PARLEY_PAUSED_SECONDS="0.05") as fleet:
         site = fleet.at(fleet.gateways[0])
         async with site.answering("abc" * 50), site.welcomed(window={"events": 2}) as peer:
             id = await peer.send()
             g = (await peer.hear("accepted"))["g"]
-            await site.crew_ended(id)
+            await peer.hear("event", k="paused")  # the window has shut, and text waits behind it
             await peer.tell("ack", a=[[g, 2]])
             await peer.hear("delta")
             await peer.tell("attach", id=id, o=1)
