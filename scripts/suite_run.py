@@ -18,9 +18,9 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from scripts.working_tree import GitError, git
 from scripts.working_tree import commit as checked_out
@@ -104,7 +104,21 @@ def _again(
     ended, red = run_pytest(results, "junit-order.xml", in_file_order(options, failed))
     for test in sorted(red):
         print(f"ORDER {test}: green alone, red after others of its file ({' '.join(seeds)})")
+    _put_green_costs(results)
     return TESTS_FAILED if red else ended, [test for test in failed if test not in red]
+
+
+def _put_green_costs(results: Path) -> None:
+    whole, again = results / "minutes.json", results / "minutes-order.json"
+    if whole.exists() and again.exists():
+        told, costs = json.loads(whole.read_text()), json.loads(again.read_text())["files"]
+        whole.write_text(json.dumps(told | {"files": with_green_costs(told["files"], costs)}))
+
+
+def with_green_costs(files: Mapping[str, Any], again: Mapping[str, Any]) -> dict[str, Any]:
+    """What each file cost, of those that ran again what they cost then: a test that fails waits for long in
+    vain, and no budget is for that. Pure."""
+    return {name: cost if name.startswith("(") else again.get(name, cost) for name, cost in files.items()}
 
 
 def seeded(options: Sequence[str], commit: str) -> list[str]:

@@ -191,3 +191,24 @@ def test_what_a_run_leaves_is_kept_beside_its_results(tmp_path: Path, monkeypatc
     given = [[env["PARLEY_TEST_KEEP"], env["PARLEY_TEST_MINUTES"]] for _, env in ran]
     names = ("minutes.json", "minutes-again.json")
     assert given == [[f"{tmp_path}/logs", f"{tmp_path}/{name}"] for name in names]
+
+
+def test_a_flaky_test_is_no_reason_to_be_over_a_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Its file costs what it did the second time; what several files share stays as it was."""
+    given = {"(collection)": {"cpu": 9.0}, "a.py": {"cpu": 40.0}, "b.py": {"cpu": 2.0}}
+    again = {"(collection)": {"cpu": 1.0}, "a.py": {"cpu": 3.0}}
+    files = {"junit.xml": given, "junit-again.xml": {}, "junit-order.xml": again}
+
+    def ran(_: Path, junit: str, __: list[str]) -> tuple[int, dict[str, tuple[float, str]]]:
+        minutes = tmp_path / junit.replace("junit", "minutes").replace("xml", "json")
+        minutes.write_text(json.dumps({"long": False, "files": files[junit]}))
+        return (1, {"a.py::t": (0.0, "")}) if junit == "junit.xml" else (0, {})
+
+    monkeypatch.setattr(suite_run, "run_pytest", ran)
+    monkeypatch.setenv("PARLEY_TEST_RESULTS", str(tmp_path))
+    monkeypatch.setenv("PARLEY_TEST_RECORD", str(tmp_path / "record.json"))
+    assert suite_run.main([]) == 0
+    assert json.loads((tmp_path / "minutes.json").read_text()) == {
+        "long": False,
+        "files": given | {"a.py": {"cpu": 3.0}},
+    }
