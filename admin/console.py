@@ -37,14 +37,14 @@ from core.database import Database, require_schema
 from core.errors import Refused
 from core.hosts import is_loopback
 from core.http import listen
+from core.local_urls import console_url
 from core.metrics import CONSOLE_PLACE, serving_metrics_beside
 from core.names import checked_name
-from core.printed import say
-from core.reached import console_url
 from core.redis import Client
 from core.settings import Settings
 from core.stores import stores
 from core.telemetry import logger
+from core.terminal import say
 from engine.api import Explained, explain_request
 from server.api import (
     ErrorCode,

@@ -20,9 +20,8 @@ from billing.api import (
     operator_of_session,
 )
 from core import one_time
+from core.actor import Author, process_user
 from core.addresses import address_of
-from core.author import Author, process_user
-from core.away import database_away
 from core.buckets import Buckets, Rate
 from core.clock import now_ms
 from core.cookies import drop_cookie, read_cookie, set_cookie
@@ -31,8 +30,9 @@ from core.errors import StartupError
 from core.redis import Client
 from core.sealed import Sealed
 from core.settings import Settings
-from core.signed import Keyring
+from core.signed_text import Keyring
 from core.signins import FailedSignins
+from core.store_errors import database_away
 
 CODE_SECONDS = 3600
 SESSION_SECONDS = 12 * 3600

@@ -9,7 +9,7 @@ from sqlalchemy import func
 from sqlmodel import col, select
 
 from billing.api import owed_by_each
-from billing.tables import Tenant, UsageQuarantine, UsageRow
+from billing.tables.tenants import Tenant, UsageQuarantine, UsageRow
 from billing.usage import ended_stream
 from core.database import Database
 from core.redis import Client

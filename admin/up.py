@@ -18,20 +18,20 @@ from admin.children import Child, rotate_logs
 from admin.demo import USER, Demo, UpFile, demo_key
 from admin.operators import operator_code_on_record
 from billing.api import make_link_code
-from core import exclusive, service
-from core.away import redis_away
+from core import file_lock, service
 from core.clock import monotonic, now_ms
 from core.database import Database, migrate
 from core.embedded import EmbeddedValkey, ensure_home
 from core.errors import StartupError
 from core.http import listen
+from core.local_urls import UP_FILE, UP_LOCK, url_at
 from core.metrics import CONSOLE_PLACE, GATEWAY_PLACE
-from core.printed import say_dated, say_json, say_lines
 from core.processes import BILLER, CONSOLE, GATEWAY, SUPERVISOR
-from core.reached import UP_FILE, UP_LOCK, url_at
 from core.redis import Client, connect
 from core.settings import Settings
+from core.store_errors import redis_away
 from core.tasks import end_tasks
+from core.terminal import say_dated, say_json, say_lines
 from engine.api import prepare_model, register_model
 
 T = TypeVar("T")
@@ -224,7 +224,7 @@ class Up:
     @contextlib.contextmanager
     def _locked(self) -> Generator[None]:
         """One `parley up` a data folder."""
-        lock = exclusive.take(self._settings.home / UP_LOCK, LOCK_SECONDS_MAX)
+        lock = file_lock.take(self._settings.home / UP_LOCK, LOCK_SECONDS_MAX)
         if lock is None:
             raise StartupError(
                 f"another `parley up` runs on {self._settings.home}: stop it, or choose another PARLEY_HOME"

@@ -1,25 +1,14 @@
 """The door of this package: what the engine, the server and the console may import from billing (besides
 billing.usage, which owns the usage event)."""
 
-from billing.books.reports import GroupBy, Usage, usage_in
-from billing.books.usage_names import NAMED, Terms, named_id, names_of, on_record, usage_terms
-from billing.books.usage_pages import UsageGroup, UsagePage, usage_page
-from billing.books.usage_questions import BY_MAX, Bucket, Facet, Position, Question, check_question
-from billing.marks import unsealed_until_ms
-from billing.money import UNITS, to_display, to_text
-from billing.noisy.findings import in_force, list_findings
-from billing.noisy.tables import NoisyFinding
-from billing.periods import Calendar, Period, Window, month_number, window_at, zone_named
-from billing.pools.hours import READY_GAP_MS_MAX, READY_INTERVALS_MAX
-from billing.posting.admissions import Admissions, Asked, asked_of, seal
-from billing.posting.admitted import admissions_of
-from billing.prices.calendars import calendar_of
-from billing.prices.price_book import offered_prices, pinned_prices
-from billing.prices.rating import Counts, Line, Meter, counts_of, rate
-from billing.quotas.bindings import Bindings
-from billing.quotas.limit_book import LimitBook
-from billing.quotas.limit_push import push_limits
-from billing.quotas.limit_rows import (
+from billing.audit.log import note, record
+from billing.booking.admissions import Admissions, Asked, asked_of, seal
+from billing.booking.installation_admissions import admissions_of
+from billing.booking.installation_marks import unsealed_until_ms
+from billing.dedicated_pools.hours import READY_GAP_MS_MAX, READY_INTERVALS_MAX
+from billing.enforcement.limit_cache import LimitBook
+from billing.enforcement.limit_push import push_limits
+from billing.enforcement.limit_settings import (
     LIMITS_CHANGED,
     end_budget,
     end_policy,
@@ -29,10 +18,18 @@ from billing.quotas.limit_rows import (
     set_budget,
     set_policy,
 )
-from billing.quotas.limits import UNLIMITED, Dimension, Limits, Mode, Scope
-from billing.quotas.owned import Whose, open_of
-from billing.quotas.quota import SETTLED_KEEP_MS, Quota
-from billing.quotas.quota_types import (
+from billing.limits import UNLIMITED, Dimension, Limits, Mode, Scope
+from billing.money import UNITS, to_display, to_text
+from billing.noisy.findings import in_force, list_findings
+from billing.periods import Calendar, Period, Window, month_number, window_at, zone_named
+from billing.prices.book import offered_prices, pinned_prices
+from billing.prices.calendars import calendar_of
+from billing.prices.rating import Counts, Line, Meter, counts_of, rate
+from billing.quota.bindings import Bindings
+from billing.quota.client import SETTLED_KEEP_MS, Quota
+from billing.quota.owned import Whose, open_of
+from billing.quota.shadow_counts import count_shadowed
+from billing.quota.types import (
     Admission,
     AdmissionState,
     Admitted,
@@ -47,12 +44,15 @@ from billing.quotas.quota_types import (
     Settled,
     Standing,
 )
-from billing.quotas.shadow_counts import count_shadowed
-from billing.reconciliation.board import Reconciliation
-from billing.reconciliation.compared import MEANING, Check, Compared, State
-from billing.requests.explaining import Booked, BookedLine, HeldBack, booked_of, held_back_of, tenants_with
-from billing.requests.finding import is_billed
-from billing.requests.holding import Held, held_of, holders_of
+from billing.reconciliation.comparison import MEANING, Check, Compared, State
+from billing.reconciliation.run import Reconciliation
+from billing.reports.usage_names import NAMED, Terms, named_id, names_of, on_record, usage_terms
+from billing.reports.usage_pages import UsageGroup, UsagePage, usage_page
+from billing.reports.usage_questions import BY_MAX, Bucket, Facet, Position, Question, check_question
+from billing.reports.usage_report import GroupBy, Usage, usage_in
+from billing.requests.explain import Booked, BookedLine, HeldBack, booked_of, held_back_of, tenants_with
+from billing.requests.find import is_billed
+from billing.requests.held import Held, held_of, holders_of
 from billing.requests.refusal_stream import RefusalTally
 from billing.requests.refusal_views import (
     FoundRefusals,
@@ -61,9 +61,10 @@ from billing.requests.refusal_views import (
     find_refusals,
     refusals_of,
 )
-from billing.tables import DIRECTORY_SEALED_SINCE, PLATFORM, ApiKey, PoolTerms, Project, Tenant
-from billing.tenants.audit_log import note, record
-from billing.tenants.erasing import held_events_of, requests_of
+from billing.tables.noisy import NoisyFinding
+from billing.tables.sessions import BrowserSession
+from billing.tables.tenants import DIRECTORY_SEALED_SINCE, PLATFORM, ApiKey, PoolTerms, Project, Tenant
+from billing.tenants.erasure import held_events_of, requests_of
 from billing.tenants.keys import (
     DEFAULT_SCOPES,
     KEY_REVOKED,
@@ -82,8 +83,8 @@ from billing.tenants.keys import (
     revoke_key,
     rotate_key,
 )
+from billing.tenants.pool_terms import TERMS_CHANGED, list_terms, set_terms
 from billing.tenants.session_ends import SESSION_ENDED, clear_sessions, end_session, note_use, tell_ended
-from billing.tenants.session_tables import BrowserSession
 from billing.tenants.sessions import (
     is_own_session,
     is_suspended_session,
@@ -111,7 +112,6 @@ from billing.tenants.tenancy import (
     set_tenant,
     tenant_names,
 )
-from billing.tenants.terms import TERMS_CHANGED, list_terms, set_terms
 from billing.tenants.users import user_id, user_is_closed, user_named, user_names
 from billing.usage import PinnedPrices, PriceOffer, UsageEvent, UsageOwner
 from billing.wallets.owed import owed_by_each

@@ -1,6 +1,6 @@
 """What this package puts into groups of commands that are another's. Not in billing.api: a worker's start
 does without it."""
 
-from billing.commands.requests import find_command
+from billing.cli.requests import find_command
 
 __all__ = ["find_command"]

@@ -12,12 +12,12 @@ from sqlalchemy.exc import SQLAlchemyError
 from billing.posting import biller
 from core import service
 from core.access_folder import POSTGRES_URLS, access_folder, password_in, url_option
-from core.away import database_away
 from core.database import Database, database_url, migrate
 from core.database_roles import password_statements, role_names, statements
 from core.errors import StartupError
-from core.printed import say, say_lines
 from core.settings import Settings
+from core.store_errors import database_away
+from core.terminal import say, say_lines
 
 
 @click.command("biller")

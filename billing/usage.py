@@ -71,7 +71,7 @@ class UsageOwner(msgspec.Struct, frozen=True, omit_defaults=True):
 class UsageEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     """One ended request. Token classes are disjoint; times are Unix milliseconds, 0 where never reached.
 
-    `seal`: the gateway's, over what was asked for (billing/posting/admissions.py), `asked_input` and
+    `seal`: the gateway's, over what was asked for (billing/booking/admissions.py), `asked_input` and
     `asked_output` tokens among it; empty for requests from before there were seals."""
 
     tenant: str

@@ -21,13 +21,13 @@ import uvloop
 from sqlalchemy import text
 
 from billing.api import UsageEvent, set_budget
-from chaos import postgres
-from chaos.bench.session.figures import json_option, progress
-from chaos.bills import cost_of
-from chaos.cluster import Cluster, Plan, running_cluster
-from chaos.evidence import gather, witnessed
-from chaos.facts import Facts
-from chaos.oracle import judge
+from chaos.figures.figures import json_option, progress
+from chaos.installation import postgres
+from chaos.installation.cluster import Cluster, Plan, running_cluster
+from chaos.judge.bills import cost_of
+from chaos.judge.collect import gather, witnessed
+from chaos.judge.oracle import judge
+from chaos.observations import Facts
 from chaos.workload import Crowd, Kind, questions
 from core.failpoints import Point, burnt
 from core.settings import Settings

@@ -14,13 +14,13 @@ from itertools import islice
 import click
 import uvloop
 
-from chaos import report
-from chaos.bench.samples import percentile
-from chaos.bench.session.figures import Figure, json_option, progress
-from chaos.cluster import Cluster, Plan, Tenant, running_cluster
-from chaos.evidence import gather, witnessed
-from chaos.facts import Answered, Facts, Question
-from chaos.oracle import judge
+from chaos.figures.figures import Figure, json_option, progress
+from chaos.figures.samples import percentile
+from chaos.installation.cluster import Cluster, Plan, Tenant, running_cluster
+from chaos.judge import report
+from chaos.judge.collect import gather, witnessed
+from chaos.judge.oracle import judge
+from chaos.observations import Answered, Facts, Question
 from chaos.workload import Crowd, Kind, ask, questions
 from core.settings import Settings
 from core.telemetry import configure_logs

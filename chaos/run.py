@@ -10,13 +10,14 @@ from pathlib import Path
 import click
 import uvloop
 
-from chaos import report, scenarios
-from chaos.bench.session.figures import json_option, progress
+from chaos import scenarios
 from chaos.books.command import books
-from chaos.cluster import Engine, Plan
 from chaos.failpoints import failpoints
+from chaos.figures.figures import json_option, progress
+from chaos.installation.cluster import Engine, Plan
+from chaos.judge import report
+from chaos.judge.oracle import judge
 from chaos.noisy import noisy_neighbour
-from chaos.oracle import judge
 from chaos.scenarios import Scenario
 from core.settings import Settings
 from core.telemetry import configure_logs

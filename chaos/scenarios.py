@@ -10,9 +10,6 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
-from chaos.cluster import Cluster, Engine, Plan, running_cluster
-from chaos.evidence import gather, witnessed
-from chaos.facts import Facts, Strike
 from chaos.faults import (
     disconnect,
     kill_engine_core,
@@ -23,7 +20,10 @@ from chaos.faults import (
     reload,
     stop_worker,
 )
-from chaos.scene import Scene
+from chaos.faults.context import Scene
+from chaos.installation.cluster import Cluster, Engine, Plan, running_cluster
+from chaos.judge.collect import gather, witnessed
+from chaos.observations import Facts, Strike
 from chaos.workload import Crowd, Kind, questions
 
 BUSY_SECONDS_MAX = 240.0  # until a worker has something in hand, or another one has started beside it

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from chaos.facts import Answered, Question, Seam
+from chaos.observations import Answered, Question, Seam
 from server.client import Answer, Client
 from server.client_answer import Ended, Event, ProtocolError, Reset, Status, Text
 

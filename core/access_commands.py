@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 
 from core.access_folder import PUBLIC, REDIS_URLS, access_folder, password_in, url_option, write_whole
-from core.printed import say, say_lines
 from core.redis_acl import acl_lines, set_commands, users
 from core.settings import ADMISSION_PURPOSE, Settings
+from core.terminal import say, say_lines
 
 
 @click.group("redis")

@@ -12,8 +12,8 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from core.comma_list import listed
 from core.errors import StartupError
-from core.listed import listed
 
 UNKNOWN = "unknown"
 HOPS_MAX = 20

@@ -1,7 +1,7 @@
 """Which tables only grow, and the triggers by which the database itself says so. Pure.
 
-Made by core/guards.py after every migration and not by the schema's versions: rebuilding a table on SQLite
-loses its triggers. INV-25, INV-27, INV-28.
+Made by core/append_only_triggers.py after every migration and not by the schema's versions: rebuilding a
+table on SQLite loses its triggers. INV-25, INV-27, INV-28.
 """
 
 import hashlib

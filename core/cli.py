@@ -11,11 +11,11 @@ from typing import Any, NoReturn
 import click
 from pydantic import ValidationError
 
-from core.author import Author, acting_as, process_user
+from core.actor import Author, acting_as, process_user
 from core.errors import StartupError
-from core.plain import prose
-from core.printed import never_fail_to_print, say, say_json
 from core.private_files import UMASK
+from core.safe_text import prose
+from core.terminal import never_fail_to_print, say, say_json
 
 GROUP = "parley.commands"
 AUTHOR_CHARACTERS_MAX = 120
@@ -96,8 +96,8 @@ def in_one_line(command: click.Command) -> None:
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in STORES:
             raise
-        from core.away import away  # what a command that needs neither store does without
         from core.settings import Settings
+        from core.store_errors import away  # what a command that needs neither store does without
 
         told = away(error, Settings())
         if told is None:

@@ -24,10 +24,10 @@ from sqlalchemy.orm import declared_attr
 from sqlmodel import SQLModel
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from core import exclusive
-from core.away import database_away
+from core import file_lock
+from core.append_only_triggers import guard, unguard
 from core.errors import StartupError
-from core.guards import guard, unguard
+from core.store_errors import database_away
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -206,7 +206,7 @@ async def _migrate_sqlite(endpoint: str, url: URL) -> list[str]:
     path = Path(url.database)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock_path = path.with_name(path.name + ".migrate.lock")
-    lock = await asyncio.to_thread(exclusive.take, lock_path, MIGRATION_SECONDS_MAX)
+    lock = await asyncio.to_thread(file_lock.take, lock_path, MIGRATION_SECONDS_MAX)
     if lock is None:
         raise StartupError(f"another process has been migrating {path} for {MIGRATION_SECONDS_MAX:.0f} s")
     try:

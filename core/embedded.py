@@ -17,7 +17,7 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from core import exclusive
+from core import file_lock
 from core.environment import child_environment
 from core.errors import StartupError
 from core.leash import LeashedProcess, spawn
@@ -105,7 +105,7 @@ class EmbeddedValkey:
         argv = valkey_arguments(self.socket, self.folder, self.settings.redis_maxmemory_mib)
         # The lock is held by the server itself: one that outlives its parent by a moment keeps a second one
         # from writing the same append-only file.
-        lock = [sys.executable, exclusive.__file__, str(self.folder / "lock"), str(LOCK_SECONDS_MAX)]
+        lock = [sys.executable, file_lock.__file__, str(self.folder / "lock"), str(LOCK_SECONDS_MAX)]
         self.process = await spawn([*lock, *argv], child_environment(os.environ), self.log)
         await self._until_it_answers(self.process)
 
@@ -158,7 +158,7 @@ class EmbeddedValkey:
             await process.wait()
 
     def _why_it_ended(self, code: int) -> str:
-        if code == exclusive.EXIT_LOCKED:
+        if code == file_lock.EXIT_LOCKED:
             return f"another Valkey still uses {self.folder}; stop the other `parley up` first"
         lines = _tail(self.log).strip().splitlines() or ["it logged nothing"]
         return f"Valkey ended with code {code}: {lines[-1]} (log: {self.log})"

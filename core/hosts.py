@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from core.comma_list import listed
 from core.errors import StartupError
-from core.listed import listed
 
 LOOPBACK = "localhost"
 ALL = "*"

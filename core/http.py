@@ -15,8 +15,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from core.addresses import KnownCallers, caller, counted, trusted
 from core.errors import StartupError
 from core.host_check import AllowedHosts
-from core.lobby import Lobby
 from core.settings import Settings
+from core.unidentified_sockets import Lobby
 
 BACKLOG = 2048
 HEAD_SECONDS_MAX = 10.0

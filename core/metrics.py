@@ -10,7 +10,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Generator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-from core.faults import named
+from core.error_facts import named
 from core.host_check import MISDIRECTED, refused
 from core.hosts import Hosts
 from core.settings import Settings

@@ -27,7 +27,7 @@ STREAM_COMMANDS = (
 LISTEN_COMMANDS = "subscribe unsubscribe ssubscribe sunsubscribe"
 TRANSACTION_COMMANDS = "multi exec watch unwatch discard"
 
-# A pool's kinds (engine/keys.py, engine/lua).
+# A pool's kinds (engine/queue/redis_keys.py, engine/queue/lua).
 REQUESTS = ("P:req:", "P:in:", "P:tok:", "P:log:", "P:rd:")
 LINES = ("P:act:", "P:blocked:", "P:ids:", "P:big:", "P:age:", "P:deadlines", "P:parked", "P:unread")
 WORKERS = (

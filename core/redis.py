@@ -14,8 +14,8 @@ from redis.exceptions import (
 )
 
 from core.errors import StartupError
-from core.multiplexed import MultiplexedConnection
 from core.settings import Settings
+from core.shared_connection import MultiplexedConnection
 
 Client = Redis | RedisCluster
 

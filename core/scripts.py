@@ -13,9 +13,9 @@ from typing import Any
 from redis.exceptions import ConnectionError as ConnectionLost
 from redis.exceptions import NoPermissionError, NoScriptError, RedisError, ResponseError
 
-from core.faults import named
-from core.multiplexed import Argument
+from core.error_facts import named
 from core.redis import Client, MultiplexedRedis
+from core.shared_connection import Argument
 from core.telemetry import Seldom, logger
 
 KEEP_SECONDS = 1.0

@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from core import signed
-from core.signed import Keyring
+from core import signed_text
+from core.signed_text import Keyring
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -27,14 +27,14 @@ class Sealed(Generic[T]):
 
     def seal(self, content: T, keyring: Keyring) -> str:
         """The text that its bearer shows. The bearer can read what is in it."""
-        return self._prefix + signed.seal(self._encoder.encode(content), self._purpose, keyring)
+        return self._prefix + signed_text.seal(self._encoder.encode(content), self._purpose, keyring)
 
     def unseal(self, text: str, keyring: Keyring, now_ms: int) -> T | None:
         """What is in a text; None for one that is forged, damaged, of another kind, or over: whoever shows it
         is told no more than that."""
         if not text.startswith(self._prefix):
             return None
-        body = signed.unseal(text.removeprefix(self._prefix), self._purpose, keyring)
+        body = signed_text.unseal(text.removeprefix(self._prefix), self._purpose, keyring)
         if body is None:
             return None
         try:

@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable
 import uvloop
 
 from core import crashes, failpoints, telemetry
-from core.away import away
+from core.error_facts import place
 from core.errors import StartupError
-from core.faults import place
-from core.printed import say
 from core.private_files import keep_private
 from core.settings import Settings
+from core.store_errors import away
+from core.terminal import say
 
 Main = Callable[[Settings, asyncio.Event], Awaitable[None]]
 

@@ -26,11 +26,11 @@ from core.bounds import (
     SomeOrNone,
     Weight,
 )
+from core.comma_list import listed
 from core.errors import StartupError
 from core.hosts import Hosts, require_hosts
-from core.listed import listed
 from core.secret_files import SecretFiles, secret_names
-from core.signed import SECRET_BYTES_MIN, Keyring, checked_secret
+from core.signed_text import SECRET_BYTES_MIN, Keyring, checked_secret
 from core.variables import Variables
 
 ADMISSION_PURPOSE = b"parley admission v1"

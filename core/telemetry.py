@@ -1,5 +1,5 @@
 """Logs, traces and metrics for every process. No prompt, key, secret or other value that an error or a
-stranger brings goes into any of them (core/faults.py, core/log_lines.py).
+stranger brings goes into any of them (core/error_facts.py, core/log_lines.py).
 
 Instruments are declared by each package in its own `instruments.py` on `meter(package)`.
 """
@@ -17,7 +17,7 @@ from opentelemetry.metrics import Meter
 from opentelemetry.trace import Span, Status, StatusCode, Tracer
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
-from core import faults, log_lines
+from core import error_facts, log_lines
 from core.settings import Settings
 
 SELDOM_SECONDS = 5.0
@@ -131,7 +131,7 @@ class Spans:
             try:
                 yield span
             except Exception as error:
-                span.set_attribute("error.type", faults.kind(error))
+                span.set_attribute("error.type", error_facts.kind(error))
                 span.set_status(Status(StatusCode.ERROR))
                 raise
 

@@ -1,23 +1,25 @@
 """The door of this package: what the server, the console and chaos may import from engine."""
 
 from engine.backends.environment import restarted_with as restarted_with_engine_environment
-from engine.ending import EndFacts, Ending, end_payload, end_unclaimed, text_hash
-from engine.explain import Explained
-from engine.explain import explain as explain_request
-from engine.hints import Hints, WorkerWakes
-from engine.interrupted import Ask, Given, Interrupted
-from engine.journal.frames import End as JournaledEnd
+from engine.grammar.response_format import checked as checked_format
+from engine.grammar.response_format import shape_of, uses_patterns
 from engine.journal.journal import Journal, journal_of
 from engine.journal.keeper import Keeper
-from engine.log import DamagedLogError, LogReader, visible_text
+from engine.lifecycle.finish import EndFacts, Ending, end_payload, end_unclaimed, text_hash
+from engine.lifecycle.migration import Mover, MoveReason, MoveRefused
+from engine.lifecycle.reaper import Reaper
 from engine.models.provision import prepare as prepare_model
 from engine.models.provision import register as register_model
 from engine.models.registry import ModelRecord, list_models
 from engine.models.registry import resolve as resolve_model
-from engine.mover import Mover, MoveReason, MoveRefused
-from engine.orders import Order, Orders
-from engine.queue import PoolQueue
-from engine.queue_types import (
+from engine.operations.explain import Explained
+from engine.operations.explain import explain as explain_request
+from engine.queue.client import PoolQueue
+from engine.queue.journaled_ends import End as JournaledEnd
+from engine.queue.migration_orders import Order, Orders
+from engine.queue.notifications import Hints, WorkerWakes
+from engine.queue.request_log import DamagedLogError, LogReader, visible_text
+from engine.queue.types import (
     Append,
     AppendCode,
     Appended,
@@ -36,7 +38,6 @@ from engine.queue_types import (
     View,
     WorkerView,
 )
-from engine.reaper import Reaper
 from engine.request import (
     Control,
     EndReason,
@@ -50,9 +51,8 @@ from engine.request import (
     input_encoder,
     sealed,
 )
-from engine.response_format import checked as checked_format
-from engine.response_format import shape_of, uses_patterns
-from engine.trials.asking import Trials
+from engine.trials.client import Trials
+from engine.worker.interrupted import Ask, Given, Interrupted
 
 __all__ = [
     "Append",

@@ -10,7 +10,7 @@ from opentelemetry.metrics import CallbackOptions, Observation
 
 from core.telemetry import meter
 from engine.backends.base import EngineStats, Measured, StepOutput
-from engine.devices import DeviceHealth
+from engine.gpus import DeviceHealth
 
 _meter = meter("engine")
 

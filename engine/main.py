@@ -20,8 +20,8 @@ from tokenizers import Tokenizer
 
 from core.cli import in_one_line
 from core.database import database_url, require_folder
+from core.error_facts import facts, kind
 from core.errors import StartupError
-from core.faults import facts, kind
 from core.metrics import serving_metrics
 from core.pools import announce_pool
 from core.redis import Client, connect
@@ -29,28 +29,29 @@ from core.service import run
 from core.settings import Settings
 from core.tasks import end_tasks
 from core.telemetry import Seldom, logger
-from engine import modesty, selftest
-from engine.answer import Answer
 from engine.backends.base import Engine, EngineDeadError
 from engine.backends.environment import has_gpu, restarted_with
 from engine.backends.scripted import ScriptedEngine, poisoned, seeded
-from engine.continuation import ModelLimits
-from engine.fleet import Fleet, OrderKind
 from engine.journal.journal import journal_of
 from engine.journal.keeper import Keeper
 from engine.models.known import RECORD, record_of, registered
 from engine.models.registry import ModelRecord
 from engine.models.vocabulary import load_tokenizer, stop_ids
-from engine.queue import PoolQueue
-from engine.queue_types import Claim
+from engine.node import cpu_share
+from engine.node.reports import Fleet, OrderKind
+from engine.node.supervised_worker import ENGINE_DEAD
+from engine.node.supervisor import Supervisor
+from engine.queue.client import PoolQueue
+from engine.queue.types import Claim
 from engine.scheduling.capacity import capacity_of
-from engine.slot import ENGINE_DEAD
-from engine.startup import Phases
-from engine.step_size import FIRST_ON_CPU, FIRST_ON_GPU, StepSizes
-from engine.supervisor import Supervisor
-from engine.trials.desk import TrialDesk, can_try
-from engine.worker import Worker
-from engine.workload import Workload
+from engine.scheduling.step_size import FIRST_ON_CPU, FIRST_ON_GPU, StepSizes
+from engine.trials.server import TrialDesk, can_try
+from engine.worker import self_test
+from engine.worker.claimed_request import Answer
+from engine.worker.continuation import ModelLimits
+from engine.worker.core import Workload
+from engine.worker.startup_phases import Phases
+from engine.worker.worker import Worker
 
 log = logger(__name__)
 away = Seldom(log)
@@ -149,7 +150,7 @@ async def _work(
     engine = _scripted(tokenizer) if scripted else _vllm(settings, record, length)
     phases.ended("imports")
     phases.ended("load", await engine.start())
-    modesty.take_part()  # what follows is measured, or serves
+    cpu_share.take_part()  # what follows is measured, or serves
     await _prove(engine, settings, tokenizer, sizes, phases)
     gc.collect()
     gc.freeze()  # what the libraries made stays; collecting it again and again would stop the decode path
@@ -193,14 +194,14 @@ async def _prove(
 ) -> None:
     """Before anything is claimed. Raises StartupError where the engine is not sound. `sizes`: what the next
     start's step size is chosen from."""
-    text = tokenizer.encode(selftest.TEXT, add_special_tokens=False).ids or [0]
+    text = tokenizer.encode(self_test.TEXT, add_special_tokens=False).ids or [0]
     tokens = settings.worker_batched_tokens
-    await selftest.warm_up(engine, text, tokens)
+    await self_test.warm_up(engine, text, tokens)
     phases.ended("warm_up")
-    await selftest.check(engine, text, tokenizer.get_vocab_size())
+    await self_test.check(engine, text, tokenizer.get_vocab_size())
     phases.ended("self_test")
     if sizes is not None and not sizes.known(tokens):
-        if took := await selftest.full_step(engine, text, tokens):
+        if took := await self_test.full_step(engine, text, tokens):
             sizes.learn(tokens, took)
             log.info("full step", tokens=tokens, ms=round(took * 1000), next_start=sizes.chosen())
         phases.ended("full_step")

@@ -28,22 +28,34 @@ class Reason(NamedTuple):
 
 REASONS = (
     Reason(
-        ("engine/lua/", "engine/queue.py", "engine/queue_types.py", "engine/keys.py", "engine/reaper.py"),
+        (
+            "engine/queue/lua/",
+            "engine/queue/client.py",
+            "engine/queue/types.py",
+            "engine/queue/redis_keys.py",
+            "engine/lifecycle/reaper.py",
+        ),
         "the queue's scripts: models with more and longer histories, and kills",
         ("tests/engine", "tests/conformance", "tests/chaos"),
     ),
     Reason(
-        ("server/session/", "server/protocol/", "server/lua/"),
+        ("server/session/", "server/protocol/", "server/connection/lua/"),
         "the session machine: models with more histories, both encodings",
         ("tests/server", "tests/conformance"),
     ),
     Reason(
-        ("billing/quotas/", "billing/pools/lua/"),
+        ("billing/quota/", "billing/enforcement/", "billing/dedicated_pools/lua/"),
         "the quotas' scripts: the machine of long histories, money and failpoints",
         ("tests/billing", "tests/chaos"),
     ),
     Reason(
-        ("billing/posting/", "billing/books/", "billing/wallets/", "billing/reconciliation/"),
+        (
+            "billing/posting/",
+            "billing/booking/",
+            "billing/ledger/",
+            "billing/wallets/",
+            "billing/reconciliation/",
+        ),
         "how money is booked: each test on Postgres too, and failpoints",
         ("tests/billing", "tests/chaos"),
     ),
@@ -53,7 +65,7 @@ REASONS = (
         ("tests/billing", "tests/core", "tests/admin", "tests/security"),
     ),
     Reason(
-        ("core/redis.py", "core/multiplexed", "core/lobby.py", "core/scripts.py"),
+        ("core/redis.py", "core/shared_connection.py", "core/unidentified_sockets.py", "core/scripts.py"),
         "every process' way to Redis: chaos runs and benches",
         ("tests/core", "tests/engine", "tests/system", "tests/chaos"),
     ),

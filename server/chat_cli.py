@@ -19,9 +19,9 @@ import click
 
 from core.clock import now_ms
 from core.errors import StartupError
-from core.printed import say, say_json, stream, working
-from core.reached import UP_FILE
+from core.local_urls import UP_FILE
 from core.settings import Settings
+from core.terminal import say, say_json, stream, working
 from server.client import Answer, Client, Ended, ProtocolError
 from server.limit_words import error_text
 

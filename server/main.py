@@ -18,31 +18,31 @@ from starlette.websockets import WebSocket
 from billing.api import DIRECTORY_SEALED_SINCE, unsealed_until_ms
 from core import http, service
 from core.addresses import address_of
-from core.away import redis_away
 from core.clock import now_ms
 from core.database import require_schema
 from core.ids import uuid7
 from core.metrics import GATEWAY_PLACE, serving_metrics_beside
 from core.scripts import keep_scripts
 from core.settings import Settings
+from core.store_errors import redis_away
 from core.stores import stores
 from core.tasks import end_tasks
 from core.telemetry import logger
-from server.auth import origin_allowed
-from server.connection import Connection
-from server.door import Door
-from server.edge import Edge, make_edge
-from server.entrance import GatewayEntrance
+from server.access.authentication import origin_allowed
+from server.connection.connection import Connection
+from server.connection.effect_handlers import Caller
+from server.connection.registry import Door
+from server.connection.upgrade_limits import GatewayEntrance
+from server.connection.websocket import WIRE, ParleyWebSocketProtocol, Wire
+from server.context import Edge, make_edge
+from server.conversations.purge import Purge
 from server.http.app import SecurityHeaders, routes
-from server.http.calls import LimitedCalls
+from server.http.call_limit import LimitedCalls
 from server.http.guard import guarded
 from server.http.health import Health, missing_words
-from server.hub import Hub
-from server.operations import Caller
-from server.pools import Pools
+from server.pool_services import Pools
 from server.protocol.codec import Subprotocol, choose_subprotocol
-from server.purge import Purge
-from server.wire import WIRE, ParleyWebSocketProtocol, Wire
+from server.reading.subscriptions import Hub
 
 log = logger(__name__)
 

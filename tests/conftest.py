@@ -14,7 +14,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis.strategies import text
 from redis.asyncio import Redis
 
-from chaos.forked import forking
+from chaos.installation.forked import forking
 from core.database import Database
 from core.redis import MultiplexedRedis
 from core.settings import Settings

@@ -7,9 +7,9 @@ import msgspec
 
 from admin.usage.asked import Asked, foreign_cursor
 from billing.api import Position, Principal, Question, Window
+from core.hidden_numbers import unveil, veil
 from core.sealed import Sealed
-from core.signed import Keyring
-from core.veiled import unveil, veil
+from core.signed_text import Keyring
 
 LASTS_MS = 3_600_000
 DAY_MS = 86_400_000

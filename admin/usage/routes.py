@@ -36,8 +36,8 @@ from billing.api import (
     usage_page,
     usage_terms,
 )
+from core.actor import Author
 from core.addresses import address_of
-from core.author import Author
 from core.clock import now_ms
 from core.database import Database, is_out_of_time
 from core.errors import Refused

@@ -11,9 +11,9 @@ from email.utils import format_datetime
 
 from billing.alerts.mail_connection import MailConnection
 from billing.alerts.webhooks import NotDelivered
+from core.error_facts import kind
 from core.errors import bad_request
-from core.faults import kind
-from core.line import Line
+from core.hangup_line import Line
 from core.settings import Settings
 
 ADDRESS = re.compile(r"[^\s@<>,;:\"()\[\]\\]{1,64}@[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})+", re.ASCII)

@@ -17,18 +17,18 @@ from sqlalchemy.exc import DBAPIError
 from sqlmodel import col, select
 from sqlmodel.sql.expression import SelectOfScalar
 
-from billing.alerts.alerts import EMAIL
 from billing.alerts.mail import send_mail
 from billing.alerts.messages import mail_text
+from billing.alerts.user_names import with_names
 from billing.alerts.webhooks import NotDelivered, Webhook, send_webhook, webhook_client
-from billing.alerts.whose import with_names
+from billing.budgets.thresholds import EMAIL
 from billing.periods import Period
-from billing.wallets.tables import AlertTarget, BudgetAlert, BudgetSpent, Outbox
+from billing.tables.wallets import AlertTarget, BudgetAlert, BudgetSpent, Outbox
 from core.clock import now_ms
 from core.database import Database
-from core.faults import named
+from core.error_facts import named
+from core.failed_rounds import survived
 from core.settings import Settings
-from core.survived import survived
 from core.telemetry import logger
 
 log = logger(__name__)

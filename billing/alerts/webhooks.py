@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from core.error_facts import kind
 from core.errors import bad_request
-from core.faults import kind
 
 SIGNATURE_HEADER = "parley-signature"
 ID_HEADER = "parley-message-id"

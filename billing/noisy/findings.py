@@ -1,7 +1,7 @@
 """Findings of noisy neighbours as they are kept: opened, brought up to date, closed, and decided on.
 
-A throttle is part of a finding (billing/tenants/terms.py counts it in); each one that begins or ends is in
-the audit log of its tenant.
+A throttle is part of a finding (billing/tenants/pool_terms.py counts it in); each one that begins or ends is
+in the audit log of its tenant.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,15 +11,15 @@ from typing import Any
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.alerts.alerts import message
-from billing.noisy.deciding import Known, Noise, Rules, State, own_pool, throttle_slots
-from billing.noisy.tables import NoisyFinding
-from billing.tables import PLATFORM
-from billing.tenants.audit_log import record
+from billing.audit.log import record
+from billing.budgets.thresholds import message
+from billing.noisy.detect import Known, Noise, Rules, State, own_pool, throttle_slots
+from billing.tables.noisy import NoisyFinding
+from billing.tables.tenants import PLATFORM
+from billing.tables.wallets import AlertTarget
+from billing.tenants.pool_terms import TERMS_CHANGED
 from billing.tenants.tenancy import tell
-from billing.tenants.terms import TERMS_CHANGED
-from billing.wallets.tables import AlertTarget
-from core.author import Author
+from core.actor import Author
 from core.clock import now_ms
 from core.database import Database, insert_rows
 from core.errors import bad_request

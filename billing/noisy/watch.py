@@ -1,4 +1,4 @@
-"""Watches pools for noisy neighbours: reads what was posted, decides by billing/noisy/deciding.py, writes
+"""Watches pools for noisy neighbours: reads what was posted, decides by billing/noisy/detect.py, writes
 findings and throttles where it may. Every biller watches; one of them at a time decides.
 
 A request counts when its usage is posted, so what runs for minutes is seen when it ends.
@@ -16,7 +16,7 @@ from sqlalchemy import select as sql_select
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlmodel import col, func, select
 
-from billing.noisy.deciding import WAIT_EDGES_MS, Noise, Rules, State, Step, Use, decide, suspects
+from billing.noisy.detect import WAIT_EDGES_MS, Noise, Rules, State, Step, Use, decide, suspects
 from billing.noisy.findings import (
     Past,
     Place,
@@ -27,12 +27,12 @@ from billing.noisy.findings import (
     open_finding,
     update_finding,
 )
-from billing.tables import UsageRow
+from billing.tables.tenants import UsageRow
+from billing.tenants.pool_terms import TERMS_CHANGED, find_terms, list_terms
 from billing.tenants.tenancy import tell
-from billing.tenants.terms import TERMS_CHANGED, find_terms, list_terms
 from core.clock import now_ms
 from core.database import Database
-from core.faults import named
+from core.error_facts import named
 from core.redis import Client
 from core.settings import Settings
 from core.telemetry import logger

@@ -18,36 +18,36 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing import instruments
 from billing.alerts.outbox import Sender
-from billing.books.ledger import LineKind
-from billing.books.ledger_tables import UsageLine
-from billing.books.sealing import seal_all
-from billing.books.writing import book_usage
-from billing.heads.keeping import keep_heads
-from billing.heads.places import key_of, places_of
+from billing.audit_heads.keep import keep_heads
+from billing.audit_heads.places import key_of, places_of
+from billing.booking.admissions import Admissions
+from billing.booking.assess import Assessed, Batch, Key, assess, conflicts, unstorable
+from billing.booking.installation_admissions import admissions_of
+from billing.booking.sealing import seal_all
+from billing.booking.write import book_usage
+from billing.dedicated_pools.meter import PoolMeter
+from billing.enforcement.wallet_watch import tell_gateways, watch_wallets
+from billing.ledger.transactions import LineKind
 from billing.noisy.watch import NoisyWatch
-from billing.pools.meter import PoolMeter
-from billing.posting.admissions import Admissions
-from billing.posting.admitted import admissions_of
-from billing.posting.assessing import Assessed, Batch, Key, assess, conflicts, unstorable
-from billing.posting.ended import CLAIM_IDLE_MS, Delivery, EndedStream
-from billing.posting.erased import unsay
-from billing.quotas.quota import Quota
-from billing.reconciliation import board as reconciliation
+from billing.posting.erased_people import unsay
+from billing.posting.usage_stream import CLAIM_IDLE_MS, Delivery, EndedStream
+from billing.quota.client import Quota
+from billing.reconciliation import run as reconciliation
 from billing.requests.refusal_counter import RefusalCounter
-from billing.tables import UsageRow
+from billing.tables.ledger import UsageLine
+from billing.tables.tenants import UsageRow
 from billing.usage import UsageEvent
-from billing.wallets.watch import tell_gateways, watch_wallets
 from core.clock import now_ms
+from core.comma_list import listed
 from core.database import Database, insert_ignore, require_schema
+from core.error_facts import facts, named
+from core.failed_rounds import AWAY, survived
 from core.failpoints import Point, reached
-from core.faults import facts, named
-from core.listed import listed
 from core.metrics import BILLER_PLACE, serving_metrics
 from core.pools import known_pools
 from core.redis import Client, is_unwell
 from core.settings import Settings
 from core.stores import stores
-from core.survived import AWAY, survived
 from core.tasks import Group
 from core.telemetry import logger
 

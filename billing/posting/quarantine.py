@@ -5,17 +5,17 @@ from collections.abc import Sequence
 import msgspec
 from sqlmodel import col, select
 
-from billing.books.adjustments import Correction, correct
-from billing.books.bounds import Bounds, check_tokens
-from billing.posting.assessing import INTEGER_MAX, Quarantined
+from billing.audit.log import record
+from billing.booking.adjustments import Correction, correct
+from billing.booking.amount_bounds import Bounds, check_tokens
+from billing.booking.assess import INTEGER_MAX, Quarantined
+from billing.enforcement.push_wallets import enforce
 from billing.posting.biller import post
-from billing.prices.price_book import pinned_prices
+from billing.prices.book import pinned_prices
 from billing.prices.rating import Meter, counts_of, rate
-from billing.quotas.quota import Quota
-from billing.tables import UsageQuarantine, UsageRow
-from billing.tenants.audit_log import record
+from billing.quota.client import Quota
+from billing.tables.tenants import UsageQuarantine, UsageRow
 from billing.usage import UsageEvent, encode, read_event
-from billing.wallets.enforced import enforce
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused, bad_request

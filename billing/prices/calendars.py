@@ -4,8 +4,8 @@ from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.periods import Calendar, ClosedMonth, Window, zone_named
-from billing.prices.price_tables import PeriodClose
-from billing.tables import Tenant
+from billing.tables.prices import PeriodClose
+from billing.tables.tenants import Tenant
 from core.database import Database
 
 

@@ -10,15 +10,15 @@ from sqlalchemy import select
 from sqlmodel import col, func
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.books.ledger_tables import LedgerEntry, LedgerHead, LedgerTxn, UsageLine
-from billing.books.verify import Verified, beside_faults, follow_chain
-from billing.reconciliation.compared import BookSums, Check, Compared, chain, lines_and_revenue, receivable
-from billing.reconciliation.tables import ReconMark
-from billing.tenants.audit_verify import verify_log
+from billing.audit.verify import verify_log
+from billing.ledger.verify import Verified, beside_faults, follow_chain
+from billing.reconciliation.comparison import BookSums, Check, Compared, chain, lines_and_revenue, receivable
+from billing.tables.ledger import LedgerEntry, LedgerHead, LedgerTxn, UsageLine
+from billing.tables.reconciliation import ReconMark
+from billing.tables.wallets import Wallet
 from billing.wallets.budgets import budget_faults
+from billing.wallets.ledger_check import wallet_faults
 from billing.wallets.owed import owed_of, used_of
-from billing.wallets.proof import wallet_faults
-from billing.wallets.tables import Wallet
 from core.database import Database
 
 LEDGER = "ledger"

@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 from sqlmodel import col, select
 
+from billing.dedicated_pools.reports import pool_seconds
 from billing.periods import HOUR_MS, Window
-from billing.pools.reports import pool_seconds
-from billing.pools.tables import PoolInterval
-from billing.reconciliation.compared import Check, Compared
-from billing.reconciliation.tables import EngineHour
-from billing.tables import PLATFORM
+from billing.reconciliation.comparison import Check, Compared
+from billing.tables.dedicated_pools import PoolInterval
+from billing.tables.reconciliation import EngineHour
+from billing.tables.tenants import PLATFORM
 from billing.usage import EngineCounts, engine_hours
 from core.database import Database, upsert
 from core.names import mended

@@ -13,12 +13,12 @@ from sqlalchemy import update
 from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from billing.booking.assess import Quarantined, known
 from billing.periods import HOUR_MS
-from billing.posting.assessing import Quarantined, known
-from billing.reconciliation.compared import Check, Compared
+from billing.reconciliation.comparison import Check, Compared
 from billing.reconciliation.pools import FIELDS_MAX
-from billing.reconciliation.tables import EndedHour
-from billing.tables import PLATFORM, UsageQuarantine, UsageRow
+from billing.tables.reconciliation import EndedHour
+from billing.tables.tenants import PLATFORM, UsageQuarantine, UsageRow
 from billing.usage import EndedCounts, UsageEvent, ended_hours
 from core.database import Database, upsert
 from core.names import mended

@@ -12,13 +12,13 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.requests import refusal_stream as stream
 from billing.requests.refusal_counts import Count, Counts, Refused, bounded, summed, total
 from billing.requests.refusal_stream import Row
-from billing.requests.refusal_tables import RefusalMark, RefusalMinute
-from billing.tables import Tenant, TenantUser
+from billing.tables.refusals import RefusalMark, RefusalMinute
+from billing.tables.tenants import Tenant, TenantUser
 from core.clock import now_ms
 from core.database import Database, insert_ignore, upsert
+from core.failed_rounds import survived
 from core.redis import Client
 from core.settings import Settings
-from core.survived import survived
 from core.telemetry import logger
 from core.unreadable import Unreadable
 

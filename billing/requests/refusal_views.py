@@ -8,10 +8,10 @@ from sqlalchemy import tuple_
 from sqlmodel import col, select
 
 from billing.periods import LAST_MS
-from billing.requests.finding import STORABLE, packed, unpacked
+from billing.requests.find import STORABLE, packed, unpacked
 from billing.requests.refusal_counts import EVERYBODY, MINUTE_MS, OTHERS
-from billing.requests.refusal_tables import RefusalMinute
-from billing.tables import Tenant
+from billing.tables.refusals import RefusalMinute
+from billing.tables.tenants import Tenant
 from billing.tenants.users import known_users
 from core.database import Database
 from core.ids import uuid7_ms

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, select
 
-from billing.books.ledger_tables import CostCenter, ProjectCostCenter
-from billing.tenants.audit_log import record
+from billing.audit.log import record
+from billing.tables.ledger import CostCenter, ProjectCostCenter
 from core.clock import now_ms
 from core.database import Database, id_first
 from core.errors import bad_request

@@ -17,8 +17,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.tables import ApiKey, Project, Tenant, TenantUser
-from billing.tenants.audit_log import record
+from billing.audit.log import record
+from billing.tables.tenants import ApiKey, Project, Tenant, TenantUser
 from billing.tenants.tenancy import PRIORITIES, check_priority, lock_tenant, tell
 from billing.tenants.users import USERS_MAX, name_user
 from core.clock import now_ms

@@ -11,15 +11,15 @@ from sqlalchemy import ColumnElement, delete, exists, update
 from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.books.ledger_tables import RollupHour
+from billing.audit.log import record
 from billing.periods import HOUR_MS
-from billing.quotas.limit_tables import Budget, QuotaPolicy
-from billing.tables import PLATFORM, ApiKey, TenantUser
-from billing.tenants.audit_log import record
+from billing.tables.ledger import RollupHour
+from billing.tables.limits import Budget, QuotaPolicy
+from billing.tables.sessions import BrowserSession
+from billing.tables.tenants import PLATFORM, ApiKey, TenantUser
 from billing.tenants.keys import Principal
-from billing.tenants.session_tables import BrowserSession
 from billing.tenants.tenancy import tell
-from core.author import Author
+from core.actor import Author
 from core.clock import now_ms
 from core.database import Database
 from core.redis import Client

@@ -14,8 +14,9 @@ from sqlalchemy import bindparam, delete, update
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.tables import PLATFORM, ApiKey
-from billing.tenants.audit_log import record
+from billing.audit.log import record
+from billing.tables.sessions import BrowserSession
+from billing.tables.tenants import PLATFORM, ApiKey
 from billing.tenants.keys import (
     DEFAULT_SCOPES,
     Principal,
@@ -24,9 +25,8 @@ from billing.tenants.keys import (
     principal_of_grant,
 )
 from billing.tenants.session_ends import make_room, own_sessions
-from billing.tenants.session_tables import BrowserSession
 from billing.tenants.users import add_user
-from core.author import Author
+from core.actor import Author
 from core.clock import now_ms
 from core.database import Database
 from core.ids import uuid7

@@ -9,7 +9,7 @@ import secrets
 import msgspec
 
 from core.sealed import Sealed
-from core.signed import Keyring
+from core.signed_text import Keyring
 
 PURPOSE = b"parley sign-in v2"
 LASTS_SECONDS = 3600

@@ -11,10 +11,10 @@ from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from billing.audit.log import record
 from billing.periods import zone_named
-from billing.prices.price_tables import PeriodClose
-from billing.tables import PLATFORM, PriceBook, Project, Tenant, TenantUser
-from billing.tenants.audit_log import record
+from billing.tables.prices import PeriodClose
+from billing.tables.tenants import PLATFORM, PriceBook, Project, Tenant, TenantUser
 from core.clock import now_ms
 from core.database import Database, id_first
 from core.errors import bad_request

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.tables import TenantUser
-from billing.tenants.audit_log import record
+from billing.audit.log import record
+from billing.tables.tenants import TenantUser
 from billing.tenants.tenancy import close_row, lock_tenant, tell
 from core.clock import now_ms
 from core.database import Database, insert_ignore

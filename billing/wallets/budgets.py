@@ -9,13 +9,8 @@ from sqlmodel import col
 from sqlmodel import select as select_rows
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.alerts.alerts import budgets_reached, limit_at, tell
-from billing.books.ledger_tables import LedgerHead
-from billing.books.writing import lock_heads
-from billing.periods import Period, Window, window_at, zone_named
-from billing.quotas.limit_tables import Budget
-from billing.tables import Tenant
-from billing.wallets.budget_sums import (
+from billing.booking.write import lock_heads
+from billing.budgets.spent import (
     Counted,
     Sum,
     TenantBudgets,
@@ -24,7 +19,12 @@ from billing.wallets.budget_sums import (
     spent_by_owner,
     sums_from_lines,
 )
-from billing.wallets.tables import BudgetSpent, BudgetWatermark
+from billing.budgets.thresholds import budgets_reached, limit_at, tell
+from billing.periods import Period, Window, window_at, zone_named
+from billing.tables.ledger import LedgerHead
+from billing.tables.limits import Budget
+from billing.tables.tenants import Tenant
+from billing.tables.wallets import BudgetSpent, BudgetWatermark
 from core.clock import now_ms
 from core.database import Database
 

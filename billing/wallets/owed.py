@@ -13,15 +13,15 @@ from sqlalchemy import func, select
 from sqlmodel import col
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.books.ledger import RECEIVABLE, TxnKind, post
-from billing.books.ledger_rows import UseRow
-from billing.books.ledger_tables import LedgerHead, UsageLine
-from billing.books.writing import write
-from billing.tables import UsageRow
-from billing.tenants.audit_log import record
-from billing.wallets.purse import account_of
-from billing.wallets.purse_rows import add_owed
-from billing.wallets.tables import Wallet, WalletGrant, WalletOwed, WalletUse
+from billing.audit.log import record
+from billing.booking.write import write
+from billing.ledger.grant_rows import add_owed
+from billing.ledger.grant_spending import account_of
+from billing.ledger.rows import UseRow
+from billing.ledger.transactions import RECEIVABLE, TxnKind, post
+from billing.tables.ledger import LedgerHead, UsageLine
+from billing.tables.tenants import UsageRow
+from billing.tables.wallets import Wallet, WalletGrant, WalletOwed, WalletUse
 from core.database import Database, insert_rows
 
 LISTED_MAX = 10_000

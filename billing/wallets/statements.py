@@ -9,9 +9,9 @@ from sqlmodel import col
 from sqlmodel import select as select_rows
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.books.ledger_tables import LedgerEntry, LedgerTxn
-from billing.wallets.purse import WALLET, WALLET_END, account_of
-from billing.wallets.tables import WalletGrant
+from billing.ledger.grant_spending import WALLET, WALLET_END, account_of
+from billing.tables.ledger import LedgerEntry, LedgerTxn
+from billing.tables.wallets import WalletGrant
 from core.database import Database
 
 LISTED_MAX = 10_000

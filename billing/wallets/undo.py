@@ -11,16 +11,16 @@ from enum import StrEnum
 from sqlmodel import col, func, or_, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.alerts.alerts import tell, wallet_reached
-from billing.books.ledger import TxnKind, post
-from billing.books.ledger_tables import LedgerEntry, LedgerTxn
-from billing.books.writing import lock_heads, write
+from billing.audit.log import record
+from billing.booking.write import lock_heads, write
+from billing.budgets.thresholds import tell, wallet_reached
+from billing.ledger.grant_rows import load_purses
+from billing.ledger.grant_spending import WALLET, WALLET_END, GrantKind, account_of
+from billing.ledger.transactions import TxnKind, post
+from billing.limits import LIMIT_NANO_MAX
 from billing.money import to_display
-from billing.quotas.limits import LIMIT_NANO_MAX
-from billing.tenants.audit_log import record
-from billing.wallets.purse import WALLET, WALLET_END, GrantKind, account_of
-from billing.wallets.purse_rows import load_purses
-from billing.wallets.tables import WalletGrant
+from billing.tables.ledger import LedgerEntry, LedgerTxn
+from billing.tables.wallets import WalletGrant
 from billing.wallets.wallets import KEY, SOURCES
 from core.clock import now_ms
 from core.database import Database
@@ -79,7 +79,8 @@ async def planned_undo(db: Database, tenant_id: str, undo: Undo) -> Taken:
 
 
 async def take(db: Database, tenant_id: str, undo: Undo) -> Taken:
-    """Book it. The caller has seen to it that nothing in Redis holds the money (billing/wallets/taking.py).
+    """Book it. The caller has seen to it that nothing in Redis holds the money
+    (billing/enforcement/take_credit.py).
 
     Raises Refused where it cannot be."""
     _check(undo)

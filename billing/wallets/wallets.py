@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.alerts.alerts import tell, wallet_reached
-from billing.books.ledger import BREAKAGE, TxnKind, post
-from billing.books.ledger_tables import LedgerHead
-from billing.books.writing import lock_heads, write
+from billing.audit.log import record
+from billing.booking.write import lock_heads, write
+from billing.budgets.thresholds import tell, wallet_reached
+from billing.ledger.grant_rows import load_purses
+from billing.ledger.grant_spending import GrantKind, account_of
+from billing.ledger.transactions import BREAKAGE, TxnKind, post
+from billing.limits import LIMIT_NANO_MAX
 from billing.periods import LAST_MS
-from billing.quotas.limits import LIMIT_NANO_MAX
-from billing.tables import Tenant
-from billing.tenants.audit_log import record
+from billing.tables.ledger import LedgerHead
+from billing.tables.tenants import Tenant
+from billing.tables.wallets import Wallet, WalletGrant
 from billing.wallets.owed import OwedTerm, owed_of, pay_owed
-from billing.wallets.purse import GrantKind, account_of
-from billing.wallets.purse_rows import load_purses
-from billing.wallets.tables import Wallet, WalletGrant
 from core.clock import now_ms
 from core.database import Database
 from core.errors import bad_request

@@ -35,15 +35,15 @@ from billing.api import (
     usage_page,
 )
 from billing.usage import ENDED_FIELD, encode, ended_stream
-from chaos import postgres
-from chaos.bench.session.figures import Figure, json_option, progress, show
+from chaos.figures.figures import Figure, json_option, progress, show
+from chaos.installation import postgres
 from core.clock import now_ms
 from core.database import Database, migrate
 from core.embedded import EmbeddedValkey, ensure_home
 from core.leash import spawn
 from core.redis import connect
 from core.settings import Settings
-from core.signed import Keyring
+from core.signed_text import Keyring
 
 TENANTS = 20
 SECRET = "bench" * 8

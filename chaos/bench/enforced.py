@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import click
 import uvloop
 
-from chaos.bench.samples import percentile
-from chaos.bench.session.figures import Figure, json_option, progress, show
-from chaos.books.clerk import Clerk, running_clerk
-from chaos.cluster import Plan, running_cluster
+from chaos.figures.figures import Figure, json_option, progress, show
+from chaos.figures.samples import percentile
+from chaos.installation.clerk import Clerk, running_clerk
+from chaos.installation.cluster import Plan, running_cluster
 from core.settings import Settings
 from core.telemetry import configure_logs
 from server.client import Client

@@ -13,9 +13,9 @@ import click
 import uvloop
 
 from chaos.bench import fairness_live
-from chaos.bench.bed import Engine, engine_option
+from chaos.bench.engine_testbed import Engine, engine_option
 from chaos.bench.queue import FINGERPRINT, PROMPT_TOKENS, lines, request_of
-from chaos.bench.session.figures import Figure, json_option, progress, show
+from chaos.figures.figures import Figure, json_option, progress, show
 from engine.api import Append, Claim, Entry, EntryKind, Offer, PoolQueue, TenantTerms
 
 JAIN_LEAST = 0.99

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chaos.bench import load
-from chaos.bench.bed import Bed, Engine, running_bed
+from chaos.bench.engine_testbed import Bed, Engine, running_bed
 from chaos.bench.load import Ask
-from chaos.bench.session.figures import progress
+from chaos.figures.figures import progress
 from core.tasks import end_tasks
 from engine.api import TenantTerms
 

@@ -17,9 +17,9 @@ from sqlalchemy import text
 from billing.measured import post
 from billing.usage import encode
 from chaos.bench.billing import AIMS, event_of, ground
-from chaos.bench.session.figures import Figure, json_option, progress, show
+from chaos.figures.figures import Figure, json_option, progress, show
+from core.append_only_triggers import guard, unguard
 from core.database import Database
-from core.guards import guard, unguard
 
 BATCH = 100
 SLICE = 2 * BATCH

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 
 import click
 
-from chaos.bench import bed
-from chaos.bench.bed import Bed, Engine, Watched, engine_option, running_bed, watching
-from chaos.bench.beside import Setting, probed
+from chaos.bench import engine_testbed
+from chaos.bench.crowd import Setting, probed
+from chaos.bench.engine_testbed import Bed, Engine, Watched, engine_option, running_bed, watching
 from chaos.bench.load import Ask
-from chaos.bench.samples import Sample, percentile
-from chaos.bench.session.figures import Figure, json_option, progress, show
 from chaos.bench.targets import Raw
+from chaos.figures.figures import Figure, json_option, progress, show
+from chaos.figures.samples import Sample, percentile
 
 OF_RAW_MOST = 1.15
 BEFORE_ENGINE_MS_MAX = 10.0
@@ -100,7 +100,7 @@ async def _measure(engine: Engine, slots: int, rounds: int, setting: Setting) ->
     async with AsyncExitStack() as stack:
         raw: Raw | None = None
         if engine is Engine.VLLM:
-            raw = await Raw.start(bed.arguments(await bed.model_folder(), slots))
+            raw = await Raw.start(engine_testbed.arguments(await engine_testbed.model_folder(), slots))
             stack.push_async_callback(raw.stop)
         here = await stack.enter_async_context(running_bed(engine, slots))
         person = await here.asker("person")

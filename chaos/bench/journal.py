@@ -14,8 +14,8 @@ import uvloop
 from billing.api import PinnedPrices, UsageEvent, UsageOwner
 from billing.usage import encode
 from chaos.bench.queue import FINGERPRINT, FLUSH_REQUESTS, Line, lines
-from chaos.bench.samples import percentile
-from chaos.bench.session.figures import Figure, json_option, show
+from chaos.figures.figures import Figure, json_option, show
+from chaos.figures.samples import percentile
 from core.clock import now_ms
 from core.settings import Settings
 from core.tasks import end_tasks

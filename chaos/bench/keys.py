@@ -16,8 +16,8 @@ from typing import Any
 
 import click
 
-from chaos import postgres
-from chaos.bench.samples import interval, percentile
+from chaos.figures.samples import interval, percentile
+from chaos.installation import postgres
 from core.embedded import EmbeddedValkey, ensure_home
 from core.settings import Settings
 

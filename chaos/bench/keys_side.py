@@ -21,7 +21,7 @@ from core.database import Database
 from core.ids import uuid7
 from core.redis import connect
 from core.settings import Settings
-from server.edge import make_edge
+from server.context import make_edge
 
 Check = Callable[[], Awaitable[Any]]
 

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 
-from chaos.bench.samples import Sample
+from chaos.figures.samples import Sample
 
 Ask = Callable[[str, int], AsyncIterator[int]]
 """Streams one answer to (prompt, max_tokens); yields the number of tokens of each arrival."""

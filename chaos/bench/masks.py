@@ -17,10 +17,10 @@ from typing import Any
 import click
 
 from chaos.bench.mask_shapes import generated_format
-from chaos.bench.session.figures import Figure, json_option, show
+from chaos.figures.figures import Figure, json_option, show
 from core.settings import Settings
 from engine.api import checked_format
-from engine.response_format import Shape, shape_of
+from engine.grammar.response_format import Shape, shape_of
 from engine.trials.host import CPU_SECONDS_MAX, bound
 
 AIM_SECONDS = 0.02
@@ -114,7 +114,7 @@ def _walked(trial: Any, shape: Shape, seed: int) -> dict[str, Any]:
 
 
 def _trial(folder: Path) -> Any:
-    from engine.trials.walk import Trial  # torch: only where it is measured
+    from engine.trials.trial import Trial  # torch: only where it is measured
 
     return Trial(folder)
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 
 import click
 
-from chaos.bench import bed
-from chaos.bench.bed import Bed, Engine, Watched, engine_option, running_bed, watching
-from chaos.bench.beside import Setting, probed
+from chaos.bench import engine_testbed
+from chaos.bench.crowd import Setting, probed
+from chaos.bench.engine_testbed import Bed, Engine, Watched, engine_option, running_bed, watching
 from chaos.bench.load import Ask
-from chaos.bench.samples import Sample, percentile
-from chaos.bench.session.figures import Figure, json_option, progress, show
 from chaos.bench.targets import Raw
+from chaos.figures.figures import Figure, json_option, progress, show
+from chaos.figures.samples import Sample, percentile
 
 OF_FULL_MOST = 1.2
 WAITING_MAX = 2
@@ -129,6 +129,6 @@ async def _ask(here: Bed, crowd: Ask, quiet: Ask, setting: Setting, name: str, f
 async def _first_come(setting: Setting) -> Met:
     """The same flood into vLLM's own queue."""
     async with AsyncExitStack() as stack:
-        raw = await Raw.start(bed.arguments(await bed.model_folder(), setting.busy))
+        raw = await Raw.start(engine_testbed.arguments(await engine_testbed.model_folder(), setting.busy))
         stack.push_async_callback(raw.stop)
         return Met(await raw.probed(setting))

@@ -12,13 +12,13 @@ from functools import partial
 
 import click
 
-from chaos.bench import bed
-from chaos.bench.bed import BATCHED_TOKENS, Bed, Engine, running_bed
-from chaos.bench.beside import beside_prefill
+from chaos.bench import engine_testbed
+from chaos.bench.crowd import beside_prefill
+from chaos.bench.engine_testbed import BATCHED_TOKENS, Bed, Engine, running_bed
 from chaos.bench.load import Ask
-from chaos.bench.samples import Sample
-from chaos.bench.session.figures import Figure, json_option, progress, show
 from chaos.bench.targets import Raw
+from chaos.figures.figures import Figure, json_option, progress, show
+from chaos.figures.samples import Sample
 from server.api import PromptRenderer
 
 CONTEXT = 8192
@@ -47,12 +47,12 @@ def prefill(prompt_tokens: int, rounds: int, as_json: bool) -> None:
 
 async def _measure(prompt_tokens: int, rounds: int) -> dict[str, list[Pair]]:
     found: dict[str, list[Pair]] = {WITHOUT: [], WITH: [], PARLEY: []}
-    folder = await bed.model_folder()
+    folder = await engine_testbed.model_folder()
     renderer = PromptRenderer.load(folder)
     async with AsyncExitStack() as stack:
         targets: dict[str, Once] = {}
         for name, threshold in ((WITHOUT, 0), (WITH, BATCHED_TOKENS // 2)):
-            arguments = bed.arguments(folder, 8, CONTEXT, long_prefill_tokens=threshold)
+            arguments = engine_testbed.arguments(folder, 8, CONTEXT, long_prefill_tokens=threshold)
             raw = await Raw.start(arguments)
             stack.push_async_callback(raw.stop)
             targets[name] = partial(_raw, raw)

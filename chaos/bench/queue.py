@@ -18,8 +18,8 @@ import click
 import uvloop
 
 from billing.api import PinnedPrices, UsageOwner
-from chaos.bench.samples import percentile
-from chaos.bench.session.figures import Figure, json_option, progress, show
+from chaos.figures.figures import Figure, json_option, progress, show
+from chaos.figures.samples import percentile
 from core.clock import now_ms
 from core.embedded import EmbeddedValkey, ensure_home
 from core.ids import uuid7
@@ -27,7 +27,6 @@ from core.redis import Client, connect
 from core.scripts import Script
 from core.settings import Settings
 from core.tasks import end_tasks
-from engine import scripts
 from engine.api import (
     Append,
     Claim,
@@ -39,6 +38,7 @@ from engine.api import (
     Sampling,
     input_encoder,
 )
+from engine.queue import lua_scripts
 
 CLAIM_MS_MAX = 5.0
 WAKE_MS_MAX = 3.0
@@ -221,13 +221,13 @@ def _wakes(took: Sequence[float]) -> list[Figure]:
 
 
 async def _costs(line: Line, where: str, calls: int, waiting: int) -> list[Figure]:
-    nothing_fits = await line.timed(scripts.CLAIM, (line.claim(16, kv_tokens=1) for _ in range(calls)))
+    nothing_fits = await line.timed(lua_scripts.CLAIM, (line.claim(16, kv_tokens=1) for _ in range(calls)))
     claims = await line.claim(16) + await line.claim(16)
-    flush = await line.timed(scripts.APPEND, _flushes(line, claims[:FLUSH_REQUESTS], calls))
+    flush = await line.timed(lua_scripts.APPEND, _flushes(line, claims[:FLUSH_REQUESTS], calls))
     singles = min(calls, waiting // 4)
-    one = await line.timed(scripts.CLAIM, (line.claim(1) for _ in range(singles)))
-    sixteen = await line.timed(scripts.CLAIM, (line.claim(16) for _ in range(min(calls, waiting // 40))))
-    put = await line.timed(scripts.ENQUEUE, (line.enqueue(0, at) for at in range(calls)))
+    one = await line.timed(lua_scripts.CLAIM, (line.claim(1) for _ in range(singles)))
+    sixteen = await line.timed(lua_scripts.CLAIM, (line.claim(16) for _ in range(min(calls, waiting // 40))))
+    put = await line.timed(lua_scripts.ENQUEUE, (line.enqueue(0, at) for at in range(calls)))
     return _of_scripts(where, Costs(sixteen, one, nothing_fits, flush, put))
 
 

@@ -33,8 +33,8 @@ from billing.api import (
     set_budget,
     set_policy,
 )
-from chaos.bench.samples import percentile
-from chaos.bench.session.figures import Figure, json_option, progress, show
+from chaos.figures.figures import Figure, json_option, progress, show
+from chaos.figures.samples import percentile
 from core.clock import now_ms
 from core.database import Database, migrate
 from core.embedded import EmbeddedValkey, ensure_home

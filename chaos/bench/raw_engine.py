@@ -16,8 +16,8 @@ from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.async_llm import AsyncLLM
 
-from chaos.bench import beside, load
-from chaos.bench.samples import Sample
+from chaos.bench import crowd, load
+from chaos.figures.samples import Sample
 from server.api import PromptRenderer
 
 
@@ -52,9 +52,9 @@ async def obey(engine: RawEngine, command: str, **what: Any) -> list[Sample]:
     """`load`: a round of it (load.run); `probed` and `beside_prefill`: as in beside.py."""
     match command:
         case "probed":
-            return await beside.probed(engine.ask, engine.ask, beside.Setting(**what))
+            return await crowd.probed(engine.ask, engine.ask, crowd.Setting(**what))
         case "beside_prefill":
-            return list(await beside.beside_prefill(engine.ask, **what))
+            return list(await crowd.beside_prefill(engine.ask, **what))
         case _:
             return await load.run(engine.ask, **what)
 

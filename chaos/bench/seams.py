@@ -1,7 +1,7 @@
 """`python -m chaos bench seams`: answers that are continued at random tokens, against uninterrupted ones.
 
 Greedy or seeded, in float32, on the engine that a worker runs, by the way that a worker takes from log to
-engine (engine/interrupted.py). An answer is equal where every token, the text and the reason are.
+engine (engine/worker/interrupted.py). An answer is equal where every token, the text and the reason are.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from chaos.bench.prompts import PROMPTS
-from chaos.bench.session.figures import Figure, json_option, progress, show
+from chaos.figures.figures import Figure, json_option, progress, show
 from core.settings import Settings
 from engine.api import (
     Ask,

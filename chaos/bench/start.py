@@ -14,10 +14,10 @@ import time
 
 import click
 
-from chaos.bench import bed
-from chaos.bench.bed import Engine, engine_option
-from chaos.bench.session.figures import Figure, json_option, progress, show
-from chaos.bench.session.ground import Ground, Running, ground
+from chaos.bench import engine_testbed
+from chaos.bench.engine_testbed import Engine, engine_option
+from chaos.figures.figures import Figure, json_option, progress, show
+from chaos.installation.testbed import Ground, Running, ground
 
 START_SECONDS_MAX = 240.0
 IMPORTS = (
@@ -55,8 +55,8 @@ async def _measure(engine: Engine, starts: int) -> Starts:
     async with ground(worker_threads=1) as site:
         settings: dict[str, object] = {"test_backend": "scripted"}
         if engine is Engine.VLLM:
-            await bed.register(site)
-            settings = {"model": bed.MODEL}
+            await engine_testbed.register(site)
+            settings = {"model": engine_testbed.MODEL}
         for number in range(1, starts + 1):
             found.append(await _start(site, settings))
             progress(f"start {number}: {found[-1]['total_ms'] / 1000:.1f} s")

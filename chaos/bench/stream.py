@@ -18,8 +18,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from chaos.bench.samples import Figures, figures, median
 from chaos.bench.targets import EngineArguments, OpenAIServer, Parley, Raw, Target
+from chaos.figures.samples import Figures, figures, median
 from core.settings import Settings
 from engine.api import prepare_model
 

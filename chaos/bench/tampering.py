@@ -13,7 +13,7 @@ import click
 from sqlalchemy import text
 
 from billing.usage import ENDED_FIELD, ended_stream
-from chaos.bench.session.figures import Figure, json_option, progress, show
+from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.tampering.edits import EDITS
 from chaos.tampering.filling import Type, fill, typing
 from chaos.tampering.trying import Tried, Typed, tried

@@ -20,9 +20,9 @@ from typing import Any, Protocol
 import httpx
 
 from chaos.bench import load
-from chaos.bench.beside import Setting
-from chaos.bench.samples import Sample
+from chaos.bench.crowd import Setting
 from chaos.bench.wire import Wire
+from chaos.figures.samples import Sample
 
 START_SECONDS_MAX = 240.0
 PORTS = 10_000, 20_000  # tests take theirs from above these

@@ -17,10 +17,10 @@ import click
 import uvloop
 
 from billing.api import GroupBy, Window, usage_in, zone_named
-from chaos import postgres
-from chaos.bench.session.figures import Figure, json_option, progress, show
 from chaos.bench.wire import Wire
-from chaos.cluster import Cluster, Plan, running_cluster
+from chaos.figures.figures import Figure, json_option, progress, show
+from chaos.installation import postgres
+from chaos.installation.cluster import Cluster, Plan, running_cluster
 from core.clock import now_ms
 from core.settings import Settings
 from core.telemetry import configure_logs

@@ -35,9 +35,9 @@ from chaos.books.terms import (
     Prices,
     Told,
 )
-from chaos.cluster import Kept
 from chaos.faults import kill_worker
-from chaos.scene import Scene
+from chaos.faults.context import Scene
+from chaos.installation.cluster import Kept
 
 Act = Callable[[], Awaitable[bool]]
 BOOKED_SECONDS_MAX = 60.0

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from chaos.books.terms import Told
-from chaos.excuses import FORGOTTEN
-from chaos.facts import Answered, Question
+from chaos.judge.allowed_losses import FORGOTTEN
+from chaos.observations import Answered, Question
 from chaos.workload import ask
 from server.client import Client
 

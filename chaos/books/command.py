@@ -14,27 +14,27 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from chaos.bench.session.figures import json_option, machine, progress
 from chaos.books import rows
 from chaos.books.acts import Act, Acts
 from chaos.books.agreements import Agreements
 from chaos.books.asking import Crowd, questions
 from chaos.books.checks import Check
-from chaos.books.clerk import Clerk, running_clerk
 from chaos.books.customers import MODEL
 from chaos.books.expected import booked_of
 from chaos.books.judge import judge, judge_refused
 from chaos.books.mailbox import Mailbox, mail_server
 from chaos.books.months import month_of, name_of
-from chaos.books.moves import CENTS_MAX, Moves
 from chaos.books.probing import Probes
 from chaos.books.shown import TWO_DAYS_MS, shown
 from chaos.books.stage import Stage
 from chaos.books.terms import Closed, Fact
-from chaos.cluster import Plan, running_cluster
-from chaos.evidence import witnessed
+from chaos.books.withdrawals import CENTS_MAX, Moves
 from chaos.failpoints import databases
-from chaos.scene import Scene
+from chaos.faults.context import Scene
+from chaos.figures.figures import json_option, machine, progress
+from chaos.installation.clerk import Clerk, running_clerk
+from chaos.installation.cluster import Plan, running_cluster
+from chaos.judge.collect import witnessed
 from chaos.workload import Crowd as AnyCrowd
 from core.settings import Settings
 from core.telemetry import configure_logs

@@ -10,14 +10,14 @@ from chaos.books.asking import Asker
 from chaos.books.checks import Check
 from chaos.books.customers import CUSTOMERS, MODEL
 from chaos.books.expected import booked_of
+from chaos.books.grant_spending import Purse
 from chaos.books.judge import expected_by
-from chaos.books.moves import MUCH, Moves
 from chaos.books.price_files import usd
 from chaos.books.pricing import least, steady_from, version_at
 from chaos.books.purse_checks import purse_of
-from chaos.books.purses import Purse
 from chaos.books.stage import Stage
 from chaos.books.terms import CLAW_BACK, PAY_OUT, History
+from chaos.books.withdrawals import MUCH, Moves
 
 TOKENS_MAX = 40
 STEADY_MS = 60_000  # for so long no planned price begins: commands take seconds where the machine is busy

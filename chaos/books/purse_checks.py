@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 
 from chaos.books.checks import Check, accounts, key_of, sums_of
 from chaos.books.expected import Expected
-from chaos.books.purses import Charged, Ended, Move, Purse, replay
+from chaos.books.grant_spending import Charged, Ended, Move, Purse, replay
 from chaos.books.rows import Rows
 from chaos.books.terms import PAID, PAY_OUT, History
 

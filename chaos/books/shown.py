@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import Any
 
 from chaos.books.checks import Check, sums_of
-from chaos.books.clerk import Clerk
 from chaos.books.expected import Expected
 from chaos.books.judge import expected_by
 from chaos.books.months import month_of, name_of
@@ -16,6 +15,7 @@ from chaos.books.purse_checks import purse_of
 from chaos.books.reports import GROUPINGS, SUMS, Report, instant, report, summed
 from chaos.books.rows import Rows
 from chaos.books.terms import Customer, History
+from chaos.installation.clerk import Clerk
 
 Month = tuple[int, int]
 TWO_DAYS_MS = 2 * 86_400_000

@@ -11,7 +11,6 @@ from typing import Any
 
 from chaos.books import rows
 from chaos.books.asking import Asker
-from chaos.books.clerk import Clerk
 from chaos.books.customers import (
     COVERED,
     CUSTOMERS,
@@ -26,7 +25,8 @@ from chaos.books.customers import (
 )
 from chaos.books.price_files import price_file, usd
 from chaos.books.terms import ANY_MODEL, Commitment, Customer, Granted, History, Tiers, Version
-from chaos.cluster import Cluster
+from chaos.installation.clerk import Clerk
+from chaos.installation.cluster import Cluster
 
 SOON_SECONDS = 30.0  # until then all books are made
 TURNS = 8

@@ -3,8 +3,8 @@
 import random
 import time
 
-from chaos.facts import Strike
-from chaos.scene import Scene
+from chaos.faults.context import Scene
+from chaos.observations import Strike
 
 KIND = "connection cut"
 

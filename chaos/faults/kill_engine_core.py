@@ -4,9 +4,9 @@ import random
 
 import psutil
 
-from chaos.facts import Strike
+from chaos.faults.context import Scene
 from chaos.faults.worker import strike_busy
-from chaos.scene import Scene
+from chaos.observations import Strike
 
 KIND = "SIGKILL of an EngineCore"
 NAME = "EngineCore"

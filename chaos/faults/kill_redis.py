@@ -12,8 +12,8 @@ import signal
 import time
 from pathlib import Path
 
-from chaos.facts import Outage, Strike
-from chaos.scene import Scene
+from chaos.faults.context import Scene
+from chaos.observations import Outage, Strike
 
 KIND = "SIGKILL of Redis"
 LOSE_SECONDS_MAX = 1.0  # appendfsync everysec

@@ -4,9 +4,9 @@ import os
 import random
 import signal
 
-from chaos.facts import Strike
+from chaos.faults.context import Scene
 from chaos.faults.worker import strike_busy
-from chaos.scene import Scene
+from chaos.observations import Strike
 
 KIND = "SIGKILL of a worker"
 

@@ -8,9 +8,9 @@ import random
 import time
 from itertools import count
 
-from chaos.bench.session.measure import resident_bytes
-from chaos.facts import Question, Strike
-from chaos.scene import Scene
+from chaos.faults.context import Scene
+from chaos.installation.measure import resident_bytes
+from chaos.observations import Question, Strike
 from chaos.workload import LETTERS, ask
 from server.client import Client
 

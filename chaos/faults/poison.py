@@ -7,8 +7,8 @@ import random
 import time
 from itertools import count
 
-from chaos.facts import Question, Strike
-from chaos.scene import Scene
+from chaos.faults.context import Scene
+from chaos.observations import Question, Strike
 from chaos.workload import LETTERS, ask
 from server.client import Client
 

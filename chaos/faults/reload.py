@@ -4,8 +4,8 @@ import asyncio
 import random
 import time
 
-from chaos.facts import Answered, Question, Strike
-from chaos.scene import Scene
+from chaos.faults.context import Scene
+from chaos.observations import Answered, Question, Strike
 from chaos.workload import reread
 from server.client import Client
 

@@ -10,9 +10,9 @@ import random
 import signal
 from contextlib import suppress
 
-from chaos.facts import Strike
+from chaos.faults.context import Scene
 from chaos.faults.worker import strike_busy
-from chaos.scene import Scene
+from chaos.observations import Strike
 
 KIND = "SIGSTOP of a worker"
 SHORT_SECONDS = (0.2, 2.0)

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import psutil
 
-from chaos.facts import Strike
-from chaos.scene import Scene
+from chaos.faults.context import Scene
+from chaos.observations import Strike
 from engine.api import WorkerView
 
 Blow = Callable[[int], Awaitable[bool]]

@@ -9,8 +9,8 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.append_only import MARK
+from core.append_only_triggers import guard, unguard
 from core.database import Database
-from core.guards import guard, unguard
 
 
 async def tamper(db: Database, *statements: str) -> None:

@@ -24,7 +24,7 @@ class Finish(StrEnum):
 class Generation(msgspec.Struct, frozen=True, kw_only=True):
     """One generation. `prompt` includes what a continued answer has so far: its last `tail_tokens` ids, which
     count as output for penalties, for the noise of a `seed` and for the shape that `response_format` asks for
-    (engine/response_format.py). `stop_ids` end it.
+    (engine/grammar/response_format.py). `stop_ids` end it.
 
     `salt` keeps one tenant's cached prefixes from another's; `max_tokens` >= 1 counts what is still to come;
     `checked` asks for each token's log-probability.

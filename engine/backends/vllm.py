@@ -30,8 +30,8 @@ from vllm.v1.engine.exceptions import EngineDeadError as VllmDeadError
 from vllm.v1.engine.output_processor import RequestOutputCollector
 from vllm.v1.metrics.loggers import StatLoggerBase
 
+from core.error_facts import reason
 from core.errors import StartupError
-from core.faults import reason
 from core.settings import Settings
 from engine.backends import vllm_plugin
 from engine.backends.base import (

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from engine.journal.frames import MAGIC
+from engine.queue.journaled_ends import MAGIC
 
 FOLDER = "ends"
 SUFFIX = ".ends"

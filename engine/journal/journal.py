@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from core.faults import named
+from core.error_facts import named
+from core.failed_rounds import survived
 from core.settings import Settings
-from core.survived import survived
 from core.telemetry import Seldom, logger
 from engine import instruments
-from engine.journal.counting import EndsCounted
+from engine.journal.end_counts import EndsCounted
 from engine.journal.files import FOLDER, JournalFullError, Segments
-from engine.journal.frames import End, frame
+from engine.queue.journaled_ends import End, frame
 
 log = logger(__name__)
 seldom = Seldom(log)

@@ -11,18 +11,18 @@ from pathlib import Path
 
 from redis.exceptions import RedisError
 
-from core.faults import facts, named
-from core.survived import is_away, survived
+from core.error_facts import facts, named
+from core.failed_rounds import is_away, survived
 from core.telemetry import Seldom, logger
 from core.unreadable import Unreadable
 from engine import instruments
-from engine.journal.counting import publish
-from engine.journal.deciding import Id, Verdict, last_ids, sort_out, verdict
+from engine.journal.end_counts import publish
 from engine.journal.files import Closed, closed_paths, taken
-from engine.journal.frames import Contents, End, contents
 from engine.journal.journal import Journal
-from engine.queue import PoolQueue
-from engine.queue_types import ReplayCode, Watermark
+from engine.journal.verdict import Id, Verdict, last_ids, sort_out, verdict
+from engine.queue.client import PoolQueue
+from engine.queue.journaled_ends import Contents, End, contents
+from engine.queue.types import ReplayCode, Watermark
 
 log = logger(__name__)
 away = Seldom(log)

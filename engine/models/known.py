@@ -4,8 +4,8 @@ import msgspec
 from sqlalchemy.exc import SQLAlchemyError
 
 from core.database import Database
+from core.error_facts import named
 from core.errors import StartupError
-from core.faults import named
 from core.settings import Settings
 from core.telemetry import Seldom, logger
 from engine.models.registry import ModelRecord, resolve

@@ -21,12 +21,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from core import exclusive
+from core import file_lock
 from core.clock import now_ms
 from core.database import Database
 from core.environment import child_environment
+from core.error_facts import reason
 from core.errors import StartupError
-from core.faults import reason
 from core.leash import spawn
 from core.settings import Settings
 from engine.models import folder as model_folder
@@ -154,7 +154,7 @@ def _existing(models: Path, wanted: Wanted) -> Path | None:
 @asynccontextmanager
 async def _locked(path: Path, progress: Progress) -> AsyncGenerator[None]:
     told = False
-    while (lock := await asyncio.to_thread(exclusive.take, path, LOCK_POLL_SECONDS)) is None:
+    while (lock := await asyncio.to_thread(file_lock.take, path, LOCK_POLL_SECONDS)) is None:
         if not told:
             progress("waiting for another process that prepares this model")
             told = True

@@ -15,7 +15,7 @@ from sqlmodel import col, select
 
 from billing.api import PLATFORM, record
 from core.database import Database
-from engine.tables import ModelVersion
+from engine.models.tables import ModelVersion
 
 # The engine that a fingerprint stands for; pyproject.toml pins the same version for CPU and GPU.
 ENGINE = "vllm-0.32.0"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from engine.response_format import shape_of
+from engine.grammar.response_format import shape_of
 
 CPU_SECONDS_MAX = 2.0
 WALL_SECONDS_MAX = 40.0  # on a machine that has no time for it
@@ -145,7 +145,7 @@ def bound(cpu_seconds: float) -> None:
 
 def main() -> None:
     """Load, say so, and serve."""
-    from engine.trials.walk import Trial  # torch: only here
+    from engine.trials.trial import Trial  # torch: only here
 
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr

@@ -10,7 +10,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core.cookies import STRICT_TRANSPORT, secure
-from server.edge import Edge
+from server.context import Edge
 from server.http.conversation_routes import ConversationRoutes
 from server.http.cross_origin import readable
 from server.http.health import Health

@@ -6,14 +6,14 @@ from starlette.responses import Response
 from billing.api import Principal
 from core.clock import now_ms
 from core.ids import uuid7_ms
-from server.access import owner_of
-from server.amounts import usage_seen_by
-from server.conversations import PAGE_ROWS, unknown
-from server.edge import Edge
+from server.access.amount_visibility import usage_seen_by
+from server.access.authorization import owner_of
+from server.context import Edge
+from server.conversations.store import PAGE_ROWS, unknown
+from server.conversations.tables import Message
 from server.http import cursors
-from server.http.callers import caller, reader
+from server.http.caller import caller, reader
 from server.http.replies import json_reply
-from server.tables import Message
 
 
 class ConversationRoutes:
@@ -84,7 +84,7 @@ class ConversationRoutes:
         )
 
     async def delete(self, request: Request) -> Response:
-        """Hide a conversation at once; server/purge.py takes it away."""
+        """Hide a conversation at once; server/conversations/purge.py takes it away."""
         principal = await caller(request, self._edge)
         conversation = _conversation(request)
         if not await self._edge.conversations.delete(

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from core.errors import Refused
 from core.settings import Settings
-from server.auth import listed_origins
+from server.access.authentication import listed_origins
 from server.http.replies import on_refused
 
 Endpoint = Callable[[Request], Awaitable[Response]]

@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from core import faults
+from core import error_facts
 from core.errors import Refused
 from core.telemetry import logger
 from server.http.replies import on_refused, refused_reply
@@ -76,7 +76,7 @@ class Guard:
 def failed(scope: Scope, error: Exception) -> None:
     """The one line. The endpoint's name is from our code; the path is the stranger's."""
     endpoint = getattr(scope.get("endpoint"), "__qualname__", None)
-    log.error("request failed", transport=scope["type"], endpoint=endpoint, **faults.facts(error))
+    log.error("request failed", transport=scope["type"], endpoint=endpoint, **error_facts.facts(error))
 
 
 def _answer(error: Exception) -> Response:

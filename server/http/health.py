@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from core.clock import monotonic
 from core.telemetry import logger
-from server.edge import Edge
+from server.context import Edge
 from server.http.replies import json_reply
 
 CHECK_SECONDS_MAX = 2.0

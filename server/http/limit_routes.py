@@ -5,9 +5,9 @@ from starlette.responses import Response
 
 from billing.api import Limits, LimitUse, Principal, Scope
 from core.clock import now_ms
-from server.edge import Edge
+from server.context import Edge
 from server.http import limit_headers
-from server.http.callers import caller
+from server.http.caller import caller
 from server.http.replies import json_reply
 
 POLICIES = limit_headers.COUNTED.keys() | {"concurrency"}

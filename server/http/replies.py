@@ -10,7 +10,7 @@ from starlette.responses import Response
 from billing.api import Principal
 from core.clock import now_ms
 from core.errors import Refusal, Refused
-from server.amounts import refusal_seen_by
+from server.access.amount_visibility import refusal_seen_by
 from server.http import limit_headers
 from server.protocol.codes import ErrorCode, limit_facts, refusal
 

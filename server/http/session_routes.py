@@ -11,9 +11,9 @@ from core.addresses import address_of
 from core.cookies import drop_cookie, read_cookie, set_cookie
 from core.errors import Refused
 from core.telemetry import logger
-from server.auth import KEY_PROBLEM
-from server.edge import Edge
-from server.http.callers import CODE_PROBLEM, COOKIE, caller, failed, require_own_origin
+from server.access.authentication import KEY_PROBLEM
+from server.context import Edge
+from server.http.caller import CODE_PROBLEM, COOKIE, caller, failed, require_own_origin
 from server.http.fields import only
 from server.http.replies import bad_request, body_object, json_reply
 from server.protocol.codes import suspended

@@ -8,9 +8,9 @@ from starlette.responses import Response
 from billing.api import USAGE_SCOPES, Principal
 from core.errors import Refused
 from core.names import checked_user, same_name
-from server.access import CHAT_SCOPE
-from server.edge import Edge
-from server.http.callers import caller
+from server.access.authorization import CHAT_SCOPE
+from server.context import Edge
+from server.http.caller import caller
 from server.http.fields import only
 from server.http.replies import bad_request, body_object, json_reply
 from server.protocol.codes import ErrorCode, refusal

@@ -1,7 +1,7 @@
 """The messages of parley.v1, one struct each; JSON and MessagePack are encodings of the same structs.
 
 Values that are judged as `bad_request` rather than `bad_message` (content, options, metadata) stay unparsed
-here; server/turns.py checks them.
+here; server/requests/parse.py checks them.
 """
 
 from typing import Annotated, Any

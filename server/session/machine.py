@@ -13,12 +13,12 @@ from server.protocol import messages as m
 from server.protocol.codes import CloseCode, ErrorCode, limit_facts, refusal
 from server.session import effects as fx
 from server.session import events as ev
+from server.session.backpressure import NEVER
 from server.session.duties import Access, AckRules, Heartbeat, Patience
-from server.session.ladder import NEVER
 from server.session.limits import Limits
-from server.session.readings import Readings
+from server.session.pending import Underway
 from server.session.stream import Stream
-from server.session.underway import Underway
+from server.session.streams import Readings
 
 
 class SessionState(StrEnum):

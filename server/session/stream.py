@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from core.unreadable import Unreadable, read
 from engine.api import Entry, EntryKind
 from server.protocol.messages import Delta, End, Event, Retract, ServerMessage, Snap
+from server.session.backpressure import NEVER, Climbed, Ladder
 from server.session.entries import message_of
-from server.session.ladder import NEVER, Climbed, Ladder
 from server.session.limits import (
     BATCH_AFTER_SECONDS,
     CATCH_UP_SECONDS,

@@ -22,10 +22,10 @@ from billing.api import (
     SoughtRefusals,
     create_tenant,
 )
+from billing.audit.log import list_rows
+from billing.audit.verify import verify_log
 from billing.posting.biller import post
 from billing.requests.refusal_counter import RefusalCounter
-from billing.tenants.audit_log import list_rows
-from billing.tenants.audit_verify import verify_log
 from billing.usage import encode
 from core.cli import parley
 from core.clock import now_ms

@@ -18,8 +18,8 @@ from core.processes import BILLER
 from core.service import why_it_ended
 from core.settings import Settings
 from core.stores import stores
-from engine.queue import PoolQueue
-from engine.supervisor import Supervisor
+from engine.node.supervisor import Supervisor
+from engine.queue.client import PoolQueue
 from server import main as gateway
 from tests.support.home import settings_in
 from tests.support.patience import soon, wait_until

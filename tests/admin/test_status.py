@@ -9,9 +9,9 @@ from redis.asyncio import Redis
 from admin import status
 from admin.status import DAY_MS, RunningRequest, TenantUsage, WorkerStatus, read_status
 from billing.api import PinnedPrices, UsageOwner, create_tenant
-from billing.tables import UsageQuarantine, UsageRow
+from billing.tables.tenants import UsageQuarantine, UsageRow
+from billing.tables.wallets import WalletOwed
 from billing.usage import ended_stream
-from billing.wallets.tables import WalletOwed
 from core.clock import now_ms
 from core.database import Database
 from core.ids import uuid7

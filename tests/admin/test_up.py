@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core import exclusive
+from core import file_lock
 from core.embedded import ensure_home
 from tests.support.home import settings_in
 from tests.support.platform import processes_of
@@ -39,7 +39,7 @@ def test_a_port_in_use(home: Path):
 def test_two_on_one_home(home: Path):
     """The second leaves the first alone."""
     ensure_home(settings_in(home))
-    lock = exclusive.take(home / "up.lock", 0)
+    lock = file_lock.take(home / "up.lock", 0)
     assert lock is not None
     assert "another `parley up` runs" in refused(home)
     os.close(lock)

@@ -16,7 +16,7 @@ from admin import up as module
 from admin.demo import Demo
 from admin.up import Up, _program
 from core.errors import StartupError
-from core.exclusive import is_held
+from core.file_lock import is_held
 from core.settings import Settings
 from tests.support.home import settings_in
 

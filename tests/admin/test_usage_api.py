@@ -11,12 +11,12 @@ from billing.api import (
     find_project,
     set_tenant,
 )
-from billing.books.ledger_tables import UsageLine
 from billing.posting.biller import post
+from billing.tables.ledger import UsageLine
 from billing.usage import UsageOwner, encode
 from core.clock import now_ms
 from tests.billing.events import an_event
-from tests.billing.test_books import read
+from tests.billing.ledger.test_ledger import read
 from tests.support.usage_office import (
     BEGIN,
     NAMES,

@@ -10,28 +10,28 @@ from typing import Any
 from click.testing import CliRunner, Result
 from redis.asyncio import Redis
 
-from billing.books.ledger_tables import UsageLine
-from billing.commands.budgets import budgets_command
-from billing.commands.keys import keys_command
-from billing.commands.noisy import noisy_command
-from billing.commands.plans import plans_command
-from billing.commands.prices import prices_command
-from billing.commands.projects import cost_centers_command, projects_command
-from billing.commands.quarantine import quarantine_command
-from billing.commands.sessions import sessions_command
-from billing.commands.tenants import tenants_command
-from billing.commands.usage import usage_command
-from billing.commands.users import users_command
-from billing.commands.wallets import wallets_command
-from billing.quotas.quota_types import Admitted
-from billing.reconciliation.board import Reconciliation
-from billing.reconciliation.compared import Check, State
+from billing.cli.budgets import budgets_command
+from billing.cli.keys import keys_command
+from billing.cli.noisy import noisy_command
+from billing.cli.plans import plans_command
+from billing.cli.prices import prices_command
+from billing.cli.projects import cost_centers_command, projects_command
+from billing.cli.quarantine import quarantine_command
+from billing.cli.sessions import sessions_command
+from billing.cli.tenants import tenants_command
+from billing.cli.usage import usage_command
+from billing.cli.users import users_command
+from billing.cli.wallets import wallets_command
+from billing.quota.types import Admitted
+from billing.reconciliation.comparison import Check, State
+from billing.reconciliation.run import Reconciliation
+from billing.tables.ledger import UsageLine
 from billing.tenants.tenancy import create_tenant, find_tenant
 from core.database import Database
 from core.errors import Refusal
 from core.redis import MultiplexedRedis
-from tests.billing.test_books import read
-from tests.billing.test_quota_books import Books
+from tests.billing.ledger.test_ledger import read
+from tests.billing.quota.test_quota_books import Books
 from tests.support.home import settings_in
 
 COMMANDS = {

@@ -2,10 +2,10 @@
 
 import msgspec
 
-from billing.posting.admissions import asked_of, seal
+from billing.booking.admissions import asked_of, seal
 from billing.prices.rating import counts_of, rate
 from billing.usage import PinnedPrices, UsageEvent, UsageOwner
-from core.signed import Keyring
+from core.signed_text import Keyring
 from tests.support.home import TEST_SECRET
 
 PRICES = PinnedPrices(

@@ -5,12 +5,12 @@ from dataclasses import replace
 import msgspec
 from redis.asyncio import Redis
 
+from billing.limits import Dimension, Limits, MoneyLimit, Scope, UnitLimit
 from billing.periods import Window
 from billing.prices.rating import Counts, rate
-from billing.quotas.limits import Dimension, Limits, MoneyLimit, Scope, UnitLimit
-from billing.quotas.quota import Quota
-from billing.quotas.quota_money import MoneyCounts
-from billing.quotas.quota_types import Admission, Admitted, Extension
+from billing.quota.client import Quota
+from billing.quota.money import MoneyCounts
+from billing.quota.types import Admission, Admitted, Extension
 from billing.usage import PinnedPrices, UsageEvent, UsageOwner
 from core.errors import Refusal
 from core.settings import Settings

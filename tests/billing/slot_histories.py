@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from billing.quotas.limits import Dimension, Scope
+from billing.limits import Dimension, Scope
 from tests.billing.limited import a_rate, places
 
 PICKS = st.integers(0, 5)

@@ -14,11 +14,11 @@ from hypothesis.stateful import (
 )
 from redis.asyncio import Redis
 
+from billing.limits import Dimension, Limits, MoneyLimit, Scope, UnitLimit
 from billing.periods import Window
-from billing.quotas.limits import Dimension, Limits, MoneyLimit, Scope, UnitLimit
-from billing.quotas.quota import Quota
-from billing.quotas.quota_money import MoneyCounts
-from billing.quotas.quota_types import Admitted
+from billing.quota.client import Quota
+from billing.quota.money import MoneyCounts
+from billing.quota.types import Admitted
 from billing.usage import UsageEvent
 from core.settings import Settings
 from tests.billing.limited import Tenant

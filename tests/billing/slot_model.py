@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from math import ceil
 
-from billing.quotas.limits import Dimension, Limits, MoneyLimit, UnitLimit
+from billing.limits import Dimension, Limits, MoneyLimit, UnitLimit
 
 UNIT = 60_000
 GRACE_MS = 60_000

@@ -9,10 +9,9 @@ import pytest
 from redis.asyncio import Redis
 from sqlalchemy.exc import OperationalError
 
-from billing.periods import Period, window_at
-from billing.quotas import limit_book
-from billing.quotas.limit_book import KEPT_MS, LimitBook, read_rows
-from billing.quotas.limit_rows import (
+from billing.enforcement import limit_cache
+from billing.enforcement.limit_cache import KEPT_MS, LimitBook, read_rows
+from billing.enforcement.limit_settings import (
     ROWS_MAX,
     end_budget,
     end_policy,
@@ -22,8 +21,7 @@ from billing.quotas.limit_rows import (
     set_budget,
     set_policy,
 )
-from billing.quotas.limit_tables import Budget, QuotaPolicy
-from billing.quotas.limits import (
+from billing.limits import (
     LIMIT_NANO_MAX,
     UNITS_MAX,
     Dimension,
@@ -34,7 +32,9 @@ from billing.quotas.limits import (
     TenantRows,
     limits_of,
 )
-from billing.tables import PLATFORM, Plan, Tenant
+from billing.periods import Period, window_at
+from billing.tables.limits import Budget, QuotaPolicy
+from billing.tables.tenants import PLATFORM, Plan, Tenant
 from billing.tenants.tenancy import CONTROL_CHANNEL, ControlNews, create_tenant
 from core.database import Database
 from core.errors import Refused
@@ -293,7 +293,7 @@ async def test_a_tenant_has_so_many_limits_and_no_more(
 ) -> None:
     """Each admission looks at all of them. An edit is always possible."""
     assert ROWS_MAX >= 100
-    monkeypatch.setattr("billing.quotas.limit_rows.ROWS_MAX", 3)
+    monkeypatch.setattr("billing.enforcement.limit_settings.ROWS_MAX", 3)
     tenant = (await create_tenant(sqlite, "acme")).tenant_id
     for user in "abc":
         await set_policy(sqlite, redis, tenant, scope="user", scope_id=user, dimension="concurrency", limit=1)
@@ -311,7 +311,7 @@ class Book:
         self.looks = 0
         self.book = LimitBook(database)
         self.tenant = tenant
-        monkeypatch.setattr(limit_book, "read_rows", self._read)
+        monkeypatch.setattr(limit_cache, "read_rows", self._read)
 
     async def _read(self, db: Database, tenant_id: str, now_ms: int) -> TenantRows:
         self.looks += 1
@@ -356,7 +356,7 @@ async def test_limits_outlive_a_database_that_does_not_answer(
     async def broken(*_: object) -> TenantRows:
         raise OperationalError("select", {}, OSError("gone"))
 
-    monkeypatch.setattr(limit_book, "read_rows", broken)
+    monkeypatch.setattr(limit_cache, "read_rows", broken)
     book.changed(tenant)
     assert await book.limits_for(tenant, "p", "k", "u", "m", AT + 10 * KEPT_MS) == known
     with pytest.raises(Refused) as caught:

@@ -14,8 +14,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from billing.commands.keys import keys_command
-from billing.commands.tenants import tenants_command
+from billing.cli.keys import keys_command
+from billing.cli.tenants import tenants_command
 from billing.main import biller_command, db_command
 from billing.tenants.keys import Principal, authenticate_key
 from core.database import Database

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billing.commands.arguments import instant_of, nano_of
+from billing.cli.arguments import instant_of, nano_of
 from billing.money import from_text, round_half_even, to_display, to_text
 from core.errors import StartupError
 

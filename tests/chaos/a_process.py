@@ -11,7 +11,7 @@ import sys
 import threading
 from pathlib import Path
 
-from chaos.forked import forking, start, streams
+from chaos.installation.forked import forking, start, streams
 from core.leash import spawn
 
 

@@ -18,8 +18,8 @@ from chaos.__main__ import bench
 from chaos.bench import enforced, fairness, masks, seams, visible
 from chaos.bench.fairness import jain
 from chaos.bench.session import capacity, drain, relay, silent, slow_readers
-from chaos.bench.session.figures import Figure, show
-from chaos.bench.session.measure import Usage
+from chaos.figures.figures import Figure, show
+from chaos.installation.measure import Usage
 from engine.api import Sampling
 
 ROOT = Path(__file__).parents[2]

@@ -22,14 +22,14 @@ from chaos.bench import (
     quotas,
     tampering,
 )
-from chaos.bench.bed import Watched
+from chaos.bench.engine_testbed import Watched
 from chaos.bench.fuzz import command, ground
 from chaos.bench.fuzz.holds import Holds
-from chaos.bench.samples import Sample
 from chaos.bench.session import cancel, relay, resume, wire_bytes
-from chaos.bench.session.figures import Figure
-from chaos.bench.session.measure import Usage
 from chaos.bench.session.reader import JSON, MSGPACK
+from chaos.figures.figures import Figure
+from chaos.figures.samples import Sample
+from chaos.installation.measure import Usage
 from chaos.tampering.trying import Tried
 
 LOW, HIGH = 1e-6, 1e6

@@ -3,9 +3,9 @@ and what reports and sends should say."""
 
 from dataclasses import replace
 
+from chaos.books.grant_spending import replay
 from chaos.books.judge import expected_by, judge_refused
 from chaos.books.pricing import KEPT_MS, least, steady_from
-from chaos.books.purses import replay
 from chaos.books.reports import GROUPINGS, report
 from chaos.books.terms import (
     CLAW_BACK,

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from chaos import forked, nursery
-from chaos.forked import Forked, forking, forks, start, streams
+from chaos.installation import fork_server, forked
+from chaos.installation.forked import Forked, forking, forks, start, streams
 from core import leash
 from core.leash import spawn
 from tests.chaos.test_forked import PROGRAM, environment, told
@@ -170,19 +170,19 @@ def test_who_breaks_off_is_no_order() -> None:
         with ours:
             ours.sendall(struct.pack("!I", 10) + b"half")
         with pytest.raises(ValueError, match="gone"):
-            nursery._order(its)
+            fork_server._order(its)
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[nursery.Nursery, socket.socket]]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[fork_server.Nursery, socket.socket]]:
     """A nursery in this process that forks nothing, and who listens."""
     monkeypatch.setattr(signal, "set_wakeup_fd", lambda *_, **__: -1)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
-    monkeypatch.setattr(nursery.os, "fork", lambda: 1234567)
+    monkeypatch.setattr(fork_server.os, "fork", lambda: 1234567)
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(f"\0parley-test-{os.getpid()}")
         server.listen(1)
-        made = nursery.Nursery(server, "nowhere")
+        made = fork_server.Nursery(server, "nowhere")
         yield made, server
         for end in made._wake:
             os.close(end)
@@ -190,13 +190,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[nursery.Nursery, s
 
 @pytest.mark.parametrize("leashed", [True, False])
 def test_the_nursery_keeps_nothing_of_what_has_ended(
-    leashed: bool, asked: tuple[nursery.Nursery, socket.socket], monkeypatch: pytest.MonkeyPatch
+    leashed: bool, asked: tuple[fork_server.Nursery, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither the streams, whose readers wait for their end, nor a pid that is another's one day. A leash is
     left to end by itself."""
     made, server = asked
     given, killed = os.open(os.devnull, os.O_RDONLY), list[int]()
-    monkeypatch.setattr(nursery, "_order", lambda _: ({"leashed": leashed}, [given]))  # pyright: ignore[reportUnknownLambdaType]
+    monkeypatch.setattr(fork_server, "_order", lambda _: ({"leashed": leashed}, [given]))  # pyright: ignore[reportUnknownLambdaType]
     monkeypatch.setattr(os, "kill", lambda pid, _: killed.append(pid))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     with socket.socket(socket.AF_UNIX) as asking:
         asking.connect(server.getsockname())

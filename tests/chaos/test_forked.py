@@ -12,8 +12,9 @@ from typing import Any
 import psutil
 import pytest
 
-from chaos import forked, nursery
-from chaos.forked import Forked, forks, start, streams
+from chaos.installation import fork_server as nursery
+from chaos.installation import forked
+from chaos.installation.forked import Forked, forks, start, streams
 from core.leash import spawn
 from tests.support.patience import wait_until
 from tests.support.platform import command_line, processes_of

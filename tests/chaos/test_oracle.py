@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from billing.api import Check, Compared, PinnedPrices, UsageEvent, UsageOwner
-from chaos.facts import Answered, Facts, Outage, Posted, Question, Seam, Strike, Sums, Wrong
-from chaos.oracle import expected, judge
-from chaos.report import pauses
+from chaos.judge.oracle import expected, judge
+from chaos.judge.report import pauses
+from chaos.observations import Answered, Facts, Outage, Posted, Question, Seam, Strike, Sums, Wrong
 from engine.api import Entry, EntryKind
 
 SEED = 7

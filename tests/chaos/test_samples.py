@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from chaos.bench import load
-from chaos.bench.samples import Figures, Sample, figures, median, percentile
+from chaos.figures.samples import Figures, Sample, figures, median, percentile
 
 
 def test_an_arrival_of_several_tokens_counts_each():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chaos.bench.samples import interval
+from chaos.figures.samples import interval
 
 
 @pytest.mark.parametrize(("count", "low", "high"), [(1, 0, 0), (3, 0, 2), (7, 0, 6), (9, 1, 7), (15, 3, 11)])

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from billing.commands.audit import Found, faults_in, verify_all
+from billing.audit.verify import Kept, verify_kept
+from billing.cli.audit import Found, faults_in, verify_all
 from billing.posting.biller import post
-from billing.tenants.audit_verify import Kept, verify_kept
 from chaos.tampering.edits import EDITS, Edit
 from chaos.tampering.filling import fill, typing
 from chaos.tampering.trying import NotWholeError, tried

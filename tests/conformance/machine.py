@@ -40,7 +40,7 @@ class WireSocket:
         await asyncio.sleep(0)
 
     async def send_text(self, octets: bytes) -> None:
-        """See line.Socket: text that is no UTF-8 reaches a session as bytes (server/wire.py)."""
+        """See line.Socket: text that is no UTF-8 reaches a session as bytes (websocket.py)."""
         await self.send(octets)
 
     async def recv(self) -> str | bytes | int:

@@ -31,8 +31,8 @@ from core.database import Database
 from core.ids import uuid7
 from engine.api import Control, EndReason, EntryKind, Status, end_unclaimed
 from engine.backends.scripted import NextToken, ScriptedEngine
-from server.conversations import Conversations
-from server.tables import MessageStatus
+from server.conversations.store import Conversations
+from server.conversations.tables import MessageStatus
 from tests.conformance.cases import Case, KeyFacts, WorkerScript
 from tests.conformance.ledger import Answers
 from tests.conformance.line import Line, connected

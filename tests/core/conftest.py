@@ -10,7 +10,7 @@ import pytest
 from alembic import command
 from sqlalchemy import Connection, text
 
-from chaos import postgres
+from chaos.installation import postgres
 from core.database import Database, _alembic  # pyright: ignore[reportPrivateUsage]
 
 Row = Mapping[str, Any]

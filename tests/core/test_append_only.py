@@ -16,15 +16,15 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlmodel import SQLModel
 
-from billing.prices import price_withdrawals
+from billing.prices import withdrawals
 from chaos.tampering.unguarded import tamper, unguarded
 from core.append_only import APPEND_ONLY, DERIVED, EXCEPTED, FUNCTION, MARK, SAYS, STATE, drop, triggers
-from core.away import database_away
+from core.append_only_triggers import guard
 from core.cli import in_one_line, parley
 from core.clock import now_ms
 from core.database import Database, _alembic, _writes_books, migrate, schema_versions
 from core.errors import StartupError
-from core.guards import guard
+from core.store_errors import database_away
 from core.tables import EVERYTHING
 from tests.core.test_database import TABLES_OF_ALL_PACKAGES
 from tests.support.patience import soon
@@ -360,7 +360,7 @@ def test_a_command_that_would_change_the_books_ends_with_one_line(
 ) -> None:
     """As where a machine's clock is behind the database's, by which a version of prices has begun."""
     shutil.copy(sqlite_template, home / "parley.db")
-    monkeypatch.setattr(price_withdrawals, "now_ms", lambda: -10 * price_withdrawals.NOTICE_MS)
+    monkeypatch.setattr(withdrawals, "now_ms", lambda: -10 * withdrawals.NOTICE_MS)
     monkeypatch.setattr("sys.argv", ["parley", "prices", "withdraw", "default", "1", "--reason", "typo"])
     monkeypatch.setenv("PARLEY_HOME", str(home))
     with pytest.raises(SystemExit) as ended:

@@ -6,7 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from core.author import Author, acting_as, current_author, process_user
+from core.actor import Author, acting_as, current_author, process_user
 from core.cli import Commands, parley
 
 

@@ -11,14 +11,14 @@ import pytest
 from redis import exceptions as of_redis
 from sqlalchemy import exc
 
-from chaos import postgres
+from chaos.installation import postgres
 from core import database
 from core.append_only import SQLSTATE
-from core.away import DATABASE, away, database_away, redis_away
 from core.cli import in_one_line, parley
 from core.database import Database, migrate, require_schema
 from core.errors import StartupError
 from core.settings import Settings
+from core.store_errors import DATABASE, away, database_away, redis_away
 from tests.support.home import settings_in
 
 CANARY = "hunter2canary"

@@ -15,18 +15,18 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 from sqlmodel import SQLModel, select
 
-import billing.books.ledger_tables
-import billing.moves.tables
-import billing.noisy.tables
-import billing.pools.tables
-import billing.prices.price_tables
-import billing.quotas.limit_tables
-import billing.reconciliation.tables
-import billing.tenants.audit_tables
-import billing.wallets.tables
-import engine.tables
-import server.tables
-from billing.tables import PriceBook, Tenant
+import billing.tables.approvals
+import billing.tables.audit
+import billing.tables.dedicated_pools
+import billing.tables.ledger
+import billing.tables.limits
+import billing.tables.noisy
+import billing.tables.prices
+import billing.tables.reconciliation
+import billing.tables.wallets
+import engine.models.tables
+import server.conversations.tables
+from billing.tables.tenants import PriceBook, Tenant
 from core.database import (
     Database,
     _alembic,
@@ -40,17 +40,17 @@ from core.errors import StartupError
 from tests.support.processes import begun
 
 TABLES_OF_ALL_PACKAGES = (
-    billing.tenants.audit_tables,
-    billing.books.ledger_tables,
-    billing.quotas.limit_tables,
-    billing.moves.tables,
-    billing.noisy.tables,
-    billing.pools.tables,
-    billing.prices.price_tables,
-    billing.reconciliation.tables,
-    billing.wallets.tables,
-    engine.tables,
-    server.tables,
+    billing.tables.audit,
+    billing.tables.ledger,
+    billing.tables.limits,
+    billing.tables.approvals,
+    billing.tables.noisy,
+    billing.tables.dedicated_pools,
+    billing.tables.prices,
+    billing.tables.reconciliation,
+    billing.tables.wallets,
+    engine.models.tables,
+    server.conversations.tables,
 )
 
 

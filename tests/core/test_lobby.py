@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.lobby import GRACE_SECONDS, Lobby
+from core.unidentified_sockets import GRACE_SECONDS, Lobby
 from tests.core.test_buckets import Clock
 
 

@@ -14,7 +14,7 @@ import structlog
 from redis.exceptions import ResponseError
 from sqlalchemy.exc import IntegrityError
 
-from core import crashes, faults
+from core import crashes, error_facts
 from core.log_lines import LINE_BYTES_MAX
 from core.settings import Settings
 from core.telemetry import configure_logs, logger
@@ -193,7 +193,7 @@ def test_an_errors_codes_are_kept():
             CANARY, [ValueError(CANARY), KeyError(CANARY)]
         ),
     }
-    assert {name: faults.kind(error) for name, error in told.items()} == {name: name for name in told}
+    assert {name: error_facts.kind(error) for name, error in told.items()} == {name: name for name in told}
 
 
 def _deep(left: int) -> None:
@@ -204,16 +204,16 @@ def _deep(left: int) -> None:
 
 def test_an_error_is_placed_where_our_code_led_to_it(monkeypatch: pytest.MonkeyPatch):
     """Not where a library raised it, nor where we began; of the calls and the causes there are a few."""
-    monkeypatch.setattr(faults, "OURS", {"tests"})
+    monkeypatch.setattr(error_facts, "OURS", {"tests"})
     with pytest.raises(ValueError, match="Expecting") as raised:
         _deep(50)
     line = _deep.__code__.co_firstlineno + 3
-    assert faults.place(raised.value) == f"tests/core/test_log_lines.py:{line}"
-    assert faults.facts(raised.value)["calls"].count(" > ") == faults.PLACES_MAX - 1
+    assert error_facts.place(raised.value) == f"tests/core/test_log_lines.py:{line}"
+    assert error_facts.facts(raised.value)["calls"].count(" > ") == error_facts.PLACES_MAX - 1
     error = ValueError(CANARY)
     for _ in range(50):
         cause, error = error, ValueError(CANARY)
         error.__cause__ = cause
-    assert faults.facts(error)["cause"].count("ValueError") <= faults.CAUSES_MAX
+    assert error_facts.facts(error)["cause"].count("ValueError") <= error_facts.CAUSES_MAX
     many = ExceptionGroup("", [type(f"E{number}", (Exception,), {})() for number in range(50)])
-    assert faults.kind(many).count("E") - "ExceptionGroup".count("E") == faults.CAUSES_MAX
+    assert error_facts.kind(many).count("E") - "ExceptionGroup".count("E") == error_facts.CAUSES_MAX

@@ -11,8 +11,8 @@ from redis.exceptions import ConnectionError as ConnectionLost
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as ReplyTimeout
 
-from core.multiplexed import MultiplexedConnection
 from core.redis import MultiplexedRedis, connect_url
+from core.shared_connection import MultiplexedConnection
 from tests.support.patience import BEAT_SECONDS, HANG_SECONDS, QUIET_SECONDS, patience, pause, wait_until
 
 SLOW = "local n = 0 for i = 1, tonumber(ARGV[1]) do n = n + i end return ARGV[2]"

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import signed
+from core import signed_text
 from core.sealed import Sealed
-from core.signed import Keyring
+from core.signed_text import Keyring
 
 KEYRING = Keyring(b"k" * 32)
 
@@ -44,7 +44,7 @@ def test_one_kind_is_no_other_and_another_secret_none():
 )
 def test_what_another_release_sealed_in_another_shape_is_not_opened(body: bytes):
     """It is answered like a forged one, not like a fault of ours."""
-    assert KIND.unseal("pp_" + signed.seal(body, b"a test's v1", KEYRING), KEYRING, 0) is None
+    assert KIND.unseal("pp_" + signed_text.seal(body, b"a test's v1", KEYRING), KEYRING, 0) is None
 
 
 @given(st.text())

@@ -8,7 +8,7 @@ from sqlalchemy.exc import OperationalError
 from structlog.testing import capture_logs
 
 from core.errors import StartupError, bad_request
-from core.survived import is_away, survived
+from core.failed_rounds import is_away, survived
 from core.telemetry import logger
 
 CANARY = "hunter2canary"

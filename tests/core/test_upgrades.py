@@ -1,8 +1,8 @@
 """What installations have when they upgrade stays what it was, on SQLite and on Postgres."""
 
-from billing.tenants.audit_compare import compare_states
-from billing.tenants.audit_log import record
-from billing.tenants.audit_verify import verify_log
+from billing.audit.compare import compare_states
+from billing.audit.log import record
+from billing.audit.verify import verify_log
 from core.database import migrate
 from tests.core.conftest import Old, Row
 

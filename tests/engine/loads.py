@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 
 from engine.backends.base import Finish, StepOutput
-from engine.queue_types import Append, AppendCode, Appended, Claim
+from engine.queue.types import Append, AppendCode, Appended, Claim
 from engine.request import Control
 from engine.scheduling.capacity import Capacity
-from engine.workload import Work, Workload
+from engine.worker.core import Work, Workload
 from tests.engine.builders import FINGERPRINT, START_MS
-from tests.engine.test_continuation import a_claim
 from tests.engine.tokens import ids_of
+from tests.engine.worker.test_continuation import a_claim
 from tests.engine.workers import LIMITS, open_answer
 
 NO_FLAGS = Control(0)

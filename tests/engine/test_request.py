@@ -7,9 +7,10 @@ import pytest
 
 from billing.api import Asked, seal
 from billing.usage import PinnedPrices, UsageOwner
-from core.signed import Keyring
-from engine import queue_types, request
-from engine.queue_types import Append, AppendCode, Appended, Claim, Enqueue, Enqueued, Offer, TenantTerms
+from core.signed_text import Keyring
+from engine import request
+from engine.queue import types
+from engine.queue.types import Append, AppendCode, Appended, Claim, Enqueue, Enqueued, Offer, TenantTerms
 from engine.request import (
     Control,
     Entry,
@@ -63,7 +64,7 @@ def test_a_requests_input_holds_what_was_asked_for_and_no_defaults():
 
 
 def test_scripts_and_workers_mean_the_same_by_a_flag():
-    """engine/lua has them as numbers."""
+    """engine/queue/lua has them as numbers."""
     assert sealed(LEAST, "t1", "r1", KEYRING)
     named = {flag.name: flag.value for flag in Control}
     assert named == {"CANCEL": 1, "PARK": 2, "PREEMPT": 4, "MIGRATE": 8, "DRAIN": 16}
@@ -126,7 +127,7 @@ def test_a_tenants_weight_is_above_zero(weight: float):
         TenantTerms(weight=weight)
 
 
-@pytest.mark.parametrize("module", [request, queue_types], ids=["request", "queue_types"])
+@pytest.mark.parametrize("module", [request, types], ids=["request", "queue_types"])
 def test_records_are_never_changed_in_place(module: Any):
     """Several tasks hold the same one."""
     assert sealed(LEAST, "t1", "r1", KEYRING)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.api import Claim, Status
-from engine.queue_types import Append
+from engine.queue.types import Append
 from tests.engine.builders import append_to, end_entry, text, usage_event
 from tests.engine.fair_model import Item
 

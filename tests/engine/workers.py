@@ -18,7 +18,6 @@ from core.pools import announce_pool
 from core.processes import WORKER
 from core.settings import Settings
 from core.tasks import end_tasks
-from engine.answer import Answer
 from engine.api import (
     Claim,
     Enqueue,
@@ -33,12 +32,13 @@ from engine.api import (
     visible_text,
 )
 from engine.backends.scripted import NextToken, ScriptedEngine
-from engine.continuation import ModelLimits
 from engine.journal.journal import Journal
 from engine.models.registry import ModelRecord
 from engine.scheduling.capacity import capacity_of
-from engine.worker import Worker
-from engine.workload import Workload
+from engine.worker.claimed_request import Answer
+from engine.worker.continuation import ModelLimits
+from engine.worker.core import Workload
+from engine.worker.worker import Worker
 from tests.engine.builders import FINGERPRINT, TENANT, request, request_input, tokens
 from tests.engine.tokens import EOS, byte_tokenizer, ids_of
 from tests.support.patience import HANG_SECONDS, wait_until

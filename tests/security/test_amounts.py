@@ -20,8 +20,8 @@ from core.errors import Refusal, Refused
 from core.ids import uuid7
 from core.settings import Settings
 from engine.request import input_decoder
-from server import amounts
-from server.access import cache_salt
+from server.access import amount_visibility
+from server.access.authorization import cache_salt
 from server.http.app import routes
 from server.http.guard import guarded
 from server.http.health import Health
@@ -43,9 +43,9 @@ def test_services_see_amounts_and_users_where_their_tenant_shows_them():
     """Of an end, what is left says only what the user sent and got."""
     shown = replace(ANN, shows_costs=True)
     for who in (SERVICE, shown, None):
-        assert amounts.seen_by(who, END) is END
+        assert amount_visibility.seen_by(who, END) is END
     for who in (ANN, replace(ANN, user="")):
-        seen = amounts.seen_by(who, END)
+        seen = amount_visibility.seen_by(who, END)
         assert isinstance(seen, End)
         assert (seen.cost, seen.usage) == (UNSET, Usage(20, UNSET, 3, 23))
         assert (seen.reason, seen.timing, seen.h) == (END.reason, END.timing, END.h)
@@ -56,7 +56,7 @@ def test_sums_that_amounts_can_be_reckoned_from_are_hidden_too():
     left = Left(100, 40)
     quota = QuotaLeft(left, left, left)
     accepted = Accepted("id", 1, 1, False, "bulk", QueuePlace(0, 0), quota)
-    seen = amounts.seen_by(ANN, accepted)
+    seen = amount_visibility.seen_by(ANN, accepted)
     assert isinstance(seen, Accepted)
     assert seen.quota == QuotaLeft()
     limited = ErrorCode.RATE_LIMITED
@@ -68,13 +68,13 @@ def test_sums_that_amounts_can_be_reckoned_from_are_hidden_too():
         (limited, "key", True),
     ):
         error = Error(code, "of 9", False, after_ms=5, scope=scope, limit=9, remaining=1, spent=7, held=1)
-        refused = amounts.seen_by(ANN, error)
+        refused = amount_visibility.seen_by(ANN, error)
         assert isinstance(refused, Error)
         assert (refused.code, refused.scope, refused.after_ms) == (code, scope, 5)
         assert ("9" in refused.message) is not hidden
         numbers = (refused.limit, refused.remaining, refused.spent, refused.held)
         assert numbers == ((None,) * 4 if hidden else (9, 1, 7, 1))
-        assert amounts.seen_by(SERVICE, error) is error
+        assert amount_visibility.seen_by(SERVICE, error) is error
 
 
 SCOPES = (None, *Scope, "caller", "connection", "address", "something new")
@@ -87,7 +87,10 @@ async def test_no_refusal_tells_a_user_the_tenants_numbers(transport: str):
     for code, scope in itertools.product(ErrorCode, SCOPES):
         refused = replace(refusal(code, "of 9191", after_ms=5, scope=scope), dimension="day", **NUMBERS)
         seen = {who.user: await _seen(transport, who, refused) for who in (SERVICE, ANN)}
-        own = scope in (None, "user", "caller", "connection", "address") and code not in amounts.OF_MONEY
+        own = (
+            scope in (None, "user", "caller", "connection", "address")
+            and code not in amount_visibility.OF_MONEY
+        )
         assert "9191" in seen[""], (code, scope)
         told = [number for number in ("9191", "9292", "9393", "9494") if number in seen["ann"]]
         assert bool(told) is own, (code, scope, seen["ann"])
@@ -98,7 +101,7 @@ async def _seen(transport: str, who: Principal, refused: Refusal) -> str:
     """All that the caller gets of a refusal."""
     if transport == "websocket":
         error = Error(refused.code, refused.message, refused.retry, **limit_facts(refused))
-        return codec.encode(amounts.seen_by(who, error), Subprotocol.JSON).decode()
+        return codec.encode(amount_visibility.seen_by(who, error), Subprotocol.JSON).decode()
 
     async def refusing(request: Request) -> None:
         known(request, who)
@@ -112,7 +115,7 @@ async def _seen(transport: str, who: Principal, refused: Refusal) -> str:
 
 FOR_STRANGERS = {"/v1/login", "/v1/logout"}
 UNTOLD = (
-    "does not begin with who calls: `await caller(request, edge)` or `reader` (server/http/callers.py), "
+    "does not begin with who calls: `await caller(request, edge)` or `reader` (server/http/caller.py), "
     "which decide what a refusal may tell. One for strangers stands in FOR_STRANGERS"
 )
 

@@ -18,10 +18,10 @@ from core.telemetry import logger
 from engine.api import LogReader, PoolQueue
 from engine.main import announce_alone
 from engine.models.registry import ModelRecord, save
-from engine.supervisor import Supervisor
-from server.edge import make_edge
-from server.hub import Hub, Name
-from server.pools import Pools
+from engine.node.supervisor import Supervisor
+from server.context import make_edge
+from server.pool_services import Pools
+from server.reading.subscriptions import Hub, Name
 from tests.server.conftest import gateway as gateway
 from tests.server.site import Site
 from tests.support.patience import wait_until

@@ -17,25 +17,25 @@ from websockets.exceptions import InvalidStatus
 from admin.console import Console
 from billing.alerts.outbox import Sender
 from billing.posting.biller import Biller
-from billing.quotas.quota import Quota
-from core import faults
+from billing.quota.client import Quota
+from core import error_facts
 from core.database import Database
-from core.multiplexed import MultiplexedConnection
 from core.settings import Settings
+from core.shared_connection import MultiplexedConnection
 from core.tasks import end_tasks
 from core.telemetry import tracer
 from engine.api import PoolQueue
 from engine.backends.base import Generation, GenerationRefusedError
 from engine.backends.scripted import ScriptedEngine
-from engine.reaper import Reaper
-from engine.supervisor import Supervisor
+from engine.lifecycle.reaper import Reaper
+from engine.node.supervisor import Supervisor
 from server import main
-from server.door import Door
-from server.edge import make_edge
-from server.hub import Hub
-from server.operations import Operations
-from server.pools import Pools
-from server.purge import Purge
+from server.connection.effect_handlers import Operations
+from server.connection.registry import Door
+from server.context import make_edge
+from server.conversations.purge import Purge
+from server.pool_services import Pools
+from server.reading.subscriptions import Hub
 from server.session.machine import Session
 from tests.engine.workers import Crew, saying
 from tests.security.sinks import CANARY, Sinks, spans
@@ -147,7 +147,7 @@ async def _for_a_while(loops: list[Awaitable[Any]]) -> None:
     ended = [task.exception() for task in tasks if task.done() and not task.cancelled()]
     await end_tasks(tasks)
     for error in ended:
-        assert error is None or CANARY not in str(faults.facts(error))
+        assert error is None or CANARY not in str(error_facts.facts(error))
 
 
 async def test_a_gateways_loops_say_nothing(

@@ -10,11 +10,11 @@ from structlog.testing import capture_logs
 
 from admin import operators
 from admin.console import Console
-from billing.tables import PLATFORM
-from billing.tenants.audit_log import list_rows
+from billing.audit.log import list_rows
+from billing.tables.tenants import PLATFORM
 from core.database import Database
 from core.settings import Settings
-from server.http.calls import FREE
+from server.http.call_limit import FREE
 
 FEW = {"calls_per_address_per_second": 0.1, "failed_signins_per_address_per_minute": 2.0}
 

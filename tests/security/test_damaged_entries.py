@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from engine.api import Entry, EntryKind
-from engine.hints import _hints  # pyright: ignore[reportPrivateUsage]
-from engine.log import DamagedLogError, entry_of
+from engine.queue.notifications import _hints  # pyright: ignore[reportPrivateUsage]
+from engine.queue.request_log import DamagedLogError, entry_of
 from server.protocol import messages as m
 from server.protocol.codes import ErrorCode
 from server.session import effects as fx

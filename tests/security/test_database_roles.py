@@ -18,14 +18,14 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from admin.console import Console
 from billing.api import create_key, create_project, create_tenant
+from billing.audit.log import list_rows
 from billing.main import db_command
 from billing.posting.biller import main as biller_main
 from billing.posting.biller import post
-from billing.tables import UsageRow
-from billing.tenants.audit_log import list_rows
+from billing.tables.tenants import UsageRow
 from billing.tenants.users import list_users
 from billing.usage import UsageOwner, encode
-from chaos import postgres
+from chaos.installation import postgres
 from core.clock import now_ms
 from core.database import Database, migrate
 from core.database_roles import role_names, statements, url_for
@@ -34,7 +34,7 @@ from core.processes import BILLER, CONSOLE, GATEWAY, OPERATOR, SUPERVISOR, Proce
 from core.settings import Settings
 from core.tables import EVERYTHING, TABLES
 from engine.models.known import KnownModel
-from server.tables import Message
+from server.conversations.tables import Message
 from tests.billing.events import an_event
 from tests.security.test_redis_users import billed, limited
 from tests.server.site import running_site

@@ -8,34 +8,34 @@ from redis.asyncio import Redis
 from sqlalchemy import inspect, text
 from sqlmodel import col, select
 
-from billing.alerts.alert_targets import add_target, list_messages, list_targets, send_test
-from billing.commands.erasing import held_of
+from billing.alerts.targets import add_target, list_messages, list_targets, send_test
+from billing.audit import view
+from billing.audit.log import list_rows, record
+from billing.audit.verify import verify_log
+from billing.audit.view import users_in
+from billing.cli.erasure import held_of
+from billing.enforcement.limit_settings import set_budget
+from billing.ledger.grant_spending import GrantKind
 from billing.posting.biller import post
-from billing.quotas.limit_rows import set_budget
 from billing.reconciliation.books import compare_audit, compare_books, compare_derived
-from billing.reconciliation.compared import State
-from billing.tables import TenantUser, UsageQuarantine, UsageRow
-from billing.tenants import audit_view
-from billing.tenants.audit_log import list_rows, record
-from billing.tenants.audit_verify import verify_log
-from billing.tenants.audit_view import users_in
+from billing.reconciliation.comparison import State
+from billing.tables.tenants import TenantUser, UsageQuarantine, UsageRow
 from billing.tenants.cost_centers import create_cost_center
-from billing.tenants.erasing import erase_tenant, erase_user, erased_tenants, opaque_id
+from billing.tenants.erasure import erase_tenant, erase_user, erased_tenants, opaque_id
 from billing.tenants.keys import authenticate_key, create_key
 from billing.tenants.sessions import open_session, principal_of_session
 from billing.tenants.tenancy import close_tenant, create_project, create_tenant
 from billing.tenants.users import close_user, create_user, known_users, list_users, user_named, user_names
 from billing.usage import UsageOwner, decode, encode
-from billing.wallets.purse import GrantKind
 from billing.wallets.wallets import NewGrant, grant
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused
 from core.ids import uuid7
 from core.settings import Settings
-from server.access import Owner
-from server.conversations import Answer, Conversations, Turn
-from server.erasing import erase_texts
+from server.access.authorization import Owner
+from server.conversations.erasure import erase_texts
+from server.conversations.store import Answer, Conversations, Turn
 from tests.billing.events import an_event
 from tests.support.tables import tables_with
 
@@ -136,7 +136,7 @@ async def test_a_user_who_is_erased_is_nowhere_and_all_chains_are_whole(
     assert await user_named(database, scene.tenant, NAME) is None
     rows = await list_rows(database, scene.tenant)
     names = await known_users(database, scene.tenant, {each for row in rows for each in users_in(row)})
-    told = [audit_view.shown(row, names) for row in rows]
+    told = [view.shown(row, names) for row in rows]
     assert NAME not in repr(told)
     assert ("user.create", "(erased)") in [(row.action, row.target) for row in told]
     assert ("user.create", "bob") in [(row.action, row.target) for row in told]
@@ -253,7 +253,7 @@ async def test_nothing_that_proves_or_reaches_anybody_outlives_a_tenant(
     assert await tables_with(db, word) == {"audit_log"}
     assert await tables_with(db, target.secret) == set()
     assert await erased_tenants(db, [tenant, scene.project]) == {tenant}
-    shown = [audit_view.shown(row, {}, erased=True) for row in await list_rows(db, tenant)]
+    shown = [view.shown(row, {}, erased=True) for row in await list_rows(db, tenant)]
     assert shown
     assert not any(word in row.before + row.after for row in shown)
     await close_tenant(db, redis, tenant, closed=False)

@@ -11,8 +11,8 @@ from click.testing import Result
 from redis.asyncio import Redis
 
 from core.errors import StartupError
-from engine.commands import requests
-from tests.billing.test_audited_commands import COMMANDS, Office, named, office
+from engine.cli import requests
+from tests.billing.cli.test_audited_commands import COMMANDS, Office, named, office
 from tests.security.test_hostile_names import FILLING, STAY, Typist, first
 
 __all__ = ["office"]

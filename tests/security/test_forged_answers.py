@@ -15,11 +15,11 @@ from core.ids import uuid7
 from core.processes import WORKER
 from core.settings import Settings
 from core.tasks import end_tasks
-from server.access import Owner
-from server.conversations import Turn
-from server.edge import Edge, make_edge
-from server.purge import forgotten
-from server.tables import Message
+from server.access.authorization import Owner
+from server.context import Edge, make_edge
+from server.conversations.purge import forgotten
+from server.conversations.store import Turn
+from server.conversations.tables import Message
 from tests.billing.events import an_event
 from tests.security.test_poisoned_pools import END, recorded
 from tests.support.patience import wait_until

@@ -8,16 +8,16 @@ import pytest
 from redis.asyncio import Redis
 
 from billing.api import AdmissionState, Admitted, Bindings, Canceller, Quota
-from billing.quotas.bindings import FACTS, PURPOSE, record_of
-from billing.quotas.owned import Whose, open_of
+from billing.quota.bindings import FACTS, PURPOSE, record_of
+from billing.quota.owned import Whose, open_of
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refusal
 from core.ids import uuid7
 from core.processes import WORKER
 from core.settings import Settings
-from core.signed import Keyring
-from tests.billing.test_quota import an_admission
+from core.signed_text import Keyring
+from tests.billing.quota.test_client import an_admission
 from tests.server.site import Peer, Site, running_site
 from tests.support.users import client_of
 

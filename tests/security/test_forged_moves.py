@@ -11,12 +11,12 @@ from structlog.testing import capture_logs
 from billing.api import Admitted, Quota
 from core.clock import now_ms
 from core.processes import WORKER
-from core.signed import Keyring
+from core.signed_text import Keyring
 from engine.api import Claim, Moved, Mover, Reaper
-from engine.ending import OVERDUE_MS
-from engine.inspect import Inspection
-from engine.orders import GOOD_MS, Order, Orders
-from tests.billing.test_quota import an_admission
+from engine.lifecycle.finish import OVERDUE_MS
+from engine.operations.inspection import Inspection
+from engine.queue.migration_orders import GOOD_MS, Order, Orders
+from tests.billing.quota.test_client import an_admission
 from tests.engine.builders import TENANT, Pool
 from tests.support.users import client_of
 
@@ -137,7 +137,7 @@ async def test_who_has_no_secret_takes_no_turn_from_who_has(site: Site):
 
 async def test_a_flood_of_made_up_moves_is_no_flood_of_lines(site: Site, monkeypatch: pytest.MonkeyPatch):
     """Each is named once, and beyond some none is."""
-    monkeypatch.setattr("engine.reaper.UNORDERED_MAX", 3)
+    monkeypatch.setattr("engine.lifecycle.reaper.UNORDERED_MAX", 3)
     for _ in range(9):
         await site.forge(await site.a.running())
     with capture_logs() as logs:

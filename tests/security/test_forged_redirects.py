@@ -14,10 +14,10 @@ from core.pools import announce_pool
 from core.processes import WORKER
 from core.settings import Settings
 from engine.api import Orders
-from server.cancelling import cancel_placed
-from server.edge import Edge, make_edge
-from server.follow import Readers
-from server.hub import Hub, Name
+from server.context import Edge, make_edge
+from server.reading.sources import Readers
+from server.reading.subscriptions import Hub, Name
+from server.requests.cancel import cancel_placed
 from tests.engine.builders import TENANT, Pool, request
 from tests.security.test_poisoned_pools import all_live
 from tests.support.users import client_of

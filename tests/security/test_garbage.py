@@ -8,16 +8,16 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from billing.posting.assessing import Quarantined, assess
-from billing.posting.assessing import _metadata as labels  # pyright: ignore[reportPrivateUsage]
+from billing.booking.assess import Quarantined, assess
+from billing.booking.assess import _metadata as labels  # pyright: ignore[reportPrivateUsage]
 from billing.reconciliation.pools import _row as engine_hour  # pyright: ignore[reportPrivateUsage]
 from billing.usage import read_event
 from core.unreadable import Unreadable, read
-from engine import replies
-from engine.fleet import _order, _report  # pyright: ignore[reportPrivateUsage]
-from engine.hints import _hints, _wake  # pyright: ignore[reportPrivateUsage]
-from engine.log import DamagedLogError, entry_of
-from engine.mover import _need  # pyright: ignore[reportPrivateUsage]
+from engine.lifecycle.migration import _need  # pyright: ignore[reportPrivateUsage]
+from engine.node.reports import _order, _report  # pyright: ignore[reportPrivateUsage]
+from engine.queue import script_replies
+from engine.queue.notifications import _hints, _wake  # pyright: ignore[reportPrivateUsage]
+from engine.queue.request_log import DamagedLogError, entry_of
 from engine.request import input_decoder
 
 CANARY = "the-words-nobody-may-see"
@@ -60,11 +60,13 @@ READERS: dict[str, Callable[[bytes], object]] = {
     "order": lambda data: read("order", _order, data),
     "report": lambda data: read("report", _report, data),
     "worker": lambda data: read(
-        "worker", lambda info: replies.worker("w", 1, 2, 0, {b"info": info, b"fingerprint": info}), data
+        "worker",
+        lambda info: script_replies.worker("w", 1, 2, 0, {b"info": info, b"fingerprint": info}),
+        data,
     ),
     "engine's hour": lambda data: read("hour", lambda hour: engine_hour("default", b"w:1", hour, 1), data),
     "hour of an engine": lambda data: read("hour", lambda of: engine_hour("default", of, b"\x80", 1), data),
-    "ends and moves": lambda data: replies.reaped([0, [[data] * 4], 0, [[data] * 2]]),
+    "ends and moves": lambda data: script_replies.reaped([0, [[data] * 4], 0, [[data] * 2]]),
 }
 
 
@@ -91,7 +93,7 @@ def test_an_event_that_is_none_is_held_and_nothing_else(garbage: str):
 def test_what_can_be_read_is_read():
     """The ends and moves beside some that cannot be."""
     good, bad = [b"t", b"r", b"deadline", b""], [b"\xff"] * 4
-    found = replies.reaped([1, [bad, good], 2, [bad[:2], good[:2]]])
+    found = script_replies.reaped([1, [bad, good], 2, [bad[:2], good[:2]]])
     assert [(end.tenant, end.id) for end in found.expired] == [("t", "r")]
     assert found.moves == [("t", "r")]
     assert read("number", int, "7") == 7

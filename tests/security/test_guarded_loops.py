@@ -10,22 +10,22 @@ from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
 from billing.api import CONTROL_CHANNEL, TERMS_CHANGED, ControlNews, PoolTerms, create_tenant, set_terms
-from billing.wallets import watch
+from billing.enforcement import wallet_watch
 from core.database import Database
 from core.errors import Refused
 from core.settings import Settings
-from engine import keys
 from engine.api import PoolQueue
-from engine.fleet import Fleet, NodeReport
-from engine.trials.desk import TrialDesk
-from server.door import Door
-from server.edge import make_edge
-from server.erasing import erase_texts
-from server.hub import Hub
-from server.terms import Terms
+from engine.node.reports import Fleet, NodeReport
+from engine.queue import redis_keys
+from engine.trials.server import TrialDesk
+from server.connection.registry import Door
+from server.context import make_edge
+from server.conversations.erasure import erase_texts
+from server.pools.tenant_terms import Terms
+from server.reading.subscriptions import Hub
 from tests.security.test_poisoned_pools import all_live
+from tests.server.conversations.test_purge import conversation, rows
 from tests.server.http_site import http_site
-from tests.server.test_purge import conversation, rows
 
 POOL = "default"
 REQUEST = "0190aaaa-0000-7000-8000-000000000001"
@@ -48,7 +48,7 @@ async def test_a_door_outlives_what_nobody_foresaw(
         raise AttributeError("poison")
 
     monkeypatch.setattr(edge.terms, "changed", changed)
-    monkeypatch.setattr("server.door.KEEP_SECONDS", 0.0)
+    monkeypatch.setattr("server.connection.registry.KEEP_SECONDS", 0.0)
     monkeypatch.setattr(Door, "_keep_sessions", raises)
     client: Any = redis
 
@@ -122,19 +122,19 @@ async def test_a_wallet_that_nobody_foresaw_holds_up_no_other(
         ended.append(tenant)
         return [(SimpleNamespace(id="g"), 1)]
 
-    monkeypatch.setattr(watch, "tenants_with_expired", found)
-    monkeypatch.setattr(watch, "expire", expire)
-    assert await watch.expire_all(sqlite, redis, 1) == 1
+    monkeypatch.setattr(wallet_watch, "tenants_with_expired", found)
+    monkeypatch.setattr(wallet_watch, "expire", expire)
+    assert await wallet_watch.expire_all(sqlite, redis, 1) == 1
     assert ended == ["t"]
-    monkeypatch.setattr(watch, "tenants_with_expired", raises)
-    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(wallet_watch, "tenants_with_expired", raises)
+    monkeypatch.setattr(wallet_watch, "LOOK_SECONDS", 0.0)
     rounds = list[int]()
-    monkeypatch.setattr(watch, "now_ms", lambda: rounds.append(1) or 1)
+    monkeypatch.setattr(wallet_watch, "now_ms", lambda: rounds.append(1) or 1)
 
     async def again() -> bool:
         return len(rounds) > 2
 
-    await all_live([watch.watch_wallets(sqlite, redis, asyncio.Event())], again)
+    await all_live([wallet_watch.watch_wallets(sqlite, redis, asyncio.Event())], again)
 
 
 async def test_a_supervisors_name_that_is_none_hides_no_other(redis: Redis, settings: Settings):
@@ -159,16 +159,16 @@ async def test_a_shape_that_is_none_is_tried_by_nobody(redis: Redis, settings: S
             return ""
 
     for name, shape in (("n1", b"\xff"), ("n2", b"strange"), ("n3", b"good")):
-        await client.set(keys.trial(settings.pool, "t", name), shape)
-        await client.rpush(keys.trials(settings.pool, "f"), f"t:{name}")
+        await client.set(redis_keys.trial(settings.pool, "t", name), shape)
+        await client.rpush(redis_keys.trials(settings.pool, "f"), f"t:{name}")
 
     async def good() -> bool:
-        return await client.get(keys.verdict(settings.pool, "n3")) is not None
+        return await client.get(redis_keys.verdict(settings.pool, "n3")) is not None
 
     with capture_logs() as lines:
         await all_live([TrialDesk(settings, redis).serve(Trier(), "f")], good)
     assert "good" in tried
-    assert not await client.exists(keys.trial(settings.pool, "t", "n1"))
+    assert not await client.exists(redis_keys.trial(settings.pool, "t", "n1"))
     assert {"a shape cannot be read", "a shape was not tried"} <= {line["event"] for line in lines}
 
 

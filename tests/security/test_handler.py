@@ -20,7 +20,7 @@ from core.database import Database
 from core.errors import Refused
 from core.settings import Settings
 from server.api import SecurityHeaders
-from server.edge import make_edge
+from server.context import make_edge
 from server.http.app import routes
 from server.http.guard import PROBLEM, guarded
 from server.http.health import Health

@@ -7,10 +7,10 @@ from billing.api import revoke_key
 from billing.tenants import users
 from core.clock import now_ms
 from core.ids import uuid7
-from core.signed import Keyring
-from server import history_passes
-from server.access import Owner
-from server.conversations import Turn
+from core.signed_text import Keyring
+from server.access import history_passes
+from server.access.authorization import Owner
+from server.conversations.store import Turn
 from tests.server.http_site import HttpSite, bearer
 
 LISTED = "https://shop.example"

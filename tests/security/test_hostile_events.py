@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlmodel import select
 
-from billing.books.verify import verify_books
-from billing.posting.assessing import EVENT_BYTES_MAX, KEPT_BYTES
+from billing.booking.assess import EVENT_BYTES_MAX, KEPT_BYTES
+from billing.ledger.verify import verify_books
 from billing.posting.biller import post, post_in_parts
-from billing.tables import UsageQuarantine, UsageRow
+from billing.tables.tenants import UsageQuarantine, UsageRow
 from billing.usage import UsageEvent, UsageOwner, encode
 from core.database import Database
 from tests.billing.events import an_event

@@ -16,14 +16,14 @@ import pytest
 from redis.asyncio import Redis
 from sqlmodel import select
 
-from billing.tables import TenantUser
+from billing.tables.tenants import TenantUser
 from chaos.tampering.unguarded import unguarded_file
 from core.cli import main
 from core.database import Database
 from core.settings import Settings
-from engine.commands import requests, workers
-from server.tables import Conversation, Message
-from tests.billing.test_audited_commands import COMMANDS, READS, READS_TEXT, Office, office
+from engine.cli import requests, workers
+from server.conversations.tables import Conversation, Message
+from tests.billing.cli.test_audited_commands import COMMANDS, READS, READS_TEXT, Office, office
 from tests.engine.builders import Pool, append_to, request
 
 __all__ = ["office"]

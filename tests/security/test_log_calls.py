@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("core", "billing", "engine", "server", "admin")
 LEVELS = frozenset({"debug", "info", "warning", "error", "critical", "exception", "log"})
-# What an error says of itself in words; `named`, `kind` and `facts` of core/faults.py do not.
+# What an error says of itself in words; `named`, `kind` and `facts` of core/error_facts.py do not.
 WORDS = frozenset({"str", "repr", "format"})
 
 
@@ -72,7 +72,7 @@ def _told(source: str) -> list[int]:
 
 
 def test_no_message_to_operators_has_the_words_of_redis_sql_or_the_system():
-    """They hold URLs with passwords, rows and keys; `core/away.py` and `kind` say what it is."""
+    """They hold URLs with passwords, rows and keys; `core/store_errors.py` and `kind` say what it is."""
     found: list[str] = []
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
@@ -89,7 +89,7 @@ def test_the_sweep_of_messages_finds_what_it_looks_for():
 
 
 # A GPU's type that has no price: the error's word is the fleet's own, and what to act on.
-KNOWN = {("billing/pools/posting.py", "gpu_type=str(error)")}
+KNOWN = {("billing/dedicated_pools/posting.py", "gpu_type=str(error)")}
 
 
 def test_no_log_call_has_an_errors_words():

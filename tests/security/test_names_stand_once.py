@@ -8,19 +8,19 @@ import pytest
 from redis.asyncio import Redis
 
 from billing.api import create_key, create_tenant, set_budget, set_policy, user_id
+from billing.audit.verify import verify_log
 from billing.posting.biller import post
 from billing.reconciliation.books import compare_audit, compare_books, compare_derived
-from billing.reconciliation.compared import State
-from billing.tables import TenantUser
-from billing.tenants.audit_verify import verify_log
-from billing.tenants.erasing import erase_user
+from billing.reconciliation.comparison import State
+from billing.tables.tenants import TenantUser
+from billing.tenants.erasure import erase_user
 from billing.tenants.users import close_user
 from billing.usage import ENDED_FIELD, ended_stream
 from core.clock import now_ms
 from core.database import Database
 from core.ids import uuid7
 from core.settings import Settings
-from server.erasing import erase_texts
+from server.conversations.erasure import erase_texts
 from tests.server.http_site import HttpSite, bearer
 from tests.server.site import Site, running_site
 from tests.support.tables import tables_with

@@ -10,12 +10,12 @@ from redis.asyncio import Redis
 from admin import operators
 from admin.console import Console
 from billing.api import end_session
-from billing.tables import PLATFORM
+from billing.tables.tenants import PLATFORM
 from billing.tenants import sessions
 from core.clock import now_ms
 from core.database import Database
 from core.settings import Settings
-from core.signed import Keyring
+from core.signed_text import Keyring
 from server.api import SecurityHeaders
 
 ORIGIN = "http://console.test"

@@ -4,7 +4,7 @@ import pytest
 from starlette.requests import HTTPConnection
 
 from core.settings import Settings
-from server.auth import origin_allowed
+from server.access.authentication import origin_allowed
 
 
 def allowed(settings: Settings, scheme: str, origin: str | None, host: str = "chat.example.com") -> bool:

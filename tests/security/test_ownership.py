@@ -9,7 +9,7 @@ from billing.api import AdmissionState, Directory, Principal, create_key, create
 from core.clock import now_ms
 from core.errors import Refused
 from core.ids import uuid7
-from server.access import (
+from server.access.authorization import (
     CANCEL_SCOPE,
     CHAT_SCOPE,
     READ_SCOPE,
@@ -20,7 +20,7 @@ from server.access import (
     read_refusal,
     user_of,
 )
-from server.conversations import Turn
+from server.conversations.store import Turn
 from tests.server.http_site import HttpSite, bearer
 
 

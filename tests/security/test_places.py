@@ -10,12 +10,12 @@ from redis.asyncio import Redis
 from websockets.exceptions import InvalidStatus
 
 from billing.api import Principal
-from core import lobby
+from core import unidentified_sockets
 from core.database import Database
 from core.settings import Settings
 from core.telemetry import Seldom
-from server import connection
-from server.places import Places
+from server.connection import connection
+from server.connection.connection_limit import Places
 from tests.server.site import Peer, Site, running_site
 from tests.support.patience import wait_until
 
@@ -105,7 +105,7 @@ async def test_silent_sockets_of_one_address_are_few(
 ):
     """Where its places are taken by those who just came, the next upgrade is refused over HTTP; who has said
     hello does not count."""
-    monkeypatch.setattr(lobby, "GRACE_SECONDS", 3600)
+    monkeypatch.setattr(unidentified_sockets, "GRACE_SECONDS", 3600)
     async with running_site(settings, sqlite, redis, **SILENT) as site, AsyncExitStack() as stack:
         for _ in range(5):
             await stack.enter_async_context(site.welcomed())
@@ -123,7 +123,7 @@ async def test_who_is_silent_longest_makes_room(
     sqlite: Database, redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
     """So that an honest one comes in through any crowd; he whom it hits may come again."""
-    monkeypatch.setattr(lobby, "GRACE_SECONDS", 0)
+    monkeypatch.setattr(unidentified_sockets, "GRACE_SECONDS", 0)
     async with running_site(settings, sqlite, redis, **SILENT) as site, AsyncExitStack() as stack:
         silent = [await stack.enter_async_context(site.open()) for _ in range(4)]
         assert (await silent[0].hear("error"))["code"] == "rate_limited"

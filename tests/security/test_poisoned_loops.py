@@ -9,25 +9,25 @@ from redis.asyncio import Redis
 from sqlmodel import select
 from structlog.testing import capture_logs
 
-from billing.posting import assessing
+from billing.booking import assess
 from billing.posting.biller import Biller
-from billing.quotas.quota import Quota
-from billing.tables import UsageQuarantine, UsageRow
+from billing.quota.client import Quota
+from billing.tables.tenants import UsageQuarantine, UsageRow
 from billing.usage import ENDED_FIELD, UsageEvent, encode, ended_stream
 from core.clock import now_ms
 from core.database import Database
 from core.settings import Settings
 from engine.api import PoolQueue
-from engine.fleet import Fleet, OrderKind
-from engine.reaper import Reaper
-from engine.sweep import sweep
-from server.edge import make_edge
-from server.hub import Hub
-from server.purge import Purge
+from engine.lifecycle.reaper import Reaper
+from engine.lifecycle.stale_admissions import sweep
+from engine.node.reports import Fleet, OrderKind
+from server.context import make_edge
+from server.conversations.purge import Purge
+from server.reading.subscriptions import Hub
 from tests.billing.events import an_event
 from tests.security.test_poisoned_pools import all_live
+from tests.server.conversations.test_purge import conversation, rows
 from tests.server.http_site import http_site
-from tests.server.test_purge import conversation, rows
 
 POOL = "default"
 
@@ -52,7 +52,7 @@ async def test_an_event_that_nobody_foresaw_is_held_alone(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """What stands before and behind it is billed."""
-    monkeypatch.setattr(assessing, "_unstorable", failing(assessing._unstorable, "poison", error))
+    monkeypatch.setattr(assess, "_unstorable", failing(assess._unstorable, "poison", error))
     for request in ("r1", "poison", "r2"):
         await redis.xadd(ended_stream(POOL), {ENDED_FIELD: encode(an_event(request))})
 
@@ -125,7 +125,7 @@ async def test_a_round_that_fails_is_not_the_last(
         raise AttributeError("poison")
 
     monkeypatch.setattr(PoolQueue, "reap" if loop == "reaper" else "renew_gateway", fails)
-    monkeypatch.setattr("server.hub.RENEW_SECONDS", 0.01)
+    monkeypatch.setattr("server.reading.subscriptions.RENEW_SECONDS", 0.01)
     if loop == "reaper":
         running = Reaper(PoolQueue(redis, POOL, settings), Quota(redis, settings), 10).run()
     else:

@@ -9,7 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from billing.posting.biller import Biller
-from billing.quotas.quota import Quota
+from billing.quota.client import Quota
 from billing.usage import ENDED_FIELD, ENDED_GROUP_RECORDER, ended_stream
 from core.clock import now_ms
 from core.database import Database
@@ -18,12 +18,12 @@ from core.pools import known_pools
 from core.settings import Settings
 from core.tasks import end_tasks
 from engine.api import PoolQueue
-from engine.reaper import Reaper
-from server.access import Owner
-from server.conversations import Conversations, Turn
-from server.edge import Edge, make_edge
-from server.hub import Hub, Name
-from server.pools import Pools
+from engine.lifecycle.reaper import Reaper
+from server.access.authorization import Owner
+from server.context import Edge, make_edge
+from server.conversations.store import Conversations, Turn
+from server.pool_services import Pools
+from server.reading.subscriptions import Hub, Name
 from tests.billing.events import an_event
 from tests.support.patience import wait_until
 

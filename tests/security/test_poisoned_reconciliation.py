@@ -6,26 +6,26 @@ from redis.asyncio import Redis
 from sqlmodel import col, select
 
 from billing.periods import HOUR_MS
-from billing.quotas.quota_keys import open_key, posted_key
-from billing.reconciliation import board
-from billing.reconciliation.board import Reconciliation
-from billing.reconciliation.compared import Check, Compared, State
-from billing.reconciliation.healing import heal
+from billing.quota.redis_keys import open_key, posted_key
+from billing.reconciliation import run
+from billing.reconciliation.comparison import Check, Compared, State
 from billing.reconciliation.pools import FIELDS_MAX
-from billing.reconciliation.tables import ReconItem
+from billing.reconciliation.redis_repair import heal
+from billing.reconciliation.run import Reconciliation
 from billing.reconciliation.unbilled import (
     HOURS_MAX,
     compare_ended,
     share_of,
     store_ended_hours,
 )
+from billing.tables.reconciliation import ReconItem
 from billing.tenants.tenancy import create_tenant
 from billing.usage import EndedCounts, ended_hours, engine_hours
 from core.clock import now_ms
 from core.database import Database
 from core.settings import Settings
 from tests.billing.events import an_event
-from tests.billing.test_reconciliation import billed
+from tests.billing.reconciliation.test_run import billed
 
 CHECKS = {Check.R4, Check.R8}
 
@@ -129,9 +129,9 @@ async def test_a_flood_of_writers_is_told(
 async def test_what_cannot_be_compared_resolves_nothing(database: Database) -> None:
     """What differed before stays in sight, from when it did."""
     wrong = Compared(Check.R4, "t1", "cost", "nano", 5, 3)
-    await board.remember(database, [wrong], CHECKS, None, now_ms() - 9)
-    none = Compared(Check.R4, "t1", board.UNCOMPARED, "faults", 0, 1)
-    await board.remember(database, [none], CHECKS, None, now_ms())
+    await run.remember(database, [wrong], CHECKS, None, now_ms() - 9)
+    none = Compared(Check.R4, "t1", run.UNCOMPARED, "faults", 0, 1)
+    await run.remember(database, [none], CHECKS, None, now_ms())
     async with database.session() as session:
         rows = (await session.exec(select(ReconItem))).all()
-    assert {(row.subject, row.resolved_ms) for row in rows} == {("cost", None), (board.UNCOMPARED, None)}
+    assert {(row.subject, row.resolved_ms) for row in rows} == {("cost", None), (run.UNCOMPARED, None)}

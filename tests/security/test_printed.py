@@ -12,11 +12,13 @@ import pytest
 
 from admin.children import Child
 from admin.up import Up
-from core import printed
+from core import terminal as printed
 from core.cli import main
 from core.errors import StartupError
-from core.plain import plain, prose, spreadsheet_cell
-from core.printed import (
+from core.processes import GATEWAY
+from core.safe_text import plain, prose, spreadsheet_cell
+from core.settings import Settings
+from core.terminal import (
     Styled,
     Table,
     never_fail_to_print,
@@ -31,15 +33,13 @@ from core.printed import (
     stream,
     working,
 )
-from core.processes import GATEWAY
-from core.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("core", "billing", "engine", "server", "admin")
 HOSTILE = "[/x]\x1b]0;x\x07\u202e\r\n\x9b31m\x7f\u2028=cmd()"
-# Who prints beside core/printed.py, and why that is safe.
+# Who prints beside core/terminal.py, and why that is safe.
 OTHERWISE = {
-    "core/exclusive.py": "a program that imports nothing of ours; it names a file of the data folder",
+    "core/file_lock.py": "a program that imports nothing of ours; it names a file of the data folder",
     "engine/models/download.py": "a program of ours reads what it prints: a commit's digits",
 }
 FORBIDDEN = {"echo", "secho", "style", "prompt", "confirm", "edit", "echo_via_pager", "progressbar"}
@@ -280,7 +280,7 @@ def test_nothing_else_prints():
     found = {
         str(file.relative_to(ROOT)): told for file in files if (told := printing(ast.parse(file.read_text())))
     }
-    assert set(found) == {"core/printed.py", *OTHERWISE}, found
+    assert set(found) == {"core/terminal.py", *OTHERWISE}, found
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,13 @@ from core.errors import Refused
 from core.ids import uuid7
 from core.settings import Settings
 from core.signins import FailedSignins
+from server.access.rates import Rates
+from server.connection.read_pace import SAVED_SECONDS, Pace
 from server.http.app import routes
-from server.http.calls import FREE
+from server.http.call_limit import FREE
 from server.http.health import Health
-from server.pace import SAVED_SECONDS, Pace
 from server.protocol import codec
 from server.protocol.messages import ClientMessage
-from server.rates import Rates
 from tests.server.http_site import ORIGIN, HttpSite, bearer, http_site
 from tests.server.site import running_site
 

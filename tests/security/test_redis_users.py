@@ -16,8 +16,8 @@ from sqlmodel import select
 from admin.status import read_status
 from billing.api import Quota, set_budget, set_policy
 from billing.posting.biller import main as biller_main
-from billing.requests.refusal_tables import RefusalMinute
-from billing.tables import UsageRow
+from billing.tables.refusals import RefusalMinute
+from billing.tables.tenants import UsageRow
 from core.access_commands import acl_command
 from core.database import Database
 from core.errors import StartupError
@@ -36,7 +36,7 @@ from core.redis_acl import acl_lines, set_commands, users
 from core.settings import Settings
 from core.tasks import end_tasks
 from engine.api import PoolQueue, Reaper, explain_request
-from engine.fleet import Fleet, Heartbeat, SlotState
+from engine.node.reports import Fleet, Heartbeat, SlotState
 from tests.server.site import Site, running_site
 from tests.support.patience import wait_until
 from tests.support.users import assert_nothing_refused, client_of, make_user, url_of

@@ -7,10 +7,10 @@ from redis.asyncio import Redis
 
 from billing.api import Principal
 from core.clock import now_ms
-from core.signed import Keyring
-from server import sessions
-from server.session import resume
-from server.sessions import BEFORE_GRACE_MS, SessionRecord, Sessions
+from core.signed_text import Keyring
+from server.connection import session_store
+from server.connection.session_store import BEFORE_GRACE_MS, SessionRecord, Sessions
+from server.session import resume_token
 from tests.server.http_site import HttpSite
 from tests.support.patience import BEAT_SECONDS, pause
 
@@ -110,24 +110,24 @@ async def test_who_writes_redis_makes_no_token(sat: Sat, redis: Redis):
     """What the record says of its owner does not make another's token good."""
     first = await sat.open()
     keyring, now = sat.site.edge.settings.keyring, now_ms()
-    token = resume.unseal(first.token, keyring, now)
+    token = resume_token.unseal(first.token, keyring, now)
     assert token is not None
-    forged = resume.seal(token, Keyring(b"guessed"))
+    forged = resume_token.seal(token, Keyring(b"guessed"))
     assert not await sat.good(forged, first)
     bob = replace(sat.principal, user="bob")
-    owner = resume.unseal((await sat.open(who=bob)).token, keyring, now)
+    owner = resume_token.unseal((await sat.open(who=bob)).token, keyring, now)
     assert owner is not None
     await redis.hset(sat.key(first), "owner", owner.owner)  # pyright: ignore[reportGeneralTypeIssues]
     assert not await sat.good(first.token, first, bob)
     assert not await sat.good(first.token, first), "the record is another's now"
-    assert resume.unseal(first.token, keyring, token.expires_ms) is None
+    assert resume_token.unseal(first.token, keyring, token.expires_ms) is None
 
 
 async def test_what_a_session_remembers_is_bounded_and_goes_with_it(
     sat: Sat, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ):
     """The requests whose end its client has not applied; `bye` leaves nothing."""
-    monkeypatch.setattr(sessions, "OPEN_IDS_MAX", 3)
+    monkeypatch.setattr(session_store, "OPEN_IDS_MAX", 3)
     first = await sat.open()
     for number in range(5):
         await sat.sessions.note(first, f"r{number}")

@@ -9,7 +9,7 @@ from sqlmodel import col, select
 
 from billing.api import rotate_key
 from billing.posting.biller import main as biller_main
-from billing.tables import UsageQuarantine, UsageRow
+from billing.tables.tenants import UsageQuarantine, UsageRow
 from core.clock import now_ms
 from core.database import Database
 from core.ids import uuid7

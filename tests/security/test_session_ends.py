@@ -9,19 +9,19 @@ import pytest
 from redis.asyncio import Redis
 
 from billing.api import Principal
-from billing.books.ledger_tables import RollupHour
+from billing.audit.log import list_rows
+from billing.enforcement.limit_settings import set_policy
 from billing.periods import HOUR_MS
-from billing.quotas.limit_rows import set_policy
+from billing.tables.ledger import RollupHour
+from billing.tables.sessions import BrowserSession
 from billing.tenants import sessions, users
-from billing.tenants.audit_log import list_rows
 from billing.tenants.session_ends import clear_sessions
-from billing.tenants.session_tables import BrowserSession
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused
 from core.settings import Settings
-from server.purge import Purge
-from server.used_sessions import UsedSessions
+from server.access.used_sessions import UsedSessions
+from server.conversations.purge import Purge
 from tests.server.http_site import ORIGIN, HttpSite, http_site
 
 OWN = {"origin": ORIGIN}

@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 
 from billing.api import KEY_REVOKED, SESSION_ENDED, Principal, end_session, revoke_key
-from billing.tables import PLATFORM
+from billing.tables.tenants import PLATFORM
 from billing.tenants import sessions
 from billing.tenants.tenancy import CONTROL_CHANNEL, ControlNews, tell
 from tests.server.http_site import ORIGIN, HttpSite

@@ -13,15 +13,15 @@ from billing.api import (
     principal_of_session,
     revoke_key,
 )
-from billing.tables import ApiKey
+from billing.audit.log import list_rows
+from billing.tables.sessions import BrowserSession
+from billing.tables.tenants import ApiKey
 from billing.tenants import sessions, tenancy, users
-from billing.tenants.audit_log import list_rows
-from billing.tenants.session_tables import BrowserSession
 from core.clock import now_ms
 from core.ids import uuid7
-from core.signed import Keyring
-from server.access import Owner
-from server.conversations import Turn
+from core.signed_text import Keyring
+from server.access.authorization import Owner
+from server.conversations.store import Turn
 from tests.server.http_site import ORIGIN, HttpSite, bearer
 
 OWN = {"origin": ORIGIN}

@@ -21,8 +21,8 @@ from core.clock import now_ms
 from core.database import Database
 from core.ids import uuid7
 from core.settings import Settings
-from server.access import Owner
-from server.conversations import Turn
+from server.access.authorization import Owner
+from server.conversations.store import Turn
 from server.http.app import routes
 from server.http.health import Health
 from server.protocol.messages import ClientMessage, Hello

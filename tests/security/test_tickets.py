@@ -10,10 +10,10 @@ from redis.asyncio import Redis
 
 from billing.api import create_key, revoke_key
 from billing.tenants import tenancy, users
-from core import signed
+from core import signed_text
 from core.clock import now_ms
-from core.signed import Keyring
-from server import tickets
+from core.signed_text import Keyring
+from server.access import tickets
 from tests.server.http_site import ORIGIN, HttpSite, bearer
 
 ROOT = Path(__file__).parents[2]
@@ -122,7 +122,7 @@ async def test_who_writes_redis_mints_no_ticket(site: HttpSite, redis: Redis):
     forged = msgspec.structs.replace(_unsealed(site, ticket), id="another", user="eve")
     body = msgspec.msgpack.encode(forged)
     for secret in (b"", b"parley", site.key.encode()):
-        text = tickets.PREFIX + signed.seal(body, tickets.PURPOSE, Keyring(secret))
+        text = tickets.PREFIX + signed_text.seal(body, tickets.PURPOSE, Keyring(secret))
         assert await site.edge.auth.of_token(text) is None
     assert await redis.keys("*") == []  # and what is not ours leaves nothing behind
 
@@ -133,7 +133,7 @@ async def test_a_ticket_is_damaged_by_any_change(site: HttpSite):
     body, _, signature = ticket.removeprefix(tickets.PREFIX).partition(".")
     wrong = [f"pt_{body}", f"pt_.{signature}", f"pt_{body}.", f"pt_{body[:-4]}.{signature}", "pt_", "pt_é.é"]
     packed = msgspec.msgpack.encode(_unsealed(site, ticket))
-    wrong.append("pt_" + signed.seal(packed, b"another purpose", site.edge.settings.keyring))
+    wrong.append("pt_" + signed_text.seal(packed, b"another purpose", site.edge.settings.keyring))
     for text in wrong:
         assert await site.edge.auth.of_token(text) is None, text
 

@@ -7,14 +7,14 @@ import pytest
 from click.testing import Result
 from sqlmodel import select
 
-from billing.books.ledger_tables import LedgerTxn
-from billing.commands.approvals import approvals_command
-from billing.commands.tenants import tenants_command
-from billing.moves.tables import Proposal
-from billing.wallets.tables import Wallet, WalletGrant, WalletOwed
+from billing.cli.approvals import approvals_command
+from billing.cli.tenants import tenants_command
+from billing.tables.approvals import Proposal
+from billing.tables.ledger import LedgerTxn
+from billing.tables.wallets import Wallet, WalletGrant, WalletOwed
 from core.errors import StartupError
 from tests.billing.acme import COMMANDS, Acme
-from tests.billing.test_quota_books import Books
+from tests.billing.quota.test_quota_books import Books
 
 OF = ("--tenant", "acme")
 WHY = ("--key", "k2", "--reason", "r", "--yes")

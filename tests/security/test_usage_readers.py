@@ -17,9 +17,9 @@ from billing.api import (
     rotate_key,
     set_tenant,
 )
+from billing.audit.log import list_rows
 from billing.periods import HOUR_MS
-from billing.tables import ApiKey, Tenant, TenantUser
-from billing.tenants.audit_log import list_rows
+from billing.tables.tenants import ApiKey, Tenant, TenantUser
 from billing.tenants.cost_centers import create_cost_center, move_project
 from core.clock import now_ms
 from core.errors import Refused

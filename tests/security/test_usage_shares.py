@@ -7,9 +7,9 @@ import pytest
 
 from admin.usage.gate import UsageGate
 from core.errors import Refused
+from core.hidden_numbers import VEILED_BYTES, unveil, veil
 from core.settings import Settings
-from core.signed import Keyring
-from core.veiled import VEILED_BYTES, unveil, veil
+from core.signed_text import Keyring
 from tests.support.usage_office import OCTOBER, Office, office
 
 __all__ = ["office"]

@@ -9,7 +9,7 @@ from billing.tenants.tenancy import create_tenant
 from billing.tenants.users import user_named
 from core.database import Database
 from core.errors import Refused
-from server.users import Users
+from server.access.users import Users
 
 COUNTING, WRITING = "count(tenant_user", "BEGIN IMMEDIATE"
 

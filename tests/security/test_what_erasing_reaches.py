@@ -8,20 +8,20 @@ from redis.asyncio import Redis
 from sqlalchemy import event
 from sqlmodel import select
 
-from billing.commands.erasing import erase_known, held_of
+from billing.audit import view
+from billing.audit.log import list_rows
+from billing.audit.view import users_in
+from billing.cli.erasure import erase_known, held_of
+from billing.enforcement.plans import create_plan, find_plan
+from billing.limits import MoneyLimit, Scope
 from billing.periods import FIRST_MS, LAST_MS, Window
 from billing.posting.biller import post
-from billing.quotas.limits import MoneyLimit, Scope
-from billing.quotas.quota import Quota
-from billing.quotas.quota_money import MoneyCounts
-from billing.tables import UsageRow
-from billing.tenants import audit_view
-from billing.tenants.audit_log import list_rows
-from billing.tenants.audit_view import users_in
+from billing.quota.client import Quota
+from billing.quota.money import MoneyCounts
+from billing.tables.tenants import UsageRow
 from billing.tenants.cost_centers import create_cost_center, find_cost_center
-from billing.tenants.erasing import erase_tenant, erase_user
+from billing.tenants.erasure import erase_tenant, erase_user
 from billing.tenants.keys import create_key
-from billing.tenants.plans import create_plan, find_plan
 from billing.tenants.tenancy import close_tenant, create_project, create_tenant, find_project, find_tenant
 from billing.tenants.users import close_user, create_user, known_users, list_users, user_named
 from billing.usage import UsageOwner, encode
@@ -30,10 +30,10 @@ from core.database import Database
 from core.errors import Refused
 from core.ids import uuid7
 from core.settings import Settings
-from server import erasing
-from server.access import Owner
-from server.conversations import Conversations, Turn
-from server.erasing import erase_texts
+from server.access.authorization import Owner
+from server.conversations import erasure
+from server.conversations.erasure import erase_texts
+from server.conversations.store import Conversations, Turn
 from tests.billing.events import an_event
 from tests.security.test_erasing import NAME, WORDS, Scene, scene, whole
 from tests.support.tables import tables_with
@@ -74,7 +74,7 @@ async def test_the_name_of_a_key_goes_with_who_had_it(database: Database, redis:
     assert "api_key" in await tables_with(database, "bobs-laptop")
     rows = await list_rows(database, scene.tenant)
     names = await known_users(database, scene.tenant, {each for row in rows for each in users_in(row)})
-    told = repr([audit_view.shown(row, names) for row in rows])
+    told = repr([view.shown(row, names) for row in rows])
     assert "lovelaces-laptop" not in told
     assert "bobs-laptop" in told
 
@@ -91,8 +91,8 @@ async def test_texts_that_stay_end_the_erasing(
     async def nothing(*_: object) -> tuple[int, set[str]]:
         return 0, set()
 
-    monkeypatch.setattr(erasing, "purge", nothing)
-    monkeypatch.setattr(erasing, "AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(erasure, "purge", nothing)
+    monkeypatch.setattr(erasure, "AGAIN_SECONDS", 0.0)
     await close_user(database, redis, scene.tenant, NAME)
     with pytest.raises(Refused, match="1 of the conversations"):
         await erase_texts(database, redis, settings, scene.tenant, NAME)
@@ -106,7 +106,7 @@ async def test_who_writes_while_they_are_erased_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """A gateway that has not heard yet that they are closed may store one more turn."""
-    real, late = erasing.purge, [uuid7(now_ms()), uuid7(now_ms())]
+    real, late = erasure.purge, [uuid7(now_ms()), uuid7(now_ms())]
 
     async def purge_while_one_writes(*facts: Any) -> tuple[int, set[str]]:
         if late:
@@ -114,8 +114,8 @@ async def test_who_writes_while_they_are_erased_leaves_nothing(
             await Conversations(database).open_turn(scene.tenant, Owner(scene.project, "", NAME), turn)
         return await real(*facts)
 
-    monkeypatch.setattr(erasing, "purge", purge_while_one_writes)
-    monkeypatch.setattr(erasing, "AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(erasure, "purge", purge_while_one_writes)
+    monkeypatch.setattr(erasure, "AGAIN_SECONDS", 0.0)
     await close_user(database, redis, scene.tenant, NAME)
     assert await erase_texts(database, redis, settings, scene.tenant, NAME) == (3, 4)
     assert await tables_with(database, WORDS) == set()

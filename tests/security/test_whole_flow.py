@@ -18,9 +18,9 @@ from opentelemetry.trace import TraceFlags
 from admin import operators
 from admin.console import Console
 from core.telemetry import prometheus_page
-from engine import keys
 from engine.api import RequestInput, input_decoder
-from tests.billing.test_biller import a_biller, until_posted
+from engine.queue import redis_keys
+from tests.billing.posting.test_biller import a_biller, until_posted
 from tests.engine.workers import paused_at
 from tests.security.sinks import Sinks, spans
 from tests.server.conftest import gateway as gateway
@@ -82,7 +82,7 @@ async def _turn(site: Site, flow: Flow) -> None:
         async with site.crew.worker(paused_at(4, ANSWER)) as dying:
             flow.id = await peer.send(PROMPT, conversation="01890000-0000-7000-8000-000000000000")
             await peer.hear("accepted")
-            asked = await site.redis.get(keys.input_(site.crew.pool, site.tenant, flow.id))
+            asked = await site.redis.get(redis_keys.input_(site.crew.pool, site.tenant, flow.id))
             assert isinstance(asked, bytes)
             flow.carried = input_decoder.decode(asked)
         await site.crew.lose(dying.name)

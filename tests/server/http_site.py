@@ -12,9 +12,9 @@ from billing.api import create_key, create_project, create_tenant, make_link_cod
 from core.clock import now_ms
 from core.database import Database
 from core.settings import Settings
-from server.edge import Edge, make_edge
+from server.context import Edge, make_edge
 from server.http.app import SecurityHeaders, routes
-from server.http.calls import LimitedCalls
+from server.http.call_limit import LimitedCalls
 from server.http.guard import guarded
 from server.http.health import Health
 

@@ -8,9 +8,9 @@ import msgspec
 from billing.usage import ENDED_FIELD, UsageEvent
 from core.settings import Settings
 from engine.api import Entry, EntryKind, Status
-from server.conversations import Answer
-from server.recorder import Recorder, Recorders
-from server.tables import Message
+from server.conversations.recorder import Recorder, Recorders
+from server.conversations.store import Answer
+from server.conversations.tables import Message
 from tests.billing.events import an_event
 from tests.support.watch import BEGAN_MS
 

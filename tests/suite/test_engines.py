@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.startup import Phases
+from engine.worker.startup_phases import Phases
 from tests.support import engines
 from tests.support.engines import STARTS, started, verdict
 

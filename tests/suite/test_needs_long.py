@@ -17,11 +17,11 @@ def git(folder: Path, *arguments: str) -> None:
 @pytest.mark.parametrize(
     ("file", "tests"),
     {
-        "engine/lua/claim.lua": "tests/chaos tests/conformance tests/engine",
-        "billing/quotas/lua/admit.lua": "tests/billing tests/chaos",
+        "engine/queue/lua/claim.lua": "tests/chaos tests/conformance tests/engine",
+        "billing/quota/lua/admit.lua": "tests/billing tests/chaos",
         "server/session/machine.py": "tests/conformance tests/server",
         "core/migrations/versions/v0099_x.py": "tests/admin tests/billing tests/core tests/security",
-        "chaos/cluster.py": "tests/chaos",
+        "chaos/installation/cluster.py": "tests/chaos",
     }.items(),
 )
 def test_a_change_names_its_tests(file: str, tests: str) -> None:
@@ -31,12 +31,14 @@ def test_a_change_names_its_tests(file: str, tests: str) -> None:
 
 def test_what_all_stand_on_needs_all() -> None:
     """Whatever else changed."""
-    assert command(reasons(["tests/support/patience.py", "chaos/cluster.py"])) == "make test-long"
+    assert (
+        command(reasons(["tests/support/patience.py", "chaos/installation/cluster.py"])) == "make test-long"
+    )
 
 
 def test_most_changes_need_none() -> None:
     """Pages, the browser's code, and packages whose tests are all in the short form."""
-    assert not reasons(["README.md", "engine/lua/README.md", "server/web/page.js", "admin/console.py"])
+    assert not reasons(["README.md", "engine/queue/lua/README.md", "server/web/page.js", "admin/console.py"])
 
 
 def test_each_reason_is_about_something() -> None:

@@ -12,11 +12,11 @@ from sqlalchemy import delete, func, insert, not_, or_, text, tuple_, union_all,
 from sqlalchemy.orm import aliased
 from sqlmodel import col, exists, select
 
-from billing.books.ledger_tables import LedgerTxn, UsageLine
-from billing.tables import ApiKey, PriceBook, Project, UsageRow
+from billing.tables.ledger import LedgerTxn, UsageLine
+from billing.tables.tenants import ApiKey, PriceBook, Project, UsageRow
 from core.database import Database
-from engine.tables import ModelVersion
-from server.tables import Conversation, Message
+from engine.models.tables import ModelVersion
+from server.conversations.tables import Conversation, Message
 from tests.support.statements import (
     ALLOWED,
     ROOT,

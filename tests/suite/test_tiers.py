@@ -9,8 +9,8 @@ ROOT = Path(__file__).parent.parent.parent
 
 def test_of_a_files_twins_one_stays() -> None:
     """The first by name, whatever the order; a file that is not listed keeps all."""
-    twins = [f"tests/server/test_http.py::test_{at}[postgres]" for at in (3, 1, 2)]
-    others = [f"tests/billing/test_books.py::test_{at}[postgres]" for at in (1, 2)]
+    twins = [f"tests/server/http/test_http.py::test_{at}[postgres]" for at in (3, 1, 2)]
+    others = [f"tests/billing/ledger/test_ledger.py::test_{at}[postgres]" for at in (1, 2)]
     assert long_twins([*twins, *others]) == {twins[0], twins[2]}
 
 

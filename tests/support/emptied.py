@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from chaos import postgres
+from chaos.installation import postgres
 
 T = TypeVar("T")
 TRUNCATED_FROM_BYTES = 1_000_000

@@ -26,8 +26,8 @@ from core.tasks import end_tasks
 from engine.api import ModelRecord
 from engine.backends.base import Generation
 from engine.backends.scripted import ScriptedEngine, seeded
+from engine.lifecycle.reaper import Reaper
 from engine.models.registry import save
-from engine.reaper import Reaper
 from tests.engine.builders import FINGERPRINT
 from tests.engine.workers import Crew
 from tests.server.site import CONTEXT, Site, tiny_model

@@ -18,7 +18,7 @@ BROWSER = "browser"
 # All that start vLLM: at most one of its platforms lives at a time.
 ENGINE_FILES = {
     "tests/browser/test_chat_page.py",
-    "tests/engine/test_backend_vllm.py",
+    "tests/engine/backends/test_vllm.py",
     "tests/system/test_answers.py",
     "tests/system/test_no_orphans.py",
 }

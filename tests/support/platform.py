@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import psutil
 
-from chaos.forked import Forked, forks, start
+from chaos.installation.forked import Forked, forks, start
 from tests.support.patience import ENGINE_SECONDS, watch_until
 from tests.support.ports import free_ports
 from tests.support.processes import parley

@@ -1,4 +1,4 @@
-"""Processes of ours that tests start without a leash: forks where they can be (chaos/forked.py).
+"""Processes of ours that tests start without a leash: forks where they can be (chaos/installation/forked.py).
 
 `finished` is for a command that ends by itself, `begun` for one that the test ends, `piped` for one that it
 talks to.
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from chaos.forked import Forked, forks, start, streams
+from chaos.installation.forked import Forked, forks, start, streams
 from tests.support import patience
 from tests.support.patience import RUN_SECONDS, watch_until
 

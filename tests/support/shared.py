@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from chaos import postgres
+from chaos.installation import postgres
 from core.database import migrate
 from tests.support import living
 from tests.support.home import made_folder, use_folders

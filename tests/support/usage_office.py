@@ -16,15 +16,15 @@ from billing.api import (
     create_tenant,
     user_id,
 )
-from billing.books.ledger_tables import LedgerEntry
 from billing.periods import HOUR_MS
 from billing.posting.biller import post
-from billing.tables import ApiKey
+from billing.tables.ledger import LedgerEntry
+from billing.tables.tenants import ApiKey
 from billing.usage import UsageOwner, encode
 from core.database import Database
 from core.settings import Settings
 from tests.billing.events import an_event
-from tests.billing.test_books import read
+from tests.billing.ledger.test_ledger import read
 
 HOST = "http://localhost"
 UNLIMITED: dict[str, Any] = {"usage_reads_per_tenant_per_minute": 0}

@@ -7,21 +7,21 @@ from typing import Any
 from redis.crc import key_slot
 
 from billing.api import Principal
-from billing.pools.store import take
-from billing.quotas.limit_push import _LIMITS
-from billing.quotas.limits import Dimension, Limits, Scope, wallet_limit
-from billing.quotas.quota import Quota
-from billing.quotas.quota_money import MoneyCounts
-from billing.quotas.quota_types import Admitted, Canceller
-from billing.reconciliation.healing import _memory
-from billing.wallets.taking import _take_in_redis
+from billing.dedicated_pools.store import take
+from billing.enforcement.limit_push import _LIMITS
+from billing.enforcement.take_credit import _take_in_redis
+from billing.limits import Dimension, Limits, Scope, wallet_limit
+from billing.quota.client import Quota
+from billing.quota.money import MoneyCounts
+from billing.quota.types import Admitted, Canceller
+from billing.reconciliation.redis_repair import _memory
 from core.clock import now_ms
 from core.database import Database
 from core.redis import Client
 from core.settings import Settings
-from engine.fleet import Fleet, Heartbeat, NodeReport, OrderKind, SlotState
-from server.places import Places
-from server.sessions import Sessions
+from engine.node.reports import Fleet, Heartbeat, NodeReport, OrderKind, SlotState
+from server.connection.connection_limit import Places
+from server.connection.session_store import Sessions
 from tests.billing.limited import NOW, Tenant, a_budget, a_rate, places
 from tests.engine.builders import Pool
 from tests.support.cluster import SLOTS

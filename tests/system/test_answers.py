@@ -9,7 +9,7 @@ import pytest
 
 from core.clock import now_ms
 from core.ids import uuid7
-from server.prompts import PromptRenderer
+from server.models.prompts import PromptRenderer
 from tests.support.platform import Platform
 from tests.system.wire import wired
 

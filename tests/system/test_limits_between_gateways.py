@@ -11,7 +11,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.ids import uuid7
 from core.settings import Settings
-from engine.sweep import sweep
+from engine.lifecycle.stale_admissions import sweep
 from tests.server.site import Peer, Site
 from tests.support.gateways import Fleet, running_gateways
 from tests.support.patience import BEAT_SECONDS, Lived, pause, wait_until

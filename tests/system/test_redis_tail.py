@@ -18,7 +18,7 @@ from billing.api import Quota
 from core.database import Database
 from core.embedded import EmbeddedValkey, ensure_home
 from engine.api import EntryKind, visible_text
-from engine.keys import log as log_key
+from engine.queue.redis_keys import log as log_key
 from server.client import Answer, Client, Reset
 from server.client_answer import Ended, ProtocolError
 from tests.support.gateways import Fleet, WatchedEngine, running_gateways

@@ -10,7 +10,7 @@ from core.database import Database
 from core.redis import Client
 from core.scripts import Script, known_scripts
 from tests.engine.builders import Pool
-from tests.engine.test_cluster import POOLS, everything
+from tests.engine.queue.test_cluster import POOLS, everything
 from tests.support.cluster import cluster as cluster  # the fixtures
 from tests.support.cluster import cluster_url as cluster_url
 from tests.support.home import settings_in
@@ -25,34 +25,34 @@ FILES = sorted(
     if file.parent.name != "prelude"
 )
 
-CLOCK = "engine/lua/clock.lua"  # within one millisecond it answers the same
+CLOCK = "engine/queue/lua/clock.lua"  # within one millisecond it answers the same
 # How the second answer says that it is done already; every other script's is the first one again.
 DONE: dict[str, Callable[[Any, Any], bool]] = {
-    "billing/pools/lua/taken.lua": lambda first, second: second == 0,  # forgotten already
-    "billing/quotas/lua/admit.lua": lambda first, second: (
+    "billing/dedicated_pools/lua/taken.lua": lambda first, second: second == 0,  # forgotten already
+    "billing/quota/lua/admit.lua": lambda first, second: (
         second[:8] == first[:8]
     ),  # without what is left of limits
-    "billing/quotas/lua/release.lua": lambda first, second: second == 0,  # not open any more
-    "billing/quotas/lua/settle.lua": lambda first, second: second == b"dup",
-    "engine/lua/adopt.lua": lambda first, second: second == [0, first[1]],
-    "engine/lua/append.lua": lambda first, second: second == [[b"DUP", *each[1:]] for each in first],
+    "billing/quota/lua/release.lua": lambda first, second: second == 0,  # not open any more
+    "billing/quota/lua/settle.lua": lambda first, second: second == b"dup",
+    "engine/queue/lua/adopt.lua": lambda first, second: second == [0, first[1]],
+    "engine/queue/lua/append.lua": lambda first, second: second == [[b"DUP", *each[1:]] for each in first],
     CLOCK: lambda first, second: second >= first,
-    "engine/lua/deregister.lua": lambda first, second: second == 0,  # nothing is left to requeue
-    "engine/lua/enqueue.lua": lambda first, second: second == [0, *first[1:]],
-    "engine/lua/park.lua": lambda first, second: second == b"parked",  # the status it has
-    "engine/lua/unpark.lua": lambda first, second: second == b"queued",
-    "engine/lua/reap.lua": lambda first, second: second == [0, [], 0, []],
-    "engine/lua/replay.lua": lambda first, second: (
+    "engine/queue/lua/deregister.lua": lambda first, second: second == 0,  # nothing is left to requeue
+    "engine/queue/lua/enqueue.lua": lambda first, second: second == [0, *first[1:]],
+    "engine/queue/lua/park.lua": lambda first, second: second == b"parked",  # the status it has
+    "engine/queue/lua/unpark.lua": lambda first, second: second == b"queued",
+    "engine/queue/lua/reap.lua": lambda first, second: second == [0, [], 0, []],
+    "engine/queue/lua/replay.lua": lambda first, second: (
         second == [first[0], *([b"known", at] for _, at in first[1:])]
     ),
-    "engine/lua/rewrite.lua": lambda first, second: second == [b"DUP", *first[1:]],
+    "engine/queue/lua/rewrite.lua": lambda first, second: second == [b"DUP", *first[1:]],
 }
 # What a repeat does change, and why that harms nobody.
 CHANGES = {
-    "billing/quotas/lua/take.lua": "takes as much again, until the books' own limit is pushed 5 s later: a "
+    "billing/quota/lua/take.lua": "takes as much again, until the books' own limit is pushed 5 s later: a "
     "wallet lets answers hold too little meanwhile, never too much",
-    "server/lua/session_resume.lua": "the number goes up once more: nobody repeats the call, and a client "
-    "whose hello failed shows its old token, which is good until it has confirmed the newest",
+    "server/connection/lua/session_resume.lua": "the number goes up once more: nobody repeats the call, "
+    "and a client whose hello failed shows its old token, which is good until it has confirmed the newest",
 }
 
 

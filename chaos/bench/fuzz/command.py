@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from chaos.bench.fuzz import ground
 from chaos.bench.fuzz.holds import Holds, watched_holds
-from chaos.bench.session.figures import Figure, json_option, progress, show
+from chaos.figures.figures import Figure, json_option, progress, show
 from core.database import Database, migrate
 from core.embedded import EmbeddedValkey, ensure_home
 from core.log_lines import LINE_BYTES_MAX

@@ -25,13 +25,13 @@ from core.redis import Client
 from core.settings import Settings
 from core.tasks import end_tasks
 from core.telemetry import configure_logs
-from server.door import Door
-from server.edge import make_edge
-from server.entrance import GatewayEntrance
+from server.connection.registry import Door
+from server.connection.upgrade_limits import GatewayEntrance
+from server.context import make_edge
 from server.http.app import SecurityHeaders, routes
 from server.http.health import Health
-from server.hub import Hub
 from server.main import front, serving_options
+from server.reading.subscriptions import Hub
 
 MADE_AT_ONCE = 200
 WARM_INPUTS = 5

@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 import uvloop
 
-from chaos.bench.samples import percentile
-from chaos.bench.session.figures import Figure, json_option, progress, show
-from chaos.bench.session.ground import Ground, Running, answers, ground
 from chaos.bench.session.reader import Reader, Reading, check
+from chaos.figures.figures import Figure, json_option, progress, show
+from chaos.figures.samples import percentile
+from chaos.installation.testbed import Ground, Running, answers, ground
 
 TARGET_MS = 50
 REQUESTS_PER_SOCKET = 8

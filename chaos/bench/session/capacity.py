@@ -10,10 +10,10 @@ from pathlib import Path
 import click
 import uvloop
 
-from chaos.bench.session.figures import Figure, json_option, progress, show
-from chaos.bench.session.ground import Ground, Running, ground
-from chaos.bench.session.measure import memory_bytes, resident_bytes, socket_memory_bytes
 from chaos.bench.session.reader import Reader, Terms, check
+from chaos.figures.figures import Figure, json_option, progress, show
+from chaos.installation.measure import memory_bytes, resident_bytes, socket_memory_bytes
+from chaos.installation.testbed import Ground, Running, ground
 
 TARGET_KIB = 40
 KIB = 1024

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 import click
 import uvloop
 
-from chaos.balancer import Balancer, running_balancer
-from chaos.bench.samples import percentile
 from chaos.bench.session.feeding import Feeder
-from chaos.bench.session.figures import Figure, json_option, progress, show
-from chaos.bench.session.ground import Ground, Running, ground
+from chaos.figures.figures import Figure, json_option, progress, show
+from chaos.figures.samples import percentile
+from chaos.installation.balancer import Balancer, running_balancer
+from chaos.installation.testbed import Ground, Running, ground
 from server.client import Answer, Client
 from server.client_answer import Counters, Ended, Text
 

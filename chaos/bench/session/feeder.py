@@ -1,8 +1,8 @@
 """Workers without an engine: they claim requests and append prose to their logs at a set pace.
 
 A process of its own, told what to do by JSON lines on stdin (see `Feeder` for the other side). Appends go
-through the pool's real queue, flushed as engine/worker.py does: an engine step a token, at most a flush every
-half of PARLEY_WORKER_FLUSH_MS, each worker with its own call for its own answers.
+through the pool's real queue, flushed as engine/worker/worker.py does: an engine step a token, at most a
+flush every half of PARLEY_WORKER_FLUSH_MS, each worker with its own call for its own answers.
 """
 
 import asyncio

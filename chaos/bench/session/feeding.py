@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any
 
-from chaos.bench.session.ground import Ground
+from chaos.installation.testbed import Ground
 
 SLOTS = 32
 LINE_BYTES_MAX = 16 << 20

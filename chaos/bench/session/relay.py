@@ -9,12 +9,12 @@ from pathlib import Path
 import click
 import uvloop
 
-from chaos.bench.samples import percentile
 from chaos.bench.session.feeding import Feeder
-from chaos.bench.session.figures import Figure, json_option, progress, show
-from chaos.bench.session.ground import Ground, Running, ground
-from chaos.bench.session.measure import Usage
 from chaos.bench.session.reader import Frame, Reader, Reading, Terms, check
+from chaos.figures.figures import Figure, json_option, progress, show
+from chaos.figures.samples import percentile
+from chaos.installation.measure import Usage
+from chaos.installation.testbed import Ground, Running, ground
 
 TARGET = 50_000
 REQUESTS_PER_SOCKET = 10

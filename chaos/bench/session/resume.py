@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 import click
 import uvloop
 
-from chaos.bench.samples import percentile
 from chaos.bench.session.feeding import Feeder
-from chaos.bench.session.figures import Figure, json_option, progress, show
-from chaos.bench.session.ground import Ground, Running, ground
 from chaos.bench.session.reader import Frame, Reader, Reading, Terms, check
+from chaos.figures.figures import Figure, json_option, progress, show
+from chaos.figures.samples import percentile
+from chaos.installation.testbed import Ground, Running, ground
 
 TARGET_MS = 15
 LOG_TOKENS = 2_000

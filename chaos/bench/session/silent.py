@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 import click
 import uvloop
 
-from chaos.bench.samples import interval
 from chaos.bench.session.feeding import Feeder
-from chaos.bench.session.figures import Figure, json_option, progress, show
-from chaos.bench.session.ground import UNLIMITED, Ground, Running, ground
 from chaos.bench.session.lean_socket import upgrade
 from chaos.bench.session.reader import Reader, check
+from chaos.figures.figures import Figure, json_option, progress, show
+from chaos.figures.samples import interval
+from chaos.installation.testbed import UNLIMITED, Ground, Running, ground
 from core.settings import Settings
 
 TARGET_RATIO = 1.2

@@ -7,10 +7,10 @@ import click
 import uvloop
 
 from chaos.bench.session.feeding import Feeder
-from chaos.bench.session.figures import Figure, json_option, progress, show
-from chaos.bench.session.ground import Ground, Running, ground
-from chaos.bench.session.measure import memory_bytes, socket_memory_bytes
 from chaos.bench.session.reader import Reader, Terms, check
+from chaos.figures.figures import Figure, json_option, progress, show
+from chaos.installation.measure import memory_bytes, socket_memory_bytes
+from chaos.installation.testbed import Ground, Running, ground
 
 KIB, MIB = 1 << 10, 1 << 20
 TARGET_KIB = 1.0

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import click
 import uvloop
 
-from chaos.bench.samples import percentile
 from chaos.bench.session.feeding import Feeder
-from chaos.bench.session.figures import Figure, json_option, progress, show
-from chaos.bench.session.ground import Ground, Running, ground
 from chaos.bench.session.prose import BYTES_PER_TOKEN
 from chaos.bench.session.reader import JSON, MSGPACK, Frame, Reader, Reading, Terms, check
+from chaos.figures.figures import Figure, json_option, progress, show
+from chaos.figures.samples import percentile
+from chaos.installation.testbed import Ground, Running, ground
 
 # Bytes a token at most, by tokens a second and subprotocol.
 TARGETS = {(300, JSON): 16, (300, MSGPACK): 13, (67, JSON): 60, (67, MSGPACK): 36}

@@ -88,7 +88,7 @@ def _rows_of(connection: sa.Connection, table: sa.Table) -> Iterator[Mapping[str
 
 
 class Seals:
-    """A row of the audit log for each chain, as billing/tenants/audit_log.py would write it now."""
+    """A row of the audit log for each chain, as billing/audit/log.py would write it now."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection

@@ -1,4 +1,4 @@
-"""Tables that only grow are guarded by triggers (core/guards.py), which each migration makes, and so this."""
+"""Tables that only grow are guarded by triggers, which each migration makes, and so this one."""
 
 revision = "0033"
 down_revision = "0032"

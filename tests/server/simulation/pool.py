@@ -11,10 +11,10 @@ import msgspec
 
 from core.errors import Refused
 from engine.api import Control, Entry, EntryKind, Order, PriorityClass, Status, View, text_hash, visible_text
-from server.follow import not_resumable, reading_of, stored_opening
+from server.conversations.tables import Message
 from server.protocol.messages import Cost, EndPayload, Timing, Usage
+from server.reading.sources import not_resumable, reading_of, stored_opening
 from server.session.events import Reading
-from server.tables import Message
 
 USAGE = Usage(7, 0, 5, 12)
 TIMING = Timing(1, 2, 3)

@@ -17,12 +17,12 @@ from core.settings import Settings
 from core.tasks import end_tasks
 from engine.api import Hint, ModelRecord
 from server import main
-from server.door import Door
-from server.edge import Edge
+from server.access.rates import Rates
+from server.connection.registry import Door
+from server.connection.websocket import WIRE, Listener
+from server.context import Edge
 from server.http.health import Health
-from server.hub import Hub
-from server.rates import Rates
-from server.wire import WIRE, Listener
+from server.reading.subscriptions import Hub
 from tests.engine.builders import FINGERPRINT
 from tests.server.virtual.pool import Held, MemoryPool
 from tests.server.virtual.redis import MemoryRedis
@@ -42,7 +42,7 @@ LOST = 1006
 
 
 class Wire:
-    """Both ends of one socket: what server/wire.py gives a connection, and what a client hears of it."""
+    """Both ends of one socket: what websocket.py gives a connection, and what a client hears of it."""
 
     full = False
     unsent = 0
@@ -57,31 +57,31 @@ class Wire:
     # The gateway's end
 
     def write(self, payload: bytes, text: bool) -> None:
-        """See server.wire.Wire."""
+        """See server.connection.websocket.Wire."""
         if self.closed is None:
             self.heard.put_nowait(payload.decode() if text else payload)
 
     def hold(self) -> None:
-        """See server.wire.Wire."""
+        """See server.connection.websocket.Wire."""
         self._held = True
 
     def release(self) -> None:
-        """See server.wire.Wire."""
+        """See server.connection.websocket.Wire."""
         self._held = False
         asyncio.get_running_loop().call_soon(self._read_on)
 
     def close(self, code: int) -> None:
-        """See server.wire.Wire."""
+        """See server.connection.websocket.Wire."""
         if self.closed is None:
             self.closed = int(code)
             self.heard.put_nowait(self.closed)
 
     def abort(self, code: int) -> None:
-        """See server.wire.Wire."""
+        """See server.connection.websocket.Wire."""
         self.close(code)
 
     def hand_over(self, listener: Listener) -> None:
-        """See server.wire.Wire."""
+        """See server.connection.websocket.Wire."""
         self._listener = listener
         self._read_on()
 

@@ -1,5 +1,5 @@
 """A pool in memory, in virtual time: its requests, what readers and time do to them, and a worker that says
-what a test wrote. What engine/lua and a worker promise, as far as a client can see it."""
+what a test wrote. What engine/queue/lua and a worker promise, as far as a client can see it."""
 
 import asyncio
 from collections.abc import Callable
@@ -177,7 +177,7 @@ class MemoryPool:
             return False
         return True
 
-    # As engine/lua does
+    # As engine/queue/lua does
 
     async def now_ms(self) -> int:
         """The time that the scripts go by."""

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from core.clock import now_ms
-from server import places, sessions
+from server.connection import connection_limit as places
+from server.connection import session_store
 
 NEVER = float("inf")
 
@@ -21,8 +22,8 @@ class MemoryRedis:
         self._until: dict[str, float] = {}
         self._listeners: set[asyncio.Queue[bytes]] = set()
         scripts: list[tuple[Any, Callable[[list[str], list[Any]], Any]]] = [
-            (sessions._RESUME, self._resume),  # pyright: ignore[reportPrivateUsage]
-            (sessions._CONFIRM, self._confirm),  # pyright: ignore[reportPrivateUsage]
+            (session_store._RESUME, self._resume),  # pyright: ignore[reportPrivateUsage]
+            (session_store._CONFIRM, self._confirm),  # pyright: ignore[reportPrivateUsage]
             (places._ADMIT, self._admit),  # pyright: ignore[reportPrivateUsage]
             (places._KEEP, self._keep),  # pyright: ignore[reportPrivateUsage]
         ]

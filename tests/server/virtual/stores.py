@@ -25,13 +25,13 @@ from core.clock import now_ms
 from core.errors import Refused
 from core.ids import uuid7
 from engine.api import ModelRecord
-from server import tickets
-from server.access import Owner, user_of
-from server.auth import Authenticator
-from server.conversations import Turn, busy, unknown
-from server.prompts import ChatMessage, PromptRenderer
+from server.access import tickets
+from server.access.authentication import Authenticator
+from server.access.authorization import Owner, user_of
+from server.conversations.store import Turn, busy, unknown
+from server.conversations.tables import Message, MessageStatus
+from server.models.prompts import ChatMessage, PromptRenderer
 from server.protocol.codes import ErrorCode, refusal
-from server.tables import Message, MessageStatus
 from tests.engine.builders import PRICES
 
 TRIP_SECONDS = 0.0005  # a store's answer is not there at once
@@ -202,7 +202,7 @@ class Stored:
 
 
 class MemoryConversations:
-    """Conversations as server/conversations.py has them, but for their listing."""
+    """Conversations as server/conversations/store.py has them, but for their listing."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], Stored] = {}

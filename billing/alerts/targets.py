@@ -1,0 +1,126 @@
+"""Where a tenant's alerts go, what was reached, and what became of the messages of it."""
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from sqlmodel import col, func, select
+
+from billing.alerts.mail import checked_address
+from billing.alerts.webhooks import checked_url
+from billing.audit.log import record
+from billing.budgets.thresholds import EMAIL, WEBHOOK, message
+from billing.tables.tenants import PLATFORM, Tenant
+from billing.tables.wallets import AlertTarget, BudgetAlert, Outbox
+from core.clock import now_ms
+from core.database import Database
+from core.errors import bad_request
+from core.ids import uuid7
+
+TARGETS_MAX = 10
+LISTED_MAX = 1_000
+
+
+async def add_target(
+    db: Database, tenant_id: str, kind: str, address: str, *, private: bool = False, author: str = ""
+) -> AlertTarget:
+    """A new target of a tenant's, or with PLATFORM the operators'; a webhook's secret is in it. `private`:
+    an address that is not public is allowed.
+
+    Raises Refused where the address cannot be, or there are TARGETS_MAX already."""
+    checked = checked_address(address) if kind == EMAIL else checked_url(address, private)
+    now = now_ms()
+    row = AlertTarget(
+        tenant_id=tenant_id,
+        id=uuid7(now),
+        kind=kind,
+        address=checked,
+        secret=f"whsec_{secrets.token_hex(32)}" if kind == WEBHOOK else "",
+        author=author,
+        created_ms=now,
+    )
+    async with db.transaction() as session:
+        if tenant_id != PLATFORM and await session.get(Tenant, tenant_id, with_for_update=True) is None:
+            raise bad_request("there is no such tenant")
+        number = select(func.count()).where(
+            col(AlertTarget.tenant_id) == tenant_id, col(AlertTarget.ended_ms).is_(None)
+        )
+        if (await session.exec(number)).one() >= TARGETS_MAX:
+            raise bad_request(f"there are {TARGETS_MAX} targets already: remove one first")
+        session.add(row)
+        await record(session, tenant_id, "alert_target.add", row.id, None, _shown(row))
+    return row
+
+
+async def remove_target(db: Database, tenant_id: str, target_id: str) -> AlertTarget | None:
+    """End a target: what was not sent to it will not be. None: there is no such one."""
+    async with db.transaction() as session:
+        row = await session.get(AlertTarget, (tenant_id, target_id), with_for_update=True)
+        if row is None or row.ended_ms is not None:
+            return None
+        before = _shown(row)
+        row.ended_ms = now_ms()
+        await record(session, tenant_id, "alert_target.remove", row.id, before, _shown(row))
+    return row
+
+
+async def list_targets(db: Database, tenant_id: str) -> Sequence[AlertTarget]:
+    """A tenant's open targets, oldest first."""
+    statement = select(AlertTarget).where(
+        col(AlertTarget.tenant_id) == tenant_id, col(AlertTarget.ended_ms).is_(None)
+    )
+    async with db.session() as session:
+        return (await session.exec(statement.order_by(col(AlertTarget.id)))).all()
+
+
+async def list_alerts(db: Database, tenant_id: str) -> Sequence[BudgetAlert]:
+    """What was reached, newest first, LISTED_MAX at most."""
+    statement = select(BudgetAlert).where(col(BudgetAlert.tenant_id) == tenant_id)
+    newest = statement.order_by(col(BudgetAlert.created_ms).desc(), col(BudgetAlert.threshold).desc())
+    async with db.session() as session:
+        return (await session.exec(newest.limit(LISTED_MAX))).all()
+
+
+async def list_messages(db: Database, tenant_id: str) -> Sequence[Outbox]:
+    """The messages of alerts, newest first, LISTED_MAX at most."""
+    statement = select(Outbox).where(col(Outbox.tenant_id) == tenant_id)
+    async with db.session() as session:
+        return (await session.exec(statement.order_by(col(Outbox.id).desc()).limit(LISTED_MAX))).all()
+
+
+async def retry(db: Database, tenant_id: str, message_id: str | None = None) -> int:
+    """Send a message that was given up, or waits, at once again, under the same id; None: all that were given
+    up. How many."""
+    statement = select(Outbox).where(col(Outbox.tenant_id) == tenant_id, col(Outbox.state) != "sent")
+    if message_id is None:
+        statement = statement.where(col(Outbox.state) == "failed")
+    else:
+        statement = statement.where(col(Outbox.id) == message_id)
+    facts: dict[str, Any] = {"state": "waiting", "attempts": 0, "first_sent_ms": None, "ended_ms": None}
+    async with db.transaction() as session:
+        idle = statement.where(col(Outbox.claimed_until_ms) <= now_ms())  # else it is being sent
+        rows = (await session.exec(idle.with_for_update())).all()
+        for row in rows:
+            for name, value in facts.items():
+                setattr(row, name, value)
+            row.next_attempt_ms = now_ms()
+    return len(rows)
+
+
+async def send_test(db: Database, tenant_id: str, target_id: str) -> Outbox:
+    """Put a message into the outbox that says only that it is a test. Raises Refused for no target."""
+    now = now_ms()
+    async with db.transaction() as session:
+        target = await session.get(AlertTarget, (tenant_id, target_id))
+        if target is None or target.ended_ms is not None:
+            raise bad_request(f"there is no target {target_id!r}: see `parley alerts targets list`")
+        row = message(target, f"test:{uuid7(now)}", {"type": "test"}, now)
+        session.add(row)
+    return row
+
+
+def _shown(row: AlertTarget) -> dict[str, Any]:
+    """What the audit log keeps: of a URL the host, as its path may be a secret."""
+    address = urlsplit(row.address).netloc if row.kind == WEBHOOK else row.address
+    return {"kind": row.kind, "address": address, "author": row.author, "ended_ms": row.ended_ms}

@@ -1,0 +1,55 @@
+"""One-time codes of proposals: 128 bits that are good for one proposal as it stands. Pure but for chance."""
+
+import base64
+import hmac
+import re
+import secrets
+
+import msgspec
+
+from billing.tables.approvals import Proposal
+from core.signed_text import Keyring, mac
+
+PURPOSE = b"parley proposal code v1"
+CODE_BYTES = 16
+GROUP = 4
+LETTERS = re.compile(r"[A-Z2-7]{26}", re.ASCII)
+
+
+def new_code() -> str:
+    """As a person reads it: `ABCD-EFGH-…`."""
+    letters = base64.b32encode(secrets.token_bytes(CODE_BYTES)).decode().rstrip("=")
+    return "-".join(letters[at : at + GROUP] for at in range(0, len(letters), GROUP))
+
+
+def code_hash(code: str, proposal: Proposal, keyring: Keyring) -> str:
+    """What is kept of a code: over it and all that the proposal is, so that it opens no other one, nor this
+    one after it was changed; with the installation's secret, so that who writes the database makes none."""
+    return mac(_body(code, proposal), keyring.key(PURPOSE)).hex()
+
+
+def _body(code: str, proposal: Proposal) -> bytes:
+    facts = (
+        "parley proposal",
+        _letters(code),
+        proposal.tenant_id,
+        proposal.id,
+        proposal.kind,
+        proposal.move,
+        proposal.amount_nano,
+        proposal.author,
+        proposal.second,
+        proposal.expires_ms,
+    )
+    return msgspec.msgpack.encode(facts)
+
+
+def is_code_of(code: str, proposal: Proposal, keyring: Keyring) -> bool:
+    """Whether it is the one that was sent, in constant time; with or without dashes, in small letters too."""
+    body, kept = _body(code, proposal), proposal.code_sha256.encode()
+    right = [hmac.compare_digest(mac(body, key).hex().encode(), kept) for key in keyring.keys(PURPOSE)]
+    return any(right) and LETTERS.fullmatch(_letters(code)) is not None
+
+
+def _letters(code: str) -> str:
+    return code.replace("-", "").replace(" ", "").strip().upper()

@@ -1,0 +1,151 @@
+"""The moves of money that people make, each as data: what it would do now, and doing it.
+
+Doing it reaches the books and what enforces them in one operation. Said again under its key, cause or grant,
+a move does nothing more.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from billing.booking.adjustments import Correction, correct
+from billing.booking.adjustments import planned as planned_correction
+from billing.booking.amount_bounds import Bounds
+from billing.enforcement.push_wallets import enforce
+from billing.enforcement.take_credit import take_out
+from billing.enforcement.wallet_watch import tell_gateways
+from billing.ledger.grant_spending import GrantKind
+from billing.ledger.rows import LineRow
+from billing.prices.rating import Meter
+from billing.tables.wallets import WalletGrant
+from billing.wallets.undo import Taken, Undo, UndoKind, planned_undo
+from billing.wallets.wallets import NewGrant, Planned, grant
+from billing.wallets.wallets import planned as planned_grant
+from core.actor import current_author
+from core.database import Database
+from core.redis import Client
+
+
+class GrantMove(msgspec.Struct, frozen=True, tag="grant"):
+    """Money put into a wallet; as in NewGrant."""
+
+    kind: GrantKind
+    amount_nano: int
+    key: str
+    priority: int | None = None
+    expires_ms: int | None = None
+    note: str = ""
+
+    def new(self) -> NewGrant:
+        """The grant to be, of who acts."""
+        author = current_author().name
+        return NewGrant(
+            self.kind, self.amount_nano, self.key, self.priority, self.expires_ms, author, self.note
+        )
+
+
+class UndoMove(msgspec.Struct, frozen=True, tag="undo"):
+    """Money taken out of a wallet; as in Undo."""
+
+    kind: UndoKind
+    reason: str
+    grant: str = ""
+    amount_nano: int = 0
+    key: str = ""
+
+    def undo(self) -> Undo:
+        """The same for the books, of who acts."""
+        return Undo(self.kind, self.grant, self.amount_nano, self.key, self.reason, current_author().name)
+
+
+class CorrectMove(msgspec.Struct, frozen=True, tag="correct"):
+    """What a request used in truth, by meter; None: it is refunded whole."""
+
+    request: str
+    quantities: Mapping[str, int] | None
+    cause: str
+
+    def correction(self) -> Correction:
+        """The same for the books."""
+        given = self.quantities
+        named = None if given is None else {Meter(meter): units for meter, units in given.items()}
+        return Correction(self.request, named, self.cause)
+
+
+Move = GrantMove | UndoMove | CorrectMove
+
+
+@dataclass(frozen=True)
+class Moved:
+    """How much money a move moves, and what it does in detail. `done`: it was before, and does nothing."""
+
+    nano: int
+    done: bool = False
+    lines: list[LineRow] = field(default_factory=list[LineRow])
+    taken: Taken | None = None
+    plan: Planned | None = None
+    granted: WalletGrant | None = None
+
+
+def named(move: Move) -> str:
+    """What kind of move it is, in one word."""
+    match move:
+        case GrantMove():
+            return "grant"
+        case UndoMove():
+            return str(move.kind)
+        case CorrectMove():
+            return "refund" if move.quantities is None else "correct"
+
+
+def in_words(kind: str) -> str:
+    """A kind of move (`named`) as its command and people call it. Pure."""
+    return "correction" if kind == "correct" else kind.replace("_", "-")
+
+
+def about(move: Move) -> str:
+    """What it is about, in a line of what people wrote. Pure."""
+    match move:
+        case GrantMove():
+            return f"{move.kind} grant {move.key} {move.note}".rstrip()
+        case UndoMove():
+            return f"grant {move.grant}: {move.reason}" if move.grant else f"{move.key}: {move.reason}"
+        case CorrectMove():
+            return f"request {move.request}: {move.cause}"
+
+
+async def planned(db: Database, tenant_id: str, move: Move) -> Moved:
+    """What it would do now. Raises Refused as doing it does."""
+    match move:
+        case GrantMove():
+            found = await planned_grant(db, tenant_id, move.new())
+            return Moved(move.amount_nano, found.known is not None, plan=found)
+        case UndoMove():
+            taken = await planned_undo(db, tenant_id, move.undo())
+            return Moved(taken.amount_nano, taken.done, taken=taken)
+        case CorrectMove():
+            lines = await planned_correction(db, tenant_id, move.correction())
+            return _moved(lines)
+
+
+async def book(db: Database, redis: Client, tenant_id: str, move: Move, bounds: Bounds | None) -> Moved:
+    """Do it. `bounds`: on the money that it moves; None: two people decided."""
+    match move:
+        case GrantMove():
+            row, new = await grant(db, tenant_id, move.new())
+            await tell_gateways(db, redis, tenant_id)
+            return Moved(move.amount_nano, not new, granted=row)
+        case UndoMove():
+            if bounds is not None and not (found := await planned(db, tenant_id, move)).done:
+                bounds.check(found.nano)
+            taken = await take_out(db, redis, tenant_id, move.undo())
+            return Moved(taken.amount_nano, taken.done, taken=taken)
+        case CorrectMove():
+            lines = await correct(db, tenant_id, move.correction(), bounds)
+            await enforce(db, redis, tenant_id, move.request)
+            return _moved(lines)
+
+
+def _moved(lines: list[LineRow]) -> Moved:
+    return Moved(abs(sum(line.amount_nano for line in lines)), not lines, lines)

@@ -1,0 +1,112 @@
+"""The second person of an installation: where codes of proposals go, and nobody else gets them.
+
+A code is sent at once and never stored, so it does not go by the outbox.
+"""
+
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from urllib.parse import urlsplit
+
+from billing.alerts.mail import checked_address, send_mail
+from billing.alerts.webhooks import NotDelivered, Webhook, checked_url, send_webhook, webhook_client
+from billing.approvals.money_actions import in_words
+from billing.money import to_display, to_text
+from billing.tables.approvals import Proposal
+from core.clock import now_ms
+from core.errors import StartupError
+from core.safe_text import plain
+from core.settings import Settings
+
+SECRET_CHARS_MIN = 16
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the second person reads of a proposal beside its row."""
+
+    tenant_name: str
+    about: str
+    code: str = field(repr=False)
+
+
+def second_person(settings: Settings) -> str | None:
+    """Their mail address or webhook; None: there is nobody. Raises StartupError, Refused where it is neither,
+    or nothing can be sent there."""
+    address = settings.second_person
+    if not address:
+        return None
+    if "://" in address:
+        secret = settings.second_person_secret
+        if secret is None or len(secret.get_secret_value()) < SECRET_CHARS_MIN:
+            raise StartupError(
+                "PARLEY_SECOND_PERSON is a webhook: set PARLEY_SECOND_PERSON_SECRET, which signs what it "
+                f"gets, of {SECRET_CHARS_MIN} characters or more"
+            )
+        return checked_url(address, settings.alert_private_targets)
+    if not settings.smtp_host:
+        raise StartupError("PARLEY_SECOND_PERSON is a mail address: set PARLEY_SMTP_HOST")
+    return checked_address(address)
+
+
+def shown_second(second: str) -> str:
+    """The same for logs and people: of a webhook its host alone, as what follows may be a token. Pure."""
+    return f"https://{urlsplit(second).hostname}/…" if "://" in second else second
+
+
+async def send_code(settings: Settings, proposal: Proposal, told: Told) -> None:
+    """Hand it over. Raises NotDelivered."""
+    if "://" not in proposal.second:
+        subject, text = mail_of(proposal, told)
+        await send_mail(settings, proposal.second, subject, text, proposal.id)
+        return
+    secret = settings.second_person_secret
+    assert secret is not None, "second_person() looked"
+    webhook = Webhook(proposal.second, secret.get_secret_value(), settings.alert_private_targets)
+    body = json.dumps(facts_of(proposal, told), separators=(",", ":")).encode()
+    async with webhook_client() as client:
+        await send_webhook(client, webhook, proposal.id, body, now_ms() // 1000)
+
+
+def mail_of(proposal: Proposal, told: Told) -> tuple[str, str]:
+    """Subject and text. Pure."""
+    until = datetime.fromtimestamp(proposal.expires_ms // 1000, UTC).isoformat()
+    what = (
+        f"{in_words(proposal.kind)} of {to_display(proposal.amount_nano)}, tenant {plain(told.tenant_name)}"
+    )
+    lines = [
+        f"{plain(proposal.author)} wants to move money and needs a second person: you.",
+        "",
+        f"what:     {what}",
+        f"about:    {plain(told.about)}",
+        f"tenant:   {proposal.tenant_id}",
+        f"proposal: {proposal.id}",
+        "",
+        f"If that is right, this code approves it, once, until {until}:",
+        "",
+        f"    parley approvals approve {proposal.id}",
+        f"    {told.code}",
+        "",
+        f"If it is not: parley approvals reject {proposal.id} --reason WHY",
+    ]
+    return f"Parley: approve a {what}?", "\n".join(lines) + "\n"
+
+
+def facts_of(proposal: Proposal, told: Told) -> dict[str, str | int]:
+    """The same for a webhook. Pure."""
+    return {
+        "type": "proposal.code",
+        "id": proposal.id,
+        "tenant": proposal.tenant_id,
+        "tenant_name": plain(told.tenant_name),
+        "kind": proposal.kind,
+        "about": plain(told.about),
+        "amount_nano": proposal.amount_nano,
+        "amount_usd": to_text(proposal.amount_nano),
+        "author": plain(proposal.author),
+        "code": told.code,
+        "expires_ms": proposal.expires_ms,
+    }
+
+
+__all__ = ["NotDelivered", "Told", "facts_of", "mail_of", "second_person", "send_code", "shown_second"]

@@ -1,0 +1,253 @@
+"""Compares what is administered with what the audit log says it was last. Reads only, some rows at a time.
+
+A row that was changed, removed or added past the commands is named, also where a command changed it again
+since: what a change found must be what the change before it left.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from sqlalchemy import and_, tuple_
+from sqlmodel import col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.audit.states import OPAQUE, UNKNOWN, WATCHED, StatesDigest, Watched, table_and_key
+from billing.tables.audit import AuditLog, AuditState
+from billing.tables.tenants import PLATFORM
+from core.database import Database
+
+ROWS_AT_ONCE = 500
+FAULTS_MAX = 100
+LAST_SEQ, LAST_NUMBER = (1 << 63) - 1, (1 << 31) - 1
+SEAL = "audit.seal"
+PAST_THE_COMMANDS = "past the commands"
+
+Facts = Mapping[str, Any]
+
+
+@dataclass
+class Compared:
+    """What of one owner's was compared: how many rows, and since when each has a state; what differs."""
+
+    rows: int = 0
+    sealed_ms: int | None = None
+    faults: list[str] = field(default_factory=list[str])
+
+    def add(self, faults: Sequence[str]) -> None:
+        """Note findings, FAULTS_MAX at most."""
+        self.faults += faults[: FAULTS_MAX - len(self.faults)]
+
+
+async def compare_states(
+    db: Database, tenant_id: str, tell: Callable[[str], None] = lambda words: None
+) -> Compared:
+    """All rows of a tenant, or with PLATFORM the platform's, with their last states, at one moment. `tell`:
+    is told how far it is."""
+    found = Compared()
+    async with db.snapshot() as session:
+        found.sealed_ms = await _sealed(session, tenant_id)
+        found.add(await _covered(session, tenant_id))
+        last: dict[str, Facts | None] = {}
+        states = 0
+        async for page in _states(session, tenant_id):
+            states += len(page)
+            tell(f"{states:,} states read")
+            found.add(broken(last, page))
+            *done, _ = last  # of the last one, the next page may tell more
+            await _compare(session, found, {name: last.pop(name) for name in done})
+        await _compare(session, found, last)
+        for watched in WATCHED.values():
+            async for rows in _rows(session, watched, tenant_id):
+                found.rows += len(rows)
+                tell(f"{found.rows:,} rows compared")
+                if not watched.opaque:
+                    found.add(differences({}, await _unknown(session, tenant_id, rows)))
+    return found
+
+
+def differences(last: Mapping[str, Facts | None], rows: Mapping[str, Facts]) -> list[str]:
+    """What is wrong with rows, given their last states. A state that is None: the row is gone. Pure."""
+    faults: list[str] = []
+    for name in sorted({*last, *rows}):
+        state, row = last.get(name), rows.get(name)
+        if state is None and row is not None:
+            faults.append(f"{shown(name)} was added {PAST_THE_COMMANDS}")
+        elif state is not None and row is None:
+            faults.append(f"{shown(name)} was removed {PAST_THE_COMMANDS}")
+        elif state is not None and row is not None and (told := _differing(name, state, row)):
+            faults.append(f"{shown(name)} was changed {PAST_THE_COMMANDS}: {told}")
+    return faults
+
+
+def broken(last: dict[str, Facts | None], page: Sequence[AuditState]) -> list[str]:
+    """What states of things, in their order, say of what was changed between two of them. Leaves in `last`
+    the last state of each. Pure but for that."""
+    faults: list[str] = []
+    for row in page:
+        state: Facts | None = msgspec.json.decode(row.state)
+        if row.was != UNKNOWN and row.thing in last:
+            was: Facts | None = msgspec.json.decode(row.was)
+            found = None if was is None else {**(state or {}), **was}
+            told = differences({row.thing: last[row.thing]}, {} if found is None else {row.thing: found})
+            faults += [f"{fault} (before change {row.seq})" for fault in told]
+        last[row.thing] = state
+    return faults
+
+
+def shown(name: str) -> str:
+    """A thing as people are told of it. Pure."""
+    table, key = table_and_key(name)
+    watched = WATCHED.get(table)
+    owned = watched is not None and watched.keys[0] == "tenant_id" and len(key) > 1
+    return f"{table} {'/'.join(str(part) for part in (key[1:] if owned else key))}"
+
+
+def _differing(name: str, state: Facts, row: Facts) -> str:
+    """The columns that are not as they were; a column that is newer than the state has its default."""
+    watched = WATCHED.get(table_and_key(name)[0])
+    words: list[str] = []
+    for column, value in row.items():
+        expected = state[column] if column in state else _default(watched, column, value)
+        if expected != value:
+            words.append(f"{column} {_word(expected)} → {_word(value)}")
+    return ", ".join(words)
+
+
+def _default(watched: Watched | None, column: str, value: Any) -> Any:
+    given = watched.table.model_fields.get(column) if watched is not None else None
+    return value if given is None or given.is_required() else given.get_default(call_default_factory=True)
+
+
+def _word(value: Any) -> str:
+    hidden = isinstance(value, str) and value.startswith("sha256:")
+    return "(hidden)" if hidden else msgspec.json.encode(value).decode()
+
+
+async def _sealed(session: AsyncSession, tenant_id: str) -> int | None:
+    statement = select(AuditLog.at_ms).where(col(AuditLog.tenant_id) == tenant_id)
+    statement = statement.where(col(AuditLog.action) == SEAL, col(AuditLog.source) == "upgrade")
+    return (await session.exec(statement.order_by(col(AuditLog.seq)).limit(1))).first()
+
+
+async def _covered(session: AsyncSession, tenant_id: str) -> list[str]:
+    """Whether the states are those that the rows of the log were written with."""
+    faults: list[str] = []
+    after = 0
+    while True:
+        said = select(AuditLog.seq, AuditLog.states_sha256).where(col(AuditLog.tenant_id) == tenant_id)
+        said = said.where(col(AuditLog.seq) > after, col(AuditLog.states_sha256) != "")
+        page = (await session.exec(said.order_by(col(AuditLog.seq)).limit(ROWS_AT_ONCE))).all()
+        until = page[-1][0] if page else LAST_SEQ
+        found = await _digests(session, tenant_id, after, until)
+        expected = dict(page)
+        faults += [
+            f"change {seq}: the states beside it were changed, added or removed"
+            for seq in sorted({*expected, *found})
+            if expected.get(seq, "") != found.get(seq, "")
+        ]
+        if not page:
+            return faults
+        after = until
+
+
+async def _digests(session: AsyncSession, tenant_id: str, after: int, until: int) -> dict[int, str]:
+    """By change the hash of the states beside it, of the changes behind `after` up to `until`."""
+    digests: dict[int, StatesDigest] = {}
+    place = (col(AuditState.seq), col(AuditState.number))
+    at = (after, LAST_NUMBER)
+    while True:
+        statement = select(AuditState).where(col(AuditState.tenant_id) == tenant_id)
+        statement = statement.where(tuple_(*place) > at, col(AuditState.seq) <= until)
+        page = (await session.exec(statement.order_by(*place).limit(ROWS_AT_ONCE))).all()
+        if not page:
+            return {seq: digest.text() for seq, digest in digests.items()}
+        for row in page:
+            digests.setdefault(row.seq, StatesDigest()).add(row.thing, row.state, row.was)
+        at = (page[-1].seq, page[-1].number)
+        session.expunge_all()
+
+
+async def _states(session: AsyncSession, tenant_id: str) -> AsyncGenerator[Sequence[AuditState]]:
+    """All states, each thing's in their order."""
+    after = ("", 0)
+    while True:
+        place = (col(AuditState.thing), col(AuditState.seq))
+        statement = select(AuditState).where(col(AuditState.tenant_id) == tenant_id, tuple_(*place) > after)
+        page = (await session.exec(statement.order_by(*place).limit(ROWS_AT_ONCE))).all()
+        if not page:
+            return
+        yield page
+        after = (page[-1].thing, page[-1].seq)
+        session.expunge_all()
+
+
+async def _compare(session: AsyncSession, found: Compared, last: Mapping[str, Facts | None]) -> None:
+    """Things with the rows that they name. Of tables that this version does not know, nothing is said."""
+    by_table: dict[str, dict[str, Facts | None]] = {}
+    for name, state in last.items():
+        by_table.setdefault(table_and_key(name)[0], {})[name] = state
+    for table, states in by_table.items():
+        if (watched := WATCHED.get(table)) is None:
+            continue
+        rows = [row for where in _places(watched, states) for row in await _found(session, watched, where)]
+        found.add(differences(states, {watched.thing_of(row): _state(watched, row) for row in rows}))
+        session.expunge_all()
+
+
+async def _rows(session: AsyncSession, watched: Watched, tenant_id: str) -> AsyncGenerator[dict[str, Facts]]:
+    """A table's rows of one chain."""
+    if watched.platform and tenant_id != PLATFORM:
+        return
+    # In this form SQLite, too, goes on where it was, by the primary key.
+    rest = [name for name in watched.keys if watched.platform or name != "tenant_id"]
+    columns, after = [getattr(watched.table, name) for name in rest], None
+    while after is None or rest:
+        statement = select(watched.table).order_by(*columns).limit(ROWS_AT_ONCE)
+        if not watched.platform:
+            statement = statement.where(getattr(watched.table, "tenant_id") == tenant_id)  # noqa: B009
+        if after is not None:
+            statement = statement.where(tuple_(*columns) > after)
+        page = (await session.exec(statement)).all()
+        if not page:
+            return
+        yield {
+            watched.thing_of(row): _state(watched, row)
+            for row in page
+            if not watched.opaque or OPAQUE.fullmatch(getattr(row, "id"))  # noqa: B009
+        }
+        after = tuple(getattr(page[-1], name) for name in rest)
+        session.expunge_all()
+
+
+async def _unknown(session: AsyncSession, tenant_id: str, rows: Mapping[str, Facts]) -> dict[str, Facts]:
+    """Those of them that no change tells of."""
+    statement = select(AuditState.thing).where(
+        col(AuditState.tenant_id) == tenant_id, col(AuditState.thing).in_(list(rows))
+    )
+    known = set((await session.exec(statement.distinct())).all())
+    return {name: row for name, row in rows.items() if name not in known}
+
+
+def _places(watched: Watched, things: Iterable[str]) -> list[Any]:
+    """Conditions that find rows by their primary keys, by its index also in SQLite: one for all that differ
+    in the last column alone."""
+    *first, last = [getattr(watched.table, key) for key in watched.keys]
+    places: dict[tuple[Any, ...], list[Any]] = {}
+    for name in things:
+        *prefix, value = table_and_key(name)[1]
+        places.setdefault(tuple(prefix), []).append(value)
+    return [
+        and_(last.in_(values), *(column == each for column, each in zip(first, prefix, strict=True)))
+        for prefix, values in places.items()
+    ]
+
+
+async def _found(session: AsyncSession, watched: Watched, where: Any) -> Sequence[Any]:
+    return (await session.exec(select(watched.table).where(where))).all()
+
+
+def _state(watched: Watched, row: Any) -> Facts:
+    """A row's columns as JSON has them."""
+    return msgspec.json.decode(msgspec.json.encode(watched.state_of(row)))

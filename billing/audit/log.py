@@ -1,0 +1,170 @@
+"""The record of what administrators did: one hash chain a tenant, and one of what belongs to no tenant.
+
+A row is written in the transaction of the change that it tells of: there is no change without its row, and no
+row without its change.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+from sqlalchemy import update
+from sqlmodel import col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.audit.states import Stated, states_hash, take_states, texts
+from billing.tables.audit import AuditHead, AuditLog, AuditState
+from core.actor import Author, current_author
+from core.clock import now_ms
+from core.database import Database, Record, insert_ignore, insert_rows
+
+VALUE_BYTES_MAX = 64 * 1024
+LISTED_MAX = 10_000
+ACTION = re.compile(r"[a-z_]+\.[a-z_]+")
+SECRET_NAME = re.compile(r"secret|password|authorization", re.IGNORECASE)
+HIDDEN = "(hidden)"
+
+Facts = Mapping[str, Any]
+
+
+async def record(
+    session: AsyncSession,
+    tenant_id: str,
+    action: str,
+    target: str,
+    before: Facts | Record | None,
+    after: Facts | Record | None,
+    author: Author | None = None,
+) -> None:
+    """Add a row to a tenant's chain (PLATFORM: the platform's) in the caller's transaction. Where both values
+    are given, only what differs is kept, and where nothing differs nothing is written.
+
+    Holds the chain's head until the transaction ends: call it last, after the books' heads are taken, and
+    for several tenants in the order of their ids. `action`: like `key.revoke`; `target`: the id of what was
+    changed. Values are facts that JSON can hold, or a row of a table; what is named like a secret is hidden.
+    What this session wrote of things that are compared (audit_states.py) is kept beside the row.
+    """
+    assert ACTION.fullmatch(action), f"not a noun and a verb: {action!r}"
+    old, new = differing(_facts(before), _facts(after))
+    await session.flush()  # so that whoever waits for the chain holds all else that it needs
+    states = take_states(session, tenant_id)
+    if before is not None and after is not None and not (old or new or states):
+        return
+    head = await _lock_head(session, tenant_id)
+    who = author or current_author()
+    row = AuditLog(
+        tenant_id=tenant_id,
+        seq=head.seq + 1,
+        at_ms=now_ms(),
+        author=who.name,
+        source=who.source,
+        action=action,
+        target=target,
+        before=_text(old),
+        after=_text(new),
+        previous_sha256=head.sha256,
+        sha256="",
+    )
+    stated = _state_rows(row, states)
+    row.states_sha256 = states_hash([(each.thing, each.state, each.was) for each in stated])
+    row.sha256 = row_hash(row)
+    await insert_rows(session, [row])
+    await insert_rows(session, stated)
+    moved = update(AuditHead).where(col(AuditHead.tenant_id) == tenant_id)
+    await (await session.connection()).execute(moved.values(seq=row.seq, sha256=row.sha256))
+
+
+async def note(
+    db: Database, tenant_id: str, action: str, target: str, facts: Facts | None, author: Author | None = None
+) -> None:
+    """Add a row of what changed nothing in SQL, or was only read or let out: in a transaction of its own."""
+    async with db.transaction() as session:
+        await record(session, tenant_id, action, target, None, facts, author)
+
+
+def differing(before: Facts | None, after: Facts | None) -> tuple[Facts | None, Facts | None]:
+    """Of two sets of facts those that are not the same in both. One that is None leaves the other whole."""
+    if before is None or after is None:
+        return before, after
+    absent = object()
+    names = [name for name in {**before, **after} if before.get(name, absent) != after.get(name, absent)]
+    return (
+        {name: before[name] for name in names if name in before},
+        {name: after[name] for name in names if name in after},
+    )
+
+
+def row_hash(row: AuditLog) -> str:
+    """SHA-256 over all of the row but its own hash, and so over the hash before it. Where it has no states,
+    as from before there were any, they are not in it."""
+    facts = _COLUMNS(row)
+    return hashlib.sha256(_packed((*facts, row.states_sha256) if row.states_sha256 else facts)).hexdigest()
+
+
+_packed = msgspec.msgpack.Encoder().encode
+_COLUMNS = attrgetter(*sorted(set(AuditLog.model_fields) - {"sha256", "states_sha256"}))
+
+
+def _state_rows(row: AuditLog, states: Sequence[Stated]) -> list[AuditState]:
+    rows: list[AuditState] = []
+    for number, stated in enumerate(states):
+        state, was = texts(stated)
+        rows.append(
+            AuditState(
+                tenant_id=row.tenant_id,
+                thing=stated.thing,
+                seq=row.seq,
+                number=number,
+                state=state,
+                was=was,
+            )
+        )
+    return rows
+
+
+async def _lock_head(session: AsyncSession, tenant_id: str) -> AuditHead:
+    """The end of a chain, held until the transaction ends."""
+    await insert_ignore(session, [AuditHead(tenant_id=tenant_id)])
+    statement = select(AuditHead).where(col(AuditHead.tenant_id) == tenant_id).with_for_update()
+    head = (await session.exec(statement)).one()
+    session.expunge(head)
+    return head
+
+
+def _facts(value: Facts | Record | None) -> Facts | None:
+    if value is None:
+        return None
+    facts = value.model_dump() if isinstance(value, Record) else value
+    return {name: _without_secrets(name, each) for name, each in facts.items()}
+
+
+def _without_secrets(name: str, value: Any) -> Any:
+    if SECRET_NAME.search(name):
+        return HIDDEN
+    if isinstance(value, Mapping):
+        return {key: _without_secrets(str(key), each) for key, each in value.items()}
+    return value
+
+
+def _text(facts: Facts | None) -> str:
+    """Canonical JSON; of what is too large, its size and SHA-256."""
+    encoded = msgspec.json.encode(facts, order="sorted")
+    if len(encoded) > VALUE_BYTES_MAX:
+        digest = {"bytes": len(encoded), "sha256": hashlib.sha256(encoded).hexdigest()}
+        encoded = msgspec.json.encode(digest, order="sorted")
+    return encoded.decode()
+
+
+async def list_rows(
+    db: Database, tenant_id: str | None, since_ms: int = 0, limit: int = 100
+) -> Sequence[AuditLog]:
+    """The newest rows of one chain, newest first; of all chains for operators, where `tenant_id` is None."""
+    statement = select(AuditLog).where(col(AuditLog.at_ms) >= since_ms)
+    if tenant_id is not None:
+        statement = statement.where(col(AuditLog.tenant_id) == tenant_id)
+    newest = (col(AuditLog.at_ms).desc(), col(AuditLog.tenant_id), col(AuditLog.seq).desc())
+    async with db.session() as session:
+        return (await session.exec(statement.order_by(*newest).limit(min(limit, LISTED_MAX)))).all()

@@ -1,0 +1,98 @@
+"""Compares chains with heads that were kept elsewhere: what was there must be there still. Reads only."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from sqlmodel import col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.audit_heads.heads import Chain, Head, is_signed, read_line
+from billing.tables.audit import AuditLog
+from billing.tables.ledger import LedgerTxn
+from core.database import Database
+from core.terminal import progress
+
+LINES_AT_ONCE = 500
+FAULTS_MAX = 100
+TOLD_EVERY_LINES = 50_000
+TABLES: Mapping[Chain, tuple[Any, str]] = {
+    Chain.BOOKS: (LedgerTxn, "transaction"),
+    Chain.CHANGES: (AuditLog, "change"),
+}
+Hashes = Mapping[tuple[Chain, str, int], str]
+
+
+@dataclass
+class Checked:
+    """What was read: heads, lines that hold none, heads without a MAC, the newest one's time, and faults."""
+
+    heads: int = 0
+    unread: int = 0
+    unsigned: int = 0
+    latest: str = ""
+    faults: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+
+async def check_heads(
+    db: Database, lines: Iterable[str], installation: str, key: bytes | None, only: str | None = None
+) -> Checked:
+    """Heads of this installation, or of one owner, against the chains as they are."""
+    found = Checked()
+    source = iter(lines)
+    told = TOLD_EVERY_LINES
+    async with db.session() as session:
+        while page := list(islice(source, LINES_AT_ONCE)):
+            heads = [head for line in page if line.strip() and (head := _head(line, found)) is not None]
+            mine = [head for head in heads if head.installation == installation]
+            mine = [head for head in mine if only in (None, head.tenant)]
+            _note(found, mine, key)
+            trusted = [head for head in mine if key is None or is_signed(head, key)]
+            faults = wrong(trusted, await _hashes(session, trusted))
+            found.faults += faults[: FAULTS_MAX - len(found.faults)]
+            if found.heads > told:
+                progress(f"{found.heads:,} heads read")
+                told += TOLD_EVERY_LINES
+    return found
+
+
+def wrong(heads: Sequence[Head], hashes: Hashes) -> list[tuple[str, str]]:
+    """Owners, and what is wrong with their chains: given heads, and the hashes there now. Pure."""
+    faults: list[tuple[str, str]] = []
+    for head in heads:
+        now = hashes.get((head.chain, head.tenant, head.sequence))
+        at = f"{TABLES[head.chain][1]} {head.sequence}, kept {head.time}"
+        if now is None:
+            faults.append((head.tenant, f"{at}: it is gone: the chain was cut off, or made anew"))
+        elif now != head.sha256:
+            faults.append((head.tenant, f"{at}: it is not the one that was there then"))
+    return faults
+
+
+def _head(line: str, found: Checked) -> Head | None:
+    head = read_line(line)
+    found.unread += head is None
+    return head
+
+
+def _note(found: Checked, heads: Sequence[Head], key: bytes | None) -> None:
+    for head in heads:
+        found.heads += 1
+        if key is not None and not is_signed(head, key):
+            found.unsigned += 1
+            continue
+        found.latest = max(found.latest, head.time)
+
+
+async def _hashes(session: AsyncSession, heads: Sequence[Head]) -> dict[tuple[Chain, str, int], str]:
+    hashes: dict[tuple[Chain, str, int], str] = {}
+    places: dict[tuple[Chain, str], list[int]] = {}
+    for head in heads:
+        places.setdefault((head.chain, head.tenant), []).append(head.sequence)
+    for (chain, tenant), sequences in places.items():  # one by one: by the primary key, in SQLite too
+        table, _ = TABLES[chain]
+        statement = select(table.seq, table.sha256).where(col(table.tenant_id) == tenant)
+        for seq, sha256 in (await session.exec(statement.where(col(table.seq).in_(sequences)))).all():
+            hashes[chain, tenant, seq] = sha256
+    return hashes

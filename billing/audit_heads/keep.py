@@ -1,0 +1,112 @@
+"""Keeps the heads of all chains elsewhere, again and again. Nothing waits for it."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+from sqlmodel import col, select
+
+from billing import instruments
+from billing.audit_heads.heads import Chain, Head, iso, line_of, signed
+from billing.audit_heads.places import NotKept, Place, key_of, places_of
+from billing.tables.audit import AuditHead
+from billing.tables.ledger import LedgerHead
+from billing.tables.tenants import PLATFORM
+from core.clock import now_ms
+from core.database import Database
+from core.error_facts import named
+from core.failed_rounds import AWAY
+from core.settings import Settings
+from core.tasks import Group
+from core.telemetry import logger
+
+HEADS_AT_ONCE = 500
+RETRY_SECONDS = 60.0
+
+log = logger(__name__)
+
+
+async def current_heads(db: Database, settings: Settings) -> AsyncGenerator[list[Head]]:
+    """The heads of all chains as they are now, some at a time, signed where there is a key."""
+    key = key_of(settings)
+    of_books = (LedgerHead, LedgerHead.txn_seq)
+    for chain, (table, seq) in {
+        Chain.CHANGES: (AuditHead, AuditHead.seq),
+        Chain.BOOKS: of_books,
+    }.items():
+        async for rows in _pages(db, table, seq):
+            at = iso(now_ms())
+            heads = [
+                Head(at, settings.installation, chain, tenant, sequence, sha256)
+                for tenant, sequence, sha256 in rows
+                if sequence
+            ]
+            yield [signed(head, key) for head in heads]
+
+
+async def _pages(db: Database, table: Any, seq: Any) -> AsyncGenerator[Sequence[tuple[str, int, str]]]:
+    after: str | None = None
+    while True:
+        statement = select(table.tenant_id, seq, table.sha256).order_by(table.tenant_id)
+        if after is not None:
+            statement = statement.where(col(table.tenant_id) > after)
+        async with db.session() as session:
+            rows = (await session.exec(statement.limit(HEADS_AT_ONCE))).all()
+        if not rows:
+            return
+        yield rows
+        after = rows[-1][0]
+
+
+class Keeping:
+    """One place, and how far each chain is kept there by this process."""
+
+    def __init__(self, db: Database, settings: Settings, place: Place) -> None:
+        self._db = db
+        self._settings = settings
+        self._kept: dict[tuple[str, str], int] = {}
+        self.place = place
+
+    async def keep(self) -> int:
+        """Keep the heads that moved, and the platform's in any case; how many. Raises NotKept."""
+        number = 0
+        async for heads in current_heads(self._db, self._settings):
+            moved = [
+                head
+                for head in heads
+                if head.tenant == PLATFORM or self._kept.get((head.chain, head.tenant)) != head.sequence
+            ]
+            if moved:
+                await self.place.keep([line_of(head) for head in moved])
+            self._kept |= {(head.chain, head.tenant): head.sequence for head in moved}
+            number += len(moved)
+        return number
+
+
+async def keep_heads(db: Database, settings: Settings, stop: asyncio.Event) -> None:
+    """Keep heads at all places every PARLEY_AUDIT_HEADS_SECONDS; each place on its own."""
+    async with Group() as group:
+        for place in places_of(settings):
+            group.create_task(_keep_at(Keeping(db, settings, place), settings.audit_heads_seconds, stop))
+
+
+async def _keep_at(keeping: Keeping, seconds: float, stop: asyncio.Event) -> None:
+    kind = keeping.place.kind
+    last = time.monotonic()
+    instruments.show_heads_age(keeping, kind, lambda: time.monotonic() - last)
+    while not stop.is_set():
+        wait = seconds
+        try:
+            instruments.heads_kept.add(await keeping.keep(), {"place": kind})
+            last = time.monotonic()
+        except (NotKept, *AWAY) as error:
+            wait = min(seconds, RETRY_SECONDS)
+            instruments.heads_not_kept.add(1, {"place": kind})
+            why = str(error) if isinstance(error, NotKept) else named(error)
+            log.error("audit heads not kept", place=keeping.place.shown, why=why, again_seconds=wait)
+        try:
+            async with asyncio.timeout(wait):
+                await stop.wait()
+        except TimeoutError:
+            continue

@@ -1,0 +1,241 @@
+"""Where heads are kept (PARLEY_AUDIT_HEADS): files that are added to, S3-compatible stores, log servers."""
+
+import asyncio
+import os
+import re
+import secrets
+import socket
+import ssl
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import ClassVar, Protocol
+from urllib.parse import SplitResult, unquote, urlsplit
+
+import httpx
+
+from billing.audit_heads.s3 import Store, put
+from core.comma_list import listed
+from core.error_facts import kind, reason
+from core.errors import StartupError
+from core.hangup_line import Line
+from core.settings import Settings
+
+SECONDS_MAX = 10.0
+SYSLOG_SECONDS_MAX = 30.0  # of all its steps
+GOODBYE_SECONDS = 1.0
+NAME = "PARLEY_AUDIT_HEADS"
+FORMS = "file:///path, s3://bucket/prefix, syslog://host:port, syslog+tls://host or syslog+udp://host"
+PORTS = {"syslog": 601, "syslog+tls": 6514, "syslog+udp": 514}
+PRIORITY = 13 * 8 + 5  # log audit, notice
+KEY_BYTES_MIN = 32
+STORE = re.compile(r"(?i:https?)://[A-Za-z0-9._:\[\]-]+/*", re.ASCII)
+
+
+class NotKept(Exception):  # noqa: N818  (the message is what people are shown)
+    """Why heads were not taken, in words that name no secret."""
+
+
+class Place(Protocol):
+    """Somewhere that heads go. `kind`: of how many there are few; `shown`: for people."""
+
+    kind: ClassVar[str]
+
+    @property
+    def shown(self) -> str:
+        """As people know it."""
+        ...
+
+    async def keep(self, lines: Sequence[str]) -> None:
+        """Add lines. Raises NotKept."""
+        ...
+
+
+@dataclass(frozen=True)
+class FilePlace:
+    """A file of mode 0600, synced after each write."""
+
+    kind: ClassVar[str] = "file"
+    path: Path
+
+    @property
+    def shown(self) -> str:
+        """Its path."""
+        return str(self.path)
+
+    async def keep(self, lines: Sequence[str]) -> None:
+        """In one write. A line that was torn before is ended first."""
+        try:
+            await asyncio.to_thread(self._write, "".join(f"{line}\n" for line in lines).encode())
+        except OSError as error:
+            raise NotKept(reason(error)) from error
+
+    def _write(self, data: bytes) -> None:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        file = os.open(self.path, flags, 0o600)
+        try:
+            found = os.fstat(file)
+            if not stat.S_ISREG(found.st_mode):
+                raise NotKept("it is no file")
+            if found.st_size and os.pread(file, 1, found.st_size - 1) != b"\n":
+                data = b"\n" + data
+            if os.write(file, data) != len(data):
+                raise NotKept("not all was written: the disk is full?")
+            os.fsync(file)
+        finally:
+            os.close(file)
+        if not found.st_size:
+            folder = os.open(self.path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+
+@dataclass(frozen=True)
+class S3Place:
+    """A new object for each write, which nothing overwrites."""
+
+    kind: ClassVar[str] = "s3"
+    store: Store
+    bucket: str
+    prefix: str
+
+    @property
+    def shown(self) -> str:
+        """Bucket and prefix."""
+        return f"s3://{self.bucket}/{self.prefix}"
+
+    async def keep(self, lines: Sequence[str]) -> None:
+        """As one object, named by the time."""
+        at = datetime.now(UTC).strftime("%Y/%m/%d/%H%M%S")
+        name = "/".join(part for part in (self.prefix, f"{at}-{secrets.token_hex(4)}.jsonl") if part)
+        body = "".join(f"{line}\n" for line in lines).encode()
+        try:
+            async with asyncio.timeout(SECONDS_MAX), httpx.AsyncClient(trust_env=False) as client:
+                status = await put(client, self.store, self.bucket, name, body)
+        except TimeoutError as error:
+            raise NotKept(f"no answer in {SECONDS_MAX:.0f} s") from error
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+            raise NotKept(kind(error)) from error
+        if not 200 <= status < 300:
+            raise NotKept(f"the store answered {status}")
+
+
+@dataclass(frozen=True)
+class SyslogPlace:
+    """A log server that speaks RFC 5424: over TCP (RFC 6587, octets counted), TLS (RFC 5425) or UDP."""
+
+    kind: ClassVar[str] = "syslog"
+    scheme: str
+    host: str
+    port: int
+
+    @property
+    def shown(self) -> str:
+        """As the setting has it."""
+        return f"{self.scheme}://{self.host}:{self.port}"
+
+    async def keep(self, lines: Sequence[str]) -> None:
+        """A message each. Nothing of it is answered: that it was taken means that it was sent."""
+        stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        before = f"<{PRIORITY}>1 {stamp} {_host_name()} parley {os.getpid()} audit-head - "
+        over = Line()
+        try:
+            async with asyncio.timeout(SYSLOG_SECONDS_MAX):
+                await asyncio.to_thread(self._send, [f"{before}{line}".encode() for line in lines], over)
+        except TimeoutError as error:
+            raise NotKept(f"not sent in {SYSLOG_SECONDS_MAX:.0f} s") from error
+        except OSError as error:
+            raise NotKept(kind(error)) from error
+        finally:
+            over.hang_up()
+
+    def _send(self, messages: Sequence[bytes], over: Line) -> None:
+        if self.scheme == "syslog+udp":
+            family, *_, address = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_DGRAM)[0]
+            with socket.socket(family, socket.SOCK_DGRAM) as sender:
+                for message in messages:
+                    sender.sendto(message, address)
+            return
+        with socket.create_connection((self.host, self.port), timeout=SECONDS_MAX) as plain:
+            over.opened(plain)
+            data = b"".join(b"%d %s" % (len(message), message) for message in messages)
+            if self.scheme == "syslog":
+                plain.sendall(data)
+                return
+            with ssl.create_default_context().wrap_socket(plain, server_hostname=self.host) as stream:
+                stream.sendall(data)
+                stream.settimeout(GOODBYE_SECONDS)
+                with suppress(OSError):  # all is sent; the other side may not say goodbye
+                    stream.unwrap()
+
+
+def places_of(settings: Settings) -> list[Place]:
+    """Those of PARLEY_AUDIT_HEADS. Raises StartupError where one is none."""
+    return [_place(text, settings) for text in listed(settings.audit_heads)]
+
+
+def files_of(settings: Settings) -> list[Path]:
+    """Those of them that can be read here."""
+    return [place.path for place in places_of(settings) if isinstance(place, FilePlace)]
+
+
+def key_of(settings: Settings) -> bytes | None:
+    """What signs heads: PARLEY_AUDIT_HEADS_KEY. Raises StartupError where it is too short."""
+    if settings.audit_heads_key is None:
+        return None
+    key = settings.audit_heads_key.get_secret_value().encode()
+    if len(key) < KEY_BYTES_MIN:
+        raise StartupError(f"PARLEY_AUDIT_HEADS_KEY has at least {KEY_BYTES_MIN} bytes")
+    return key
+
+
+def _place(text: str, settings: Settings) -> Place:
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        raise _refused() from None
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise StartupError(f"an address in {NAME} holds no user, password or question: it is {FORMS}")
+    if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path.strip("/"):
+        return FilePlace(Path(unquote(parts.path)))
+    if parts.scheme == "s3" and parts.netloc:
+        return _s3_place(parts, settings)
+    if parts.scheme in PORTS and parts.hostname and port != 0 and parts.path in ("", "/"):
+        return SyslogPlace(parts.scheme, parts.hostname, port or PORTS[parts.scheme])
+    raise _refused()
+
+
+def _s3_place(parts: SplitResult, settings: Settings) -> S3Place:
+    secret = settings.audit_s3_secret
+    if not settings.audit_s3_key_id or secret is None:
+        raise StartupError(f"s3:// in {NAME} needs PARLEY_AUDIT_S3_KEY_ID and PARLEY_AUDIT_S3_SECRET")
+    url = settings.audit_s3_url or f"https://s3.{settings.audit_s3_region}.amazonaws.com"
+    if not STORE.fullmatch(url) or not _is_address(url):
+        raise StartupError("PARLEY_AUDIT_S3_URL is an address as https://s3.example.com, without a bucket")
+    store = Store(
+        url.rstrip("/"), settings.audit_s3_region, settings.audit_s3_key_id, secret.get_secret_value()
+    )
+    return S3Place(store, parts.netloc, parts.path.strip("/"))
+
+
+def _is_address(url: str) -> bool:
+    try:
+        return bool(urlsplit(url).hostname) and urlsplit(url).port != 0
+    except ValueError:
+        return False
+
+
+def _refused() -> StartupError:
+    return StartupError(f"{NAME} names places as {FORMS}, several with commas between")
+
+
+def _host_name() -> str:
+    """A field of RFC 5424: printable ASCII without blanks."""
+    name = "".join(each for each in socket.gethostname() if "!" <= each <= "~")
+    return name[:255] or "-"

@@ -1,0 +1,48 @@
+"""What a correction may book at most: no more tokens than a request of its model can have, no more money than
+one person may move alone."""
+
+from dataclasses import dataclass
+
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.booking.models import context_of
+from billing.money import NANO, to_display
+from core.errors import bad_request
+from core.settings import Settings
+
+UNRECORDED_TOKENS_MAX = 1 << 20  # of a model that nobody recorded here
+CENT_NANO = NANO // 100
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """`unasked_nano`: what moves without a second look; `most_nano`: what one person moves at all."""
+
+    unasked_nano: int
+    most_nano: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Bounds":
+        """An installation's."""
+        return cls(
+            settings.correction_unasked_cents_max * CENT_NANO, settings.correction_cents_max * CENT_NANO
+        )
+
+    def check(self, nano: int) -> None:
+        """Raises Refused where so much is more than one person moves."""
+        if abs(nano) > self.most_nano:
+            raise bad_request(
+                f"this moves {to_display(abs(nano))}: one person moves at most {to_display(self.most_nano)} "
+                "at once (PARLEY_CORRECTION_CENTS_MAX); where PARLEY_SECOND_PERSON is set, `wallets` and "
+                "`usage` propose more"
+            )
+
+
+async def check_tokens(session: AsyncSession, fingerprint: str, wanted: int, before: int = 0) -> None:
+    """Raises Refused where a request of a model cannot have so many tokens, its input and output together,
+    nor had them `before`."""
+    if wanted <= before:
+        return
+    most = max(before, await context_of(session, fingerprint) or UNRECORDED_TOKENS_MAX)
+    if wanted > most:
+        raise bad_request(f"{wanted:,} tokens in all: a request of this model has at most {most:,} tokens")

@@ -1,0 +1,143 @@
+"""Writes tenants' books: everything of one batch inside the caller's transaction.
+
+The row of a tenant's `ledger_head` is the lock, taken in the order of tenants' ids: writers never wait
+for one another in a circle.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import update
+from sqlmodel import col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.budgets.thresholds import alert_on
+from billing.ledger.grant_rows import load_purses, save_purses
+from billing.ledger.rows import RequestRow, RollupRow
+from billing.ledger.transactions import AnyRequest, CostCenterOf, Posting, Priced, post_usage, rollups
+from billing.prices.rating import Line
+from billing.tables.ledger import (
+    LedgerEntry,
+    LedgerHead,
+    LedgerTxn,
+    ProjectCostCenter,
+    RollupHour,
+    UsageLine,
+)
+from core.database import insert_ignore, insert_of, insert_rows
+
+ROLLUP_KEYS = ("tenant_id", "hour_ms", "project_id", "cost_center_id", "user_id", "key_id", "model", "pool")
+
+
+class Booked(NamedTuple):
+    """`line_seqs`: of each request, by tenant and request, the seq of its last line; `revived`: tenants whose
+    ended grants paid, so that what their other money allows is more than was thought."""
+
+    line_seqs: dict[tuple[str, str], int]
+    revived: set[str]
+
+
+async def book_usage(
+    session: AsyncSession, requests: Sequence[tuple[RequestRow, Sequence[Line]]], now_ms: int
+) -> Booked:
+    """Write lines, ledger and rollups of requests whose rows this transaction has just inserted."""
+    by_tenant: dict[str, list[Priced]] = {}
+    for row, lines in requests:
+        by_tenant.setdefault(row.tenant_id, []).append(Priced(row, lines))
+    heads = await lock_heads(session, by_tenant)
+    centers = await cost_centers_of(session, by_tenant)
+    since_ms = min(row.accepted_ms for row, _ in requests)
+    purses = await load_purses(session, by_tenant, now_ms, since_ms)
+    postings = [
+        post_usage(heads[tenant], by_tenant[tenant], centers, now_ms, purses.get(tenant))
+        for tenant in sorted(by_tenant)
+    ]
+    await write(session, postings, [row for row, _ in requests])
+    seqs = {(line.tenant_id, line.request_id): line.seq for posting in postings for line in posting.lines}
+    return Booked(seqs, {tenant for tenant, purse in purses.items() if purse.revived})
+
+
+async def lock_heads(session: AsyncSession, tenants: Iterable[str]) -> dict[str, LedgerHead]:
+    """The ends of these tenants' books, held until the transaction ends."""
+    ordered = sorted(tenants)
+    if not ordered:
+        return {}
+    await insert_ignore(session, [LedgerHead(tenant_id=tenant) for tenant in ordered])
+    statement = (
+        select(LedgerHead)
+        .where(col(LedgerHead.tenant_id).in_(ordered))
+        .order_by(col(LedgerHead.tenant_id))
+        .with_for_update()
+    )
+    found = (await session.exec(statement)).all()
+    for head in found:
+        session.expunge(head)
+    return {head.tenant_id: head for head in found}
+
+
+async def write(session: AsyncSession, postings: Sequence[Posting], requests: Sequence[AnyRequest]) -> None:
+    """Add the postings' rows, at least one, and what follows from them: wallets, budgets and their alerts.
+    Rollups follow where they are up to date; else their rebuild adds the lines."""
+    await insert_rows(session, [line for posting in postings for line in posting.lines], UsageLine)
+    await insert_rows(session, [txn for posting in postings for txn in posting.txns], LedgerTxn)
+    await insert_rows(session, [entry for posting in postings for entry in posting.entries], LedgerEntry)
+    current = [posting for posting in postings if posting.head.rolled_seq == posting.head.line_seq]
+    by_tenant: dict[str, list[AnyRequest]] = {}
+    for row in requests:
+        by_tenant.setdefault(row.tenant_id, []).append(row)
+    deltas = [
+        delta
+        for posting in current
+        for delta in rollups(by_tenant.get(posting.head.tenant_id, []), posting.lines)
+    ]
+    await add_rollups(session, deltas)
+    for posting in postings:
+        await move_head(session, posting.head)
+    await save_purses(session, [(each.txns[-1].seq, each.purse) for each in postings if each.purse])
+    await alert_on(session, postings, requests)
+
+
+async def add_rollups(session: AsyncSession, deltas: Sequence[RollupRow]) -> None:
+    """Add sums to the rollups that are there, or make them."""
+    if not deltas:
+        return
+    connection = await session.connection()
+    table: Any = getattr(RollupHour, "__table__")  # noqa: B009  (SQLModel does not type it)
+    statement = insert_of(connection.dialect.name, table)
+    sums = [column.name for column in table.columns if column.name not in ROLLUP_KEYS]
+    statement = statement.on_conflict_do_update(
+        index_elements=list(ROLLUP_KEYS),
+        set_={name: table.c[name] + statement.excluded[name] for name in sums},
+    )
+    ordered = sorted(deltas, key=attrgetter(*ROLLUP_KEYS))
+    await connection.execute(statement, [msgspec.structs.asdict(delta) for delta in ordered])
+
+
+async def move_head(session: AsyncSession, head: LedgerHead) -> None:
+    """Store the new end of a tenant's books. The caller holds its lock."""
+    statement = (
+        update(LedgerHead)
+        .where(col(LedgerHead.tenant_id) == head.tenant_id)
+        .values(**head.model_dump(exclude={"tenant_id"}))
+    )
+    await (await session.connection()).execute(statement)
+
+
+async def cost_centers_of(session: AsyncSession, tenants: Mapping[str, object]) -> CostCenterOf:
+    """Looks up the cost center of a project at a time, for these tenants' projects."""
+    statement = select(ProjectCostCenter).where(col(ProjectCostCenter.tenant_id).in_(sorted(tenants)))
+    moves: dict[str, list[tuple[int, str]]] = {}
+    for row in (await session.exec(statement)).all():
+        moves.setdefault(row.project_id, []).append((row.valid_from_ms, row.cost_center_id))
+    for each in moves.values():
+        each.sort()
+    return lambda project, at_ms: center_at(moves.get(project, []), at_ms)
+
+
+def center_at(moves: Sequence[tuple[int, str]], at_ms: int) -> str:
+    """Of moves in their order, (from, cost center), the one that holds at a time; empty before the first."""
+    found = bisect_right(moves, at_ms, key=lambda move: move[0])
+    return moves[found - 1][1] if found else ""

@@ -1,0 +1,267 @@
+"""What was spent in the windows of tenants' budgets, kept up by every posting in its own transaction.
+
+A row of `budget_spent` is made when its window is first touched, from the lines, and moved by what is posted
+after. `budget_watermark` names the last line in them: where it is behind, the rows are made anew. So they
+follow from the lines at any time, whoever posts, in whatever order events come.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sqlalchemy import delete
+from sqlalchemy import select as select_columns
+from sqlmodel import col, func, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.ledger.transactions import BilledRequest, Posting
+from billing.periods import FIRST_MS, LAST_MS, Period, Window, window_at, zone_named
+from billing.tables.ledger import UsageLine
+from billing.tables.limits import Budget
+from billing.tables.tenants import Tenant, UsageRow
+from billing.tables.wallets import BudgetSpent, BudgetWatermark
+from core.database import upsert
+
+TENANT = "tenant"
+SCOPES: Mapping[str, Any] = {
+    "project": UsageRow.project_id,
+    "key": UsageRow.key_id,
+    "user": UsageRow.user_id,
+    "model": UsageRow.model,
+}
+
+
+class Counted(NamedTuple):
+    """Whose spending: the tenant's (`scope_id` empty), or that of one project, key, user or model."""
+
+    scope: str
+    scope_id: str
+
+
+class Sum(NamedTuple):
+    """What is summed: whose spending, in which window."""
+
+    counted: Counted
+    period: str
+    window: Window
+
+
+@dataclass(frozen=True)
+class TenantBudgets:
+    """A tenant's open budgets, and the zone in which their windows begin."""
+
+    tenant_id: str
+    time_zone: str
+    budgets: Sequence[Budget]
+    windows: dict[str, list[Window]] = field(default_factory=dict[str, list[Window]])
+
+    def window_of(self, period: str, at_ms: int) -> Window:
+        """The window of a budget's period that an instant is in."""
+        known = self.windows.setdefault(period, [])
+        for window in known:
+            if window.start_ms <= at_ms < window.end_ms:
+                return window
+        known.append(window_at(Period(period), zone_named(self.time_zone), at_ms))
+        return known[-1]
+
+    def sums_of(self, request: BilledRequest) -> list[Sum]:
+        """What a request counts in, by the budgets that there are. A request without a user counts in no
+        user's budget; one that was accepted outside of the calendar in none."""
+        if not FIRST_MS <= request.accepted_ms < LAST_MS:
+            return []
+        found: dict[Sum, None] = {}
+        for budget in self.budgets:
+            own = scope_id_of(request, budget.scope)
+            if own is None or budget.scope_id not in ("", own):
+                continue
+            window = self.window_of(budget.period, request.accepted_ms)
+            found[Sum(Counted(budget.scope, own), budget.period, window)] = None
+        return list(found)
+
+    def budgets_on(self, counted: Counted, period: str) -> list[Budget]:
+        """The budgets that hold for it. One that names it stands in place of the one for each of its kind."""
+        alike = [
+            budget for budget in self.budgets if (budget.scope, budget.period) == (counted.scope, period)
+        ]
+        named = [budget for budget in alike if budget.scope_id == counted.scope_id]
+        modes = {budget.mode for budget in named}
+        return named + [budget for budget in alike if not budget.scope_id and budget.mode not in modes]
+
+
+def scope_id_of(request: BilledRequest, scope: str) -> str | None:
+    """Whose budget of this scope a request counts in; None: nobody's."""
+    match scope:
+        case "tenant":
+            return ""
+        case "project":
+            return request.project_id or None
+        case "key":
+            return request.key_id or None
+        case "user":
+            return request.user_id or None
+        case "model":
+            return request.model or None
+        case _:
+            return None
+
+
+async def open_budgets(session: AsyncSession, tenants: Iterable[str]) -> list[TenantBudgets]:
+    """The budgets of those of these tenants that have any, by tenant."""
+    statement = (
+        select(Budget, col(Tenant.time_zone))
+        .join(Tenant, col(Tenant.tenant_id) == col(Budget.tenant_id))
+        .where(col(Budget.tenant_id).in_(sorted(tenants)), col(Budget.ended_ms).is_(None))
+        .order_by(col(Budget.tenant_id), col(Budget.id))
+    )
+    found: dict[str, tuple[str, list[Budget]]] = {}
+    for budget, time_zone in (await session.exec(statement)).all():
+        session.expunge(budget)
+        found.setdefault(budget.tenant_id, (time_zone, []))[1].append(budget)
+    return [TenantBudgets(tenant, *each) for tenant, each in found.items()]
+
+
+Sums = dict[str, dict[Sum, int]]  # by tenant
+
+
+async def add_to_sums(
+    session: AsyncSession,
+    budgets: Sequence[TenantBudgets],
+    postings: Sequence[Posting],
+    requests: Sequence[BilledRequest],
+) -> Sums:
+    """Bring these tenants' sums to the end of postings, whose rows are written; those touched, after it.
+
+    The caller holds the heads of the tenants' books."""
+    tenants = [of.tenant_id for of in budgets]
+    first, last = _first_lines(postings), {each.head.tenant_id: each.head.line_seq for each in postings}
+    deltas = {of.tenant_id: deltas_of(of, postings, requests) for of in budgets}
+    marks = await _watermarks(session, tenants)
+    behind = [tenant for tenant in tenants if marks.get(tenant) != first[tenant] - 1]
+    if behind:
+        old = col(BudgetSpent.tenant_id).in_(behind)
+        await (await session.connection()).execute(delete(BudgetSpent).where(old))
+    known = await _read(session, {tenant: deltas[tenant] for tenant in tenants if tenant not in behind})
+    sums: Sums = {}
+    for tenant in tenants:
+        kept = known.get(tenant, {})
+        sums[tenant] = {key: kept[key] + delta for key, delta in deltas[tenant].items() if key in kept}
+        fresh = [key for key in deltas[tenant] if key not in kept]
+        sums[tenant] |= await sums_from_lines(session, tenant, fresh)
+    rows = [
+        {**row_key(tenant, key), "spent_nano": nano}
+        for tenant in tenants
+        for key, nano in sorted(sums[tenant].items())
+    ]
+    await upsert(session, rows, BudgetSpent)
+    ends = [{"tenant_id": tenant, "line_seq": last[tenant]} for tenant in tenants]
+    await upsert(session, ends, BudgetWatermark)
+    return sums
+
+
+def _first_lines(postings: Sequence[Posting]) -> dict[str, int]:
+    """The number of the first line behind what each tenant's books held before these postings."""
+    first: dict[str, int] = {}
+    for posting in postings:
+        for txn in posting.txns:
+            first[txn.tenant_id] = min(first.get(txn.tenant_id, txn.first_line_seq), txn.first_line_seq)
+    return first
+
+
+def deltas_of(
+    of: TenantBudgets, postings: Sequence[Posting], requests: Sequence[BilledRequest]
+) -> dict[Sum, int]:
+    """What postings add to a tenant's sums. What is charged for no request (true-ups) adds nothing. Pure."""
+    amounts: dict[str, int] = {}
+    for posting in postings:
+        if posting.head.tenant_id == of.tenant_id:
+            for line in posting.lines:
+                amounts[line.request_id] = amounts.get(line.request_id, 0) + line.amount_nano
+    deltas: dict[Sum, int] = {}
+    for request in requests:
+        amount = amounts.get(request.request_id, 0) if request.tenant_id == of.tenant_id else 0
+        if amount:
+            for key in of.sums_of(request):
+                deltas[key] = deltas.get(key, 0) + amount
+    return deltas
+
+
+async def sums_from_lines(session: AsyncSession, tenant_id: str, keys: Sequence[Sum]) -> dict[Sum, int]:
+    """These sums from the lines, corrections included: the truth of which the kept rows are a copy."""
+    groups: dict[tuple[str, str, Window], dict[str, Sum]] = {}
+    for key in keys:
+        alike = groups.setdefault((key.counted.scope, key.period, key.window), {})
+        alike[key.counted.scope_id] = key
+    connection = await session.connection()
+    sums: dict[Sum, int] = {}
+    for (scope, _, window), ids in groups.items():
+        statement = spent_by_owner(tenant_id, scope, window)
+        if scope in SCOPES:
+            statement = statement.where(col(SCOPES[scope]).in_(sorted(ids)))
+        rows: Sequence[Any] = (await connection.execute(statement)).all()
+        found = {name: int(nano) for name, nano in rows}
+        for scope_id, key in ids.items():
+            sums[key] = found.get(scope_id or tenant_id, 0)
+    return sums
+
+
+def spent_by_owner(tenant_id: str, scope: str, window: Window) -> Any:
+    """Rows of (id, nano-USD) of what each of a scope spent in a window; of the tenant, under its own id."""
+    owner: Any = col(SCOPES.get(scope, UsageRow.tenant_id))
+    return (
+        select(owner, func.sum(col(UsageLine.amount_nano)))
+        .join(
+            UsageRow,
+            (col(UsageRow.tenant_id) == col(UsageLine.tenant_id))
+            & (col(UsageRow.request_id) == col(UsageLine.request_id)),
+        )
+        .where(
+            col(UsageLine.tenant_id) == tenant_id,
+            col(UsageRow.tenant_id) == tenant_id,
+            col(UsageRow.accepted_ms) >= window.start_ms,
+            col(UsageRow.accepted_ms) < window.end_ms,
+        )
+        .group_by(owner)
+    )
+
+
+def row_key(tenant_id: str, key: Sum) -> dict[str, Any]:
+    """The primary key of a sum's row."""
+    return {
+        "tenant_id": tenant_id,
+        "scope": key.counted.scope,
+        "scope_id": key.counted.scope_id,
+        "period": key.period,
+        "window_start_ms": key.window.start_ms,
+        "window_end_ms": key.window.end_ms,
+    }
+
+
+async def _watermarks(session: AsyncSession, tenants: Sequence[str]) -> dict[str, int]:
+    statement = select_columns(col(BudgetWatermark.tenant_id), col(BudgetWatermark.line_seq)).where(
+        col(BudgetWatermark.tenant_id).in_(tenants)
+    )
+    return {tenant: seq for tenant, seq in (await (await session.connection()).execute(statement)).all()}
+
+
+async def _read(session: AsyncSession, wanted: Mapping[str, Iterable[Sum]]) -> Sums:
+    by_row = {tuple(row_key(tenant, key).values()): key for tenant, keys in wanted.items() for key in keys}
+    if not by_row:
+        return {}
+    statement = select_columns(
+        col(BudgetSpent.tenant_id),
+        col(BudgetSpent.scope),
+        col(BudgetSpent.scope_id),
+        col(BudgetSpent.period),
+        col(BudgetSpent.window_start_ms),
+        col(BudgetSpent.window_end_ms),
+        col(BudgetSpent.spent_nano),
+    ).where(
+        col(BudgetSpent.tenant_id).in_(sorted({key[0] for key in by_row})),
+        col(BudgetSpent.scope_id).in_(sorted({key[2] for key in by_row})),
+        col(BudgetSpent.window_start_ms).in_(sorted({key[4] for key in by_row})),
+    )
+    sums: Sums = {}
+    for row in (await (await session.connection()).execute(statement)).all():
+        if row[:6] in by_row:
+            sums.setdefault(row[0], {})[by_row[row[:6]]] = row[6]
+    return sums

@@ -1,0 +1,154 @@
+"""How amounts, times and those whom a limit is for are written on the command line."""
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import click
+
+from billing.booking.models import is_known_model
+from billing.money import from_text
+from billing.periods import LAST_MS
+from billing.tenants.keys import list_keys, no_key
+from billing.tenants.tenancy import find_project
+from billing.tenants.users import user_named
+from core.database import Database
+from core.errors import StartupError
+from core.safe_text import plain
+
+DATE_CHARS = len("2026-10-01")
+DIGITS = re.compile(r"\d{1,16}", re.ASCII)
+SPAN = re.compile(r"(?P<number>\d{1,12})(?P<unit>ms|s|m|h|d)", re.ASCII)
+UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+SPAN_MS_MAX = 1_000 * 86_400_000
+AMOUNT = re.compile(r"(?P<number>[^\s]+)\s*(?:USD|usd)", re.ASCII)
+
+
+class _Tokens(click.ParamType[int]):
+    """A number of tokens: digits, nothing else that Python would take for a number."""
+
+    name = "tokens"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number."""
+        if isinstance(value, int):
+            return value
+        if DIGITS.fullmatch(value) is None:
+            self.fail(f"{plain(str(value))!r} is no number of tokens: write it like 300", param, ctx)
+        return int(value)
+
+
+class _Duration(click.ParamType[int]):
+    """A span of time in ms: digits and a unit."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The milliseconds."""
+        if isinstance(value, int):
+            return value
+        ms = duration_ms(value)
+        if ms is None:
+            problem = "is no span of time: write it like 500ms, 2s, 15m, 24h or 7d"
+            self.fail(f"{plain(str(value))!r} {problem}", param, ctx)
+        return ms
+
+
+WHOLE_TOKENS = _Tokens()
+DURATION = _Duration()
+
+
+def duration_ms(text: str) -> int | None:
+    """The milliseconds of a text like `2s`, at most 1000 days; None where it is none. Pure."""
+    match = SPAN.fullmatch(text)
+    ms = int(match["number"]) * UNITS_MS[match["unit"]] if match else SPAN_MS_MAX + 1
+    return ms if ms <= SPAN_MS_MAX else None
+
+
+def since_of(text: str, zone: ZoneInfo, now: int) -> int:
+    """The Unix ms of a time, or of a span before now like `2h`. Raises StartupError."""
+    ago = duration_ms(text)
+    try:
+        at = now - ago if ago is not None else instant_of(text, zone)
+    except StartupError as error:
+        raise StartupError(f"{error}, or like 2h: so long ago") from error
+    if not 0 <= at <= LAST_MS:
+        raise StartupError(f"{text!r} is before 1970 or after 9998")
+    return at
+
+
+TAKEN_BACK = "taken back"
+
+
+def end_state(mistake: bool, dry_run: bool) -> str:
+    """What became of a commitment that somebody ends, in words. Pure."""
+    done = TAKEN_BACK if mistake else "ended"
+    return f"would be {done}" if dry_run else done
+
+
+def nano_of(text: str) -> int:
+    """The nano-USD of an amount like `250.00 USD`, exactly. Raises StartupError."""
+    match = AMOUNT.fullmatch(text.strip())
+    if match is None:
+        raise StartupError(f"{text!r} is no amount: write it with its currency, USD, like '250.00 USD'")
+    try:
+        return from_text(match["number"])
+    except ValueError as error:
+        raise StartupError(str(error)) from error
+
+
+def instant_of(text: str, zone: ZoneInfo) -> int:
+    """The Unix ms of an ISO 8601 date or time, in the zone where it names none: a date is its day's
+    beginning. Raises StartupError, also for a time that the zone's clocks pass over or show twice."""
+    try:
+        at = datetime.fromisoformat(text)
+        local = at if at.tzinfo else at.replace(tzinfo=zone)
+        if local.tzinfo is zone and len(text) > DATE_CHARS:
+            _check_once(text, local)
+        return int(local.astimezone(UTC).timestamp() * 1000)
+    except (ValueError, OverflowError) as error:
+        raise StartupError(
+            f"{text!r} is no time: write it like 2026-10-01 or 2026-10-01T12:00:00+02:00"
+        ) from error
+
+
+def _check_once(text: str, local: datetime) -> None:
+    """Raises StartupError where clocks are changed over this time: nobody knows which one is meant."""
+    first, second = local.replace(fold=0).utcoffset(), local.replace(fold=1).utcoffset()
+    if first is not None and second is not None and first != second:
+        what = "is no time" if first < second else "is two times"
+        zone = getattr(local.tzinfo, "key", "")
+        raise StartupError(
+            f"{text!r} {what} in {zone}, where clocks change: write it with its offset, +02:00"
+        )
+
+
+async def scope_id_of(db: Database, tenant_id: str, scope: str, named: str, must_exist: bool = True) -> str:
+    """The id behind what a command names: a project or a user by name, a key by its prefix, a model. Raises
+    StartupError for what the tenant has not: a limit on a name that was mistyped would count nothing.
+
+    `must_exist` False: of a user or model that nobody knows, for what only looks, the name."""
+    if named and scope == "project":
+        project = await find_project(db, tenant_id, named)
+        if project is None:
+            raise StartupError(
+                f"there is no project {named!r}: see `parley projects list --tenant {tenant_id}`"
+            )
+        return project.id
+    if named and scope == "key":
+        for key in await list_keys(db, tenant_id):
+            if named in (key.id, key.prefix, f"pk_{key.prefix}"):
+                return key.id
+        raise StartupError(no_key(named, tenant_id))
+    if named and scope == "user":
+        user = await user_named(db, tenant_id, named)
+        if user is None and must_exist:
+            known = (
+                f"see `parley users list --tenant {tenant_id}`, or make them known with `parley users create`"
+            )
+            raise StartupError(f"there is no user {named!r}: {known}")
+        return user.id if user is not None else named
+    if named and must_exist and scope == "model" and not await is_known_model(db, tenant_id, named):
+        raise StartupError(f"there is no model {named!r}: see `parley models list`")
+    return named

@@ -1,0 +1,281 @@
+"""`parley audit`: what administrators did, and proof that nobody changed that or the books."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import click
+import msgspec
+
+from billing.audit import view
+from billing.audit.compare import Compared, compare_states
+from billing.audit.log import LISTED_MAX, list_rows
+from billing.audit.verify import PLATFORM_NAME, Kept, VerifiedLog, owners, verify_kept, verify_log
+from billing.audit_heads.check import Checked
+from billing.cli.arguments import since_of
+from billing.cli.audit_heads import checked_heads, faults_of, head_command, tell_heads
+from billing.cli.run_command import (
+    iso_time,
+    json_option,
+    run_on_database,
+    show_table,
+    tenant_named,
+)
+from billing.ledger.pricing_proof import pricing_faults
+from billing.ledger.verify import Verified, proving, verify_books
+from billing.money import to_display
+from billing.tables.audit import AuditLog
+from billing.tables.tenants import PLATFORM
+from billing.tenants.erasure import erased_tenants
+from billing.tenants.users import known_users
+from billing.wallets.budgets import budget_faults
+from billing.wallets.ledger_check import wallet_faults
+from core.clock import now_ms
+from core.database import Database
+from core.error_facts import reason
+from core.errors import StartupError
+from core.terminal import progress, say
+
+KEPT_BYTES_MAX = 64 << 20
+CHANGE_CHARACTERS_MAX = 120
+DELETED = "(deleted)"
+UNTOLD = frozenset({"id", "tenant_id", "created_ms", "secret_sha256"})
+
+Found = tuple[str, Verified, VerifiedLog, Compared]  # of one owner, by name
+
+
+@click.group("audit")
+def audit_command() -> None:
+    """What administrators did, and proof that it and the books are whole."""
+
+
+@audit_command.command("list")
+@click.option("--tenant", help="Only this tenant (name or id); `(platform)`: what belongs to no tenant.")
+@click.option("--since", help="From this time on, as 2h, 7d or 2026-10-01T12:00.")
+@click.option("--limit", type=click.IntRange(1, LISTED_MAX), default=100, show_default=True)
+@json_option
+def list_command(tenant: str | None, since: str | None, limit: int, as_json: bool) -> None:
+    """Who changed what, newest first: tenants, keys, plans, limits, money, prices, corrections, terms.
+
+    Of a change only what differs is shown, without secrets. `parley --author "Ann, ticket 7" …` names who
+    makes a change, beside the system's user. A time is in the tenant's zone, without a tenant in UTC.
+    """
+
+    async def read(db: Database) -> list[dict[str, Any]]:
+        since_ms = since_of(since, await _zone(db, tenant), now_ms()) if since else 0
+        names = await owners(db)
+        rows = await _shown(db, await list_rows(db, await _owner(db, tenant), since_ms, limit))
+        return [_row_facts(row) if as_json else _line(row, names) for row in rows]
+
+    show_table(run_on_database(read), as_json, "nothing was changed")
+
+
+@audit_command.command("verify")
+@click.option("--tenant", help="Only this tenant (name or id).")
+@click.option(
+    "--kept",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="What --json printed before: nothing that was there then may be missing now.",
+)
+@click.option(
+    "--heads",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="What was kept of heads elsewhere; else the files of PARLEY_AUDIT_HEADS.",
+)
+@json_option
+def verify_command(tenant: str | None, kept: Path | None, heads: tuple[Path, ...], as_json: bool) -> None:
+    """Read all books and the record of all changes from their first row: hash chains, balances, lines, sums.
+
+    One line a tenant. Exit code 1 where anything is wrong: what was found is printed, of a request also which
+    fact of it. A row that was changed, removed, inserted or moved is found, and so is an end that was cut
+    off. Rows of what is administered (prices, tiers, terms, keys, limits, budgets, grants, commitments, …)
+    are compared with what the last change of each left: `sealed` says when those were taken down that are
+    older than that, at an upgrade. `usage proved` says the same of requests: those that were booked before
+    lines had proofs of them are proved by a seal, from its time on. A request is named that another price
+    version billed than one that was in force when it was admitted.
+    Who can write all of the database can make a chain anew, or cut it off with its head: heads that were kept
+    elsewhere (`parley audit head`) show that, and what is said last is as of which head.
+    """
+
+    checked: list[tuple[Path, Checked]] = []
+
+    async def verify(db: Database) -> list[Found]:
+        only = await _owner(db, tenant)
+        before = await verify_kept(db, [each for each in _read_kept(kept) if only in (None, each.tenant)])
+        checked.extend(await checked_heads(db, heads, only))
+        for path, each in checked:
+            for id, fault in faults_of(path, each):
+                before.setdefault(id if only is None else only, []).append(fault)
+        return await verify_all(db, only, before)
+
+    found = run_on_database(verify)
+    show_table([_facts(*each, as_json) for each in found], as_json, "there are no tenants")
+    tell_heads(checked)
+    wrong = faults_in(found)
+    for id, fault in wrong:
+        say(f"{id or PLATFORM_NAME}: {fault}", err=True)
+    if wrong:
+        sys.exit(1)
+
+
+audit_command.add_command(head_command)
+
+
+async def verify_all(db: Database, only: str | None, before: Mapping[str, Sequence[str]]) -> list[Found]:
+    """What verifying one owner, or everybody, finds: books, wallets and budgets beside them, the record of
+    changes, and what is administered. `before`: what is known to be wrong by what was kept elsewhere."""
+    names = await owners(db)
+    found: list[Found] = []
+    for id in sorted({*names, *before}) if only is None else [only]:
+        name = names.get(id, id)
+        progress(f"{name}: reading")
+        books, log, rows = await verify_books(db, id), VerifiedLog(id), Compared()
+        for wrong_in in (wallet_faults, budget_faults, pricing_faults):
+            with proving(books.faults):
+                books.faults += await wrong_in(db, id)
+        with proving(log.faults):
+            log = await verify_log(db, id)
+        log.faults += before.get(id, ())
+        with proving(rows.faults):
+            rows = await compare_states(db, id, lambda words, name=name: progress(f"{name}: {words}"))
+        found.append((names.get(id, DELETED), books, log, rows))
+    progress("")
+    return found
+
+
+def faults_in(found: Sequence[Found]) -> list[tuple[str, str]]:
+    """Every fault, with whose it is."""
+    return [(books.tenant_id, fault) for _, books, log, rows in found for fault in _faults(books, log, rows)]
+
+
+async def _zone(db: Database, name: str | None) -> ZoneInfo:
+    if name is None or name == PLATFORM_NAME:
+        return ZoneInfo("UTC")
+    return ZoneInfo((await tenant_named(db, name)).time_zone)
+
+
+async def _owner(db: Database, name: str | None) -> str | None:
+    """Whose chain is meant; None: all."""
+    if name is None:
+        return None
+    return PLATFORM if name == PLATFORM_NAME else (await tenant_named(db, name)).tenant_id
+
+
+def _read_kept(path: Path | None) -> list[Kept]:
+    if path is None:
+        return []
+    try:
+        if path.stat().st_size > KEPT_BYTES_MAX:
+            raise StartupError(f"{path} is larger than {KEPT_BYTES_MAX:,} bytes")
+        return [
+            msgspec.json.decode(line, type=Kept) for line in path.read_bytes().splitlines() if line.strip()
+        ]
+    except (msgspec.MsgspecError, OSError) as error:
+        raise StartupError(
+            f"{path} is not what `parley audit verify --json` prints: {reason(error)}"
+        ) from error
+
+
+def _faults(books: Verified, log: VerifiedLog, rows: Compared) -> list[str]:
+    return [*books.faults, *log.faults, *rows.faults]
+
+
+def _facts(name: str, books: Verified, log: VerifiedLog, rows: Compared, as_json: bool) -> dict[str, Any]:
+    amount = books.amount_nano
+    money: dict[str, Any] = {"amount_nano": amount} if as_json else {"amount": to_display(amount)}
+    faults = _faults(books, log, rows)
+    facts = {
+        "tenant": books.tenant_id if as_json or name == DELETED else name,
+        "transactions": books.txns,
+        "lines": books.lines,
+        **money,
+        **_proofs(books, as_json),
+        "sha256": books.sha256,
+        "changes": log.rows,
+        "changes_sha256": log.sha256,
+        "rows": rows.rows,
+        "sealed": iso_time(rows.sealed_ms) if rows.sealed_ms else "",
+        "state": "wrong" if faults else "whole",
+    }
+    return {**facts, "faults": faults} if as_json else facts
+
+
+def _proofs(books: Verified, as_json: bool) -> dict[str, Any]:
+    """From when on lines prove the requests and charges they are of, and what stands for those before."""
+    seals = books.seals
+    proved_from = iso_time(seals.proved_from_ms) if seals.proved_from_ms else None
+    sealed_at = iso_time(seals.sealed_ms) if seals.sealed_ms else None
+    if as_json:
+        return {
+            "usage_proved_from": proved_from,
+            "usage_proved_from_transaction": seals.proved_from_txn,
+            "usage_sealed": seals.sealed,
+            "usage_sealed_at": sealed_at,
+            "usage_unsealed": seals.unsealed,
+        }
+    words = [f"from {proved_from}"] if proved_from and (seals.sealed or seals.unsealed) else []
+    words += [f"{seals.sealed:,} by the seal of {sealed_at}"] if seals.sealed else []
+    words += [f"{seals.unsealed:,} not (a biller seals them)"] if seals.unsealed else []
+    return {"usage proved": ", ".join(words) or ("all" if proved_from else "")}
+
+
+async def _shown(db: Database, rows: Sequence[AuditLog]) -> list[AuditLog]:
+    """The rows with users' names, as far as there are any."""
+    ids: dict[str, set[str]] = {}
+    for row in rows:
+        ids.setdefault(row.tenant_id, set()).update(view.users_in(row))
+    names = {tenant: await known_users(db, tenant, found) for tenant, found in ids.items()}
+    erased = await erased_tenants(db, ids)
+    return [view.shown(row, names[row.tenant_id], row.tenant_id in erased) for row in rows]
+
+
+def _row_facts(row: AuditLog) -> dict[str, Any]:
+    return {
+        "at": iso_time(row.at_ms),
+        "tenant": row.tenant_id,
+        "seq": row.seq,
+        "author": row.author,
+        "source": row.source,
+        "action": row.action,
+        "target": row.target,
+        "before": msgspec.json.decode(row.before),
+        "after": msgspec.json.decode(row.after),
+    }
+
+
+def _line(row: AuditLog, names: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "at": iso_time(row.at_ms),
+        "tenant": names.get(row.tenant_id, row.tenant_id),
+        "author": row.author if row.source == "command" else f"{row.author} ({row.source})",
+        "action": row.action,
+        "target": row.target if row.target != row.tenant_id else "",
+        "change": _change(msgspec.json.decode(row.before) or {}, msgspec.json.decode(row.after) or {}),
+    }
+
+
+def _change(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """What differs, in a few words; all of it is in the JSON."""
+    words: list[str] = []
+    for name in {**before, **after}:
+        old, new = before.get(name), after.get(name)
+        if name in UNTOLD or old == new or (old is None and new == ""):
+            continue
+        was, now = _value(name, old), _value(name, new)
+        words.append(f"{name} {now}" if old is None else f"{name} {was} → {now}")
+    text = ", ".join(words)
+    return text if len(text) <= CHANGE_CHARACTERS_MAX else text[: CHANGE_CHARACTERS_MAX - 1] + "…"
+
+
+def _value(name: str, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        facts: Mapping[str, Any] = value
+        told = (f"{each} {_value(each, said)}" for each, said in facts.items() if said not in (None, ""))
+        return f"({', '.join(told)})"
+    if isinstance(value, list):
+        items: list[Any] = value
+        return f"({'; '.join(str(_value(name, each)) for each in items)})"
+    return iso_time(value) if name.endswith("_ms") and isinstance(value, int) else value

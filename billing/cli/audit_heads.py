@@ -1,0 +1,108 @@
+"""`parley audit head`, and what `parley audit verify` reads of heads that were kept."""
+
+import asyncio
+import sys
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from billing.audit.verify import owners
+from billing.audit_heads.check import Checked, check_heads
+from billing.audit_heads.heads import LINE_CHARACTERS_MAX, Head
+from billing.audit_heads.keep import Keeping, current_heads
+from billing.audit_heads.places import NotKept, Place, files_of, key_of, places_of
+from billing.cli.run_command import json_option, run_on_database, show_table
+from core.database import Database
+from core.error_facts import reason
+from core.errors import StartupError
+from core.settings import Settings
+from core.terminal import say
+
+
+@click.command("head")
+@json_option
+def head_command(as_json: bool) -> None:
+    """How far each chain goes, and its hash there; kept now at the places of PARLEY_AUDIT_HEADS, too.
+
+    What is kept where nobody can change it shows later that no chain was cut off or made anew: name it with
+    `parley audit verify --heads FILE`. --json prints what such a file holds. Exit code 1 where a place did
+    not take it.
+    """
+    settings = Settings()
+    places = places_of(settings)
+
+    async def read(db: Database) -> list[dict[str, Any]]:
+        names = await owners(db)
+        rows: list[dict[str, Any]] = []
+        async for heads in current_heads(db, settings):
+            for head in heads:
+                facts = msgspec.to_builtins(head)
+                rows.append(facts if as_json else _line(head, names.get(head.tenant, head.tenant)))
+        return rows
+
+    async def keep(db: Database) -> list[tuple[Place, str]]:
+        return await asyncio.gather(*(_kept(Keeping(db, settings, place)) for place in places))
+
+    show_table(run_on_database(read, settings), as_json, "there are no chains")
+    failed = False
+    for place, why in run_on_database(keep, settings) if places else []:
+        failed = failed or bool(why)
+        say(f"{place.shown}: not kept: {why}" if why else f"kept in {place.shown}", err=True)
+    if failed:
+        sys.exit(1)
+
+
+async def _kept(keeping: Keeping) -> tuple[Place, str]:
+    try:
+        await keeping.keep()
+    except NotKept as error:
+        return keeping.place, str(error)
+    return keeping.place, ""
+
+
+def _line(head: Head, name: str) -> dict[str, Any]:
+    return {"tenant": name, "chain": head.chain.value, "sequence": head.sequence, "sha256": head.sha256}
+
+
+async def checked_heads(db: Database, files: Sequence[Path], only: str | None) -> list[tuple[Path, Checked]]:
+    """What files of heads say: these, else those that are configured and exist. Raises StartupError where one
+    cannot be read."""
+    settings = Settings()
+    key = key_of(settings)
+    paths = files or [path for path in files_of(settings) if path.exists()]
+    return [(path, await check_heads(db, _lines(path), settings.installation, key, only)) for path in paths]
+
+
+def faults_of(path: Path, checked: Checked) -> list[tuple[str, str]]:
+    """All that is wrong by a file, each with whose it is."""
+    faults = [(tenant, f"{fault} in {path}") for tenant, fault in checked.faults]
+    if checked.unsigned:
+        told = f"{checked.unsigned} heads in {path} are not signed by PARLEY_AUDIT_HEADS_KEY"
+        faults.append(("", f"{told}: somebody else wrote them, or another key was in use"))
+    return faults
+
+
+def tell_heads(found: Sequence[tuple[Path, Checked]]) -> None:
+    """As of which heads the chains were compared."""
+    for path, checked in found:
+        if checked.latest:
+            say(f"as of the head of {checked.latest} kept in {path}: {checked.heads} heads", err=True)
+        else:
+            say(f"there are no heads of this installation in {path}", err=True)
+        if checked.unread:
+            say(f"{checked.unread} lines of {path} hold no head, and were left out", err=True)
+    if not found:
+        told = "no heads were kept elsewhere (PARLEY_AUDIT_HEADS, --heads)"
+        say(f"{told}: a chain that was cut off with its head is not seen", err=True)
+
+
+def _lines(path: Path) -> Generator[str]:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            while line := file.readline(LINE_CHARACTERS_MAX + 2):
+                yield line
+    except OSError as error:
+        raise StartupError(f"cannot read {path}: {reason(error)}") from error

@@ -1,0 +1,41 @@
+"""`--cancel` of the commands that shut somebody out: what they have queued and running ends too."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from billing.audit.log import note
+from billing.quota.owned import Whose
+from core.actions import action
+from core.database import Database
+from core.redis import Client
+from core.settings import Settings
+
+cancel_option = click.option(
+    "--cancel", is_flag=True, help="End what is queued and running too; what was sampled is billed."
+)
+
+
+@dataclass(frozen=True)
+class Cancelled:
+    """`left`: of those that were told to end, how many have not yet."""
+
+    told: int
+    left: int
+
+
+def facts_of(cancelled: Cancelled | None) -> dict[str, Any]:
+    """For `show`; None: nothing was to be cancelled."""
+    if cancelled is None:
+        return {}
+    return {"cancelled": cancelled.told} | ({"not_ended_yet": cancelled.left} if cancelled.left else {})
+
+
+async def cancel_requests(db: Database, redis: Client, whose: Whose) -> Cancelled:
+    """End all open requests of somebody, and write down that it was done."""
+    cancelled = Cancelled(*await action("cancel_requests")(redis, Settings(), whose))
+    of = {name: value for name in ("project", "key", "user") if (value := getattr(whose, name))}
+    target = next(iter(of.values()), whose.tenant)
+    await note(db, whose.tenant, "request.cancel", target, {**of, **facts_of(cancelled)})
+    return cancelled

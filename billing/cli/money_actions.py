@@ -1,0 +1,90 @@
+"""Moving money by command: looked at first where it is much, proposed where one person may not, and told to
+what enforces."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import click
+
+from billing.approvals.money_actions import Move, Moved, book, planned
+from billing.approvals.proposals import propose
+from billing.approvals.recent import moved_lately
+from billing.approvals.second_person import shown_second
+from billing.booking.amount_bounds import Bounds
+from billing.cli.run_command import iso_time, run_with_redis, tenant_named
+from billing.money import to_display
+from billing.tables.approvals import Proposal
+from billing.tables.tenants import Tenant
+from core.actor import current_author
+from core.database import Database
+from core.errors import StartupError
+from core.redis import Client
+from core.settings import Settings
+
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show what it would do, and do nothing.")
+yes_option = click.option("--yes", is_flag=True, help="It is meant to move more than $1.00 (or what is set).")
+key_option = click.option("--key", required=True, help="Your name for this: said again, it is done once.")
+reason_option = click.option("--reason", required=True, help="Why; kept in the audit log.")
+
+
+class Ask(NamedTuple):
+    """How a move is asked for."""
+
+    dry_run: bool
+    yes: bool
+    as_json: bool
+
+
+class Outcome(NamedTuple):
+    """What a move does, or did; `proposal`: it waits for a second person."""
+
+    moved: Moved
+    booked: bool
+    proposal: Proposal | None = None
+
+    @property
+    def state(self) -> str:
+        """In a word or two, for who asked."""
+        if self.proposal is not None:
+            return "proposed"
+        return "booked" if self.booked else "not booked"
+
+
+def run_move(tenant: str, wanted: Move | Callable[[Tenant], Move], ask: Ask) -> Outcome:
+    """Do it, only look, or propose it. Who calls shows the outcome, then `say_unbooked`."""
+    settings = Settings()
+    bounds = Bounds.of(settings)
+    unasked = Bounds(bounds.unasked_nano, min(bounds.unasked_nano, bounds.most_nano))
+
+    async def run(db: Database, redis: Client) -> Outcome:
+        owner = await tenant_named(db, tenant)
+        move = wanted(owner) if callable(wanted) else wanted
+        found = await planned(db, owner.tenant_id, move)
+        if ask.dry_run or (found.nano > bounds.unasked_nano and not ask.yes and not found.done):
+            return Outcome(found, False)
+        who = current_author().name
+        if settings.second_person and needs_two(found, bounds, await moved_lately(db, owner.tenant_id, who)):
+            return Outcome(found, False, await propose(db, settings, owner, move, found.nano))
+        return Outcome(await book(db, redis, owner.tenant_id, move, bounds if ask.yes else unasked), True)
+
+    return run_with_redis(run)
+
+
+def needs_two(found: Moved, bounds: Bounds, lately_nano: int = 0) -> bool:
+    """Whether one person may not do it alone, where so much was moved so of late. What was done
+    before does nothing. Pure."""
+    return not found.done and found.nano > 0 and found.nano + lately_nano > bounds.most_nano
+
+
+def say_unbooked(outcome: Outcome, ask: Ask) -> None:
+    """Raises StartupError where it was proposed, or only looked at and nobody asked for that."""
+    waiting = outcome.proposal
+    if waiting is not None:
+        raise StartupError(
+            "nothing is booked yet: it is proposed, and a code was sent to "
+            f"{shown_second(waiting.second)}, good until {iso_time(waiting.expires_ms)}: "
+            f"`parley approvals approve {waiting.id}`"
+        )
+    if not outcome.booked and not ask.dry_run:
+        moved = to_display(outcome.moved.nano)
+        raise StartupError(f"nothing is booked: this moves {moved}. Where that is meant, say --yes")

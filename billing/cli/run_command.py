@@ -1,0 +1,158 @@
+"""How this package's commands reach the database, and how they show what they found."""
+
+import asyncio
+import re
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import click
+from redis.exceptions import RedisError
+
+from billing.tables.tenants import Tenant
+from billing.tenants import tenancy
+from billing.tenants.users import known_users
+from core.database import Database, require_schema
+from core.errors import Refused, StartupError
+from core.redis import Client, connect
+from core.settings import Settings
+from core.store_errors import redis_away
+from core.terminal import Table, say, say_json, show_blocks
+
+T = TypeVar("T")
+
+NO_NUMBER = "none"
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+NUMBER = re.compile(r"[$+-]*[\d,.]+( ?%)?( \([+-]?[\d,.]+ %\))?", re.ASCII)
+
+
+class _NumberOrNone(click.ParamType[int | str]):
+    """A number, or `none`."""
+
+    name = "number|none"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """The number, or NO_NUMBER."""
+        return NO_NUMBER if value == NO_NUMBER else click.INT.convert(value, param, ctx)
+
+
+NUMBER_OR_NONE = _NumberOrNone()
+
+
+def number_given(value: int | str) -> int | None:
+    """What NUMBER_OR_NONE made of an argument: `none` is None."""
+    return None if value == NO_NUMBER else int(value)
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+
+
+def run_on_database(
+    action: Callable[[Database], Coroutine[Any, Any, T]], settings: Settings | None = None
+) -> T:
+    """Run `action` on the configured database; what it refuses becomes one line and exit code 1."""
+
+    settings = settings or Settings()
+
+    async def with_database() -> T:
+        db = Database(settings.database_endpoint)
+        try:
+            await require_schema(db)
+            return await action(db)
+        finally:
+            await db.close()
+
+    try:
+        return asyncio.run(with_database())
+    except Refused as refused:
+        raise StartupError(refused.refusal.message) from refused
+    except RedisError as error:
+        why = redis_away(error, settings)
+        raise StartupError(f"what is in the database may be changed already, but {why}") from error
+
+
+def run_with_redis(action: Callable[[Database, Client], Coroutine[Any, Any, T]]) -> T:
+    """As `run_on_database`, for what also tells the platform at once."""
+    settings = Settings()
+
+    async def with_redis(db: Database) -> T:
+        redis = connect(settings)
+        try:
+            return await action(db, redis)
+        finally:
+            await redis.aclose()
+
+    return run_on_database(with_redis, settings)
+
+
+async def tenant_named(db: Database, name_or_id: str) -> Tenant:
+    """Raises StartupError where there is none."""
+    tenant = await tenancy.find_tenant(db, name_or_id)
+    if tenant is None:
+        raise StartupError(f"there is no tenant {name_or_id!r}: see `parley tenants list`")
+    return tenant
+
+
+async def with_user_names(
+    db: Database, tenant_id: str, rows: Sequence[dict[str, Any]], *fields: str
+) -> list[dict[str, Any]]:
+    """The rows with users' names where these fields hold their ids."""
+    ids = {row[field] for row in rows for field in fields if row.get(field)}
+    names = await known_users(db, tenant_id, ids)
+    return [
+        row | {field: names.get(row[field], row[field]) for field in fields if row.get(field)} for row in rows
+    ]
+
+
+async def with_user_name(db: Database, tenant_id: str, facts: dict[str, Any], *fields: str) -> dict[str, Any]:
+    """The same of one thing."""
+    (found,) = await with_user_names(db, tenant_id, [facts], *fields)
+    return found
+
+
+def iso_time(unix_ms: int | None) -> str | None:
+    """Unix ms as ISO 8601 in UTC, without fractions."""
+    return None if unix_ms is None else datetime.fromtimestamp(unix_ms // 1000, UTC).isoformat()
+
+
+def show(facts: dict[str, Any], as_json: bool) -> None:
+    """One thing: a line a fact, those that are empty left out; or a JSON object."""
+    if as_json:
+        say_json(facts)
+        return
+    for name, value in facts.items():
+        if value not in (None, ""):
+            say(f"{name:<14} {_text(value)}")
+
+
+def show_table(rows: Sequence[dict[str, Any]], as_json: bool, empty: str) -> None:
+    """Several things with the same facts: a table, or a JSON object a line. `empty`: what is said of none.
+
+    A fact that is empty of all of them has no column; an id is never broken over lines: it is to be copied.
+    """
+    if as_json:
+        for facts in rows:
+            say_json(facts)
+        return
+    if not rows:
+        say(empty)
+        return
+    table = Table()
+    names = [name for name in rows[0] if any(facts[name] not in (None, "") for facts in rows)]
+    for name in names:
+        values = [facts[name] for facts in rows if facts[name] not in (None, "")]
+        right = name != "version" and all(map(_is_number, values))
+        table.columns(name, right=right, whole=any(UUID.fullmatch(str(value)) for value in values))
+    for facts in rows:
+        table.row(*("" if facts[name] is None else _text(facts[name]) for name in names))
+    show_blocks(table)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) or (isinstance(value, str) and NUMBER.fullmatch(value) is not None)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(value)
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -1,0 +1,313 @@
+"""`parley usage`: what tenants used and owe, and the sums that such views are read from."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from billing.approvals.money_actions import CorrectMove
+from billing.audit.log import note
+from billing.booking import rollups
+from billing.cli.arguments import WHOLE_TOKENS, instant_of
+from billing.cli.compare import compare_command
+from billing.cli.corrections import book_correction
+from billing.cli.money_actions import Ask
+from billing.cli.months import month_name, month_of, month_window
+from billing.cli.run_command import (
+    iso_time,
+    json_option,
+    run_on_database,
+    show,
+    show_table,
+    tenant_named,
+)
+from billing.cli.unbilled import unbilled_command
+from billing.cli.wallets import say_owed
+from billing.closing.period_close import closed_without
+from billing.money import to_display, to_text
+from billing.periods import LAST_MS, Calendar, Window, month_text
+from billing.prices.calendars import calendar_of
+from billing.prices.rating import Meter
+from billing.reports.focus import COLUMNS, account_of, charges, focus_row
+from billing.reports.usage_report import GroupBy, Usage, usage_as_of, usage_in
+from billing.tables.tenants import Tenant
+from billing.tenants.cost_centers import list_cost_centers
+from billing.tenants.keys import list_keys
+from billing.tenants.tenancy import list_projects, list_tenants
+from billing.tenants.users import all_user_names
+from billing.wallets.owed import owed_by
+from core.clock import now_ms
+from core.database import Database
+from core.errors import StartupError
+from core.terminal import progress, say, sheet
+
+DAYS_MAX = 400
+
+
+@click.group("usage")
+def usage_command() -> None:
+    """Usage and charges: by project, cost center, user, key, model, pool or day."""
+
+
+usage_command.add_command(compare_command)
+usage_command.add_command(unbilled_command)
+
+
+@usage_command.command("show")
+@click.option("--tenant", required=True, help="The tenant's name or id.")
+@click.option(
+    "--by", type=click.Choice([each.value for each in GroupBy]), default="project", show_default=True
+)
+@click.option("--month", help="As 2026-10, in the tenant's time zone; by default this one.")
+@click.option("--from", "start", help="Instead of a month: from this time on, as 2026-10-01T12:00:00+02:00.")
+@click.option("--to", "end", help="Up to this time; by default now.")
+@click.option("--as-of", help="As the books said at this time, without what was corrected or came later.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV; amounts in USD, exact.")
+@json_option
+def show_command(
+    tenant: str,
+    by: str,
+    month: str | None,
+    start: str | None,
+    end: str | None,
+    as_of: str | None,
+    as_csv: bool,
+    as_json: bool,
+) -> None:
+    """What a tenant used and owes. A request counts in the moment when it ended."""
+    if month and (start or end):
+        raise StartupError("give --month, or --from and --to")
+
+    async def read(db: Database) -> tuple[Window, list[Usage], Mapping[str, str], int]:
+        owner = await tenant_named(db, tenant)
+        owed_nano = await owed_by(db, owner.tenant_id)
+        names = await _names(db, owner.tenant_id, GroupBy(by))
+        calendar = await calendar_of(db, owner)
+        window = _window(month, start, end, calendar)
+        await _say_lacks(db, owner, window)
+        if by == GroupBy.DAY and window.end_ms - window.start_ms > DAYS_MAX * 86_400_000:
+            raise StartupError(f"at most {DAYS_MAX} days at once")
+        if as_of is None:
+            return (
+                window,
+                await usage_in(db, owner.tenant_id, window, GroupBy(by), calendar),
+                names,
+                owed_nano,
+            )
+        if by == GroupBy.DAY:
+            raise StartupError("--as-of does not go with --by day")
+        known_ms = instant_of(as_of, calendar.zone)
+        found = await usage_as_of(db, owner.tenant_id, window, GroupBy(by), known_ms)
+        return window, found, names, owed_nano
+
+    window, found, names, owed_nano = run_on_database(read)
+    if as_csv:
+        _print_csv(by, found, names)
+        return
+    if not as_json:
+        say(f"From {iso_time(window.start_ms)} to {iso_time(window.end_ms)}:", err=True)
+        found = [each for each in found if by != GroupBy.DAY or int(each.group) <= now_ms()]
+    rows = [_row(by, usage, as_json, names) for usage in found]
+    show_table(rows, as_json, "nothing was used in this time")
+    if not as_json:
+        say_owed(owed_nano)
+
+
+@usage_command.command("export")
+@click.option("--tenant", required=True, help="The tenant's name or id.")
+@click.option("--month", help="As 2026-10, in the tenant's time zone; by default the last one that is over.")
+@click.option("--issuer", default="Parley", show_default=True, help="Your company, as invoices name it.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, writable=True, path_type=Path), help="By default stdout."
+)
+def export_command(tenant: str, month: str | None, issuer: str, out: Path | None) -> None:
+    """A month's charges as CSV in FOCUS 1.2, the format of cost management tools.
+
+    One row an hour, model, meter, key and user. Amounts are exact.
+    """
+
+    async def export(db: Database) -> int:
+        owner = await tenant_named(db, tenant)
+        calendar = await calendar_of(db, owner)
+        period = month_window(month, calendar, now_ms())
+        await _say_lacks(db, owner, period)
+        account = await account_of(db, owner, issuer)
+        facts = {"month": month_name(period, calendar), "issuer": issuer}
+        await note(db, owner.tenant_id, "usage.export", owner.tenant_id, facts)
+        written = 0
+        with sheet(out) as write:
+            write(COLUMNS)
+            async for charge in charges(db, owner.tenant_id, period):
+                row = focus_row(charge, account, period)
+                write(row[name] for name in COLUMNS)
+                written += 1
+                if written % 10_000 == 0:
+                    progress(f"{written:,} rows")
+        progress("")
+        return written
+
+    written = run_on_database(export)
+    if out:
+        say(f"{written:,} rows in {out}", err=True)
+
+
+_of_tenant = click.option("--tenant", required=True, help="The tenant's name or id.")
+
+
+def _cause(what: str) -> Callable[[Any], Any]:
+    says = f"Your name for this {what}, as a ticket's: said again, it is booked once."
+    return click.option("--cause", required=True, help=says)
+
+
+_dry_run = click.option("--dry-run", is_flag=True, help="Show what would be booked, and book nothing.")
+_yes = click.option("--yes", is_flag=True, help="It is meant to move more than $1.00 (or what is set).")
+
+
+@usage_command.command("correct")
+@_of_tenant
+@click.argument("request_id", metavar="REQUEST")
+@click.option("--input", "input_tokens", type=WHOLE_TOKENS, help="Input tokens in truth, in all.")
+@click.option("--cached-input", "cached_input_tokens", type=WHOLE_TOKENS, help="Of those, cached ones.")
+@click.option("--output", "output_tokens", type=WHOLE_TOKENS, help="Output tokens in truth, in all.")
+@_cause("correction")
+@_dry_run
+@_yes
+@json_option
+def correct_command(
+    tenant: str,
+    request_id: str,
+    input_tokens: int | None,
+    cached_input_tokens: int | None,
+    output_tokens: int | None,
+    cause: str,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Bring what was billed for REQUEST (its id) to what it used in truth.
+
+    \b
+        parley usage correct ID --tenant acme --output 120 --cause ticket-17 --dry-run
+        parley usage correct ID --tenant acme --output 120 --cause ticket-17
+
+    Adds lines with the difference, at the price it was billed by; what is there stays. A request has no more
+    tokens than its model holds. Above PARLEY_CORRECTION_CENTS_MAX a second person approves it first: see
+    `parley approvals list`.
+    """
+    given = {
+        Meter.INPUT: input_tokens,
+        Meter.CACHED_INPUT: cached_input_tokens,
+        Meter.OUTPUT: output_tokens,
+    }
+    wanted = {meter.value: quantity for meter, quantity in given.items() if quantity is not None}
+    book_correction(tenant, CorrectMove(request_id, wanted, cause), Ask(dry_run, yes, as_json))
+
+
+@usage_command.command("refund")
+@_of_tenant
+@click.argument("request_id", metavar="REQUEST")
+@_cause("refund")
+@_dry_run
+@_yes
+@json_option
+def refund_command(tenant: str, request_id: str, cause: str, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Give back all that was billed for REQUEST (its id), its own price too, to what paid it.
+
+    \b
+        parley usage refund ID --tenant acme --cause ticket-17 --dry-run
+        parley usage refund ID --tenant acme --cause ticket-17
+
+    Above PARLEY_CORRECTION_CENTS_MAX a second person approves it first: see `parley approvals list`.
+    """
+    book_correction(tenant, CorrectMove(request_id, None, cause), Ask(dry_run, yes, as_json))
+
+
+@usage_command.command("rebuild")
+@click.option("--tenant", help="Only this tenant (name or id).")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def rebuild_command(tenant: str | None, as_json: bool) -> None:
+    """Make the hourly sums again from the lines. Safe while Parley runs; views are short of it meanwhile."""
+
+    async def rebuild(db: Database) -> dict[str, int]:
+        owners = [await tenant_named(db, tenant)] if tenant else await list_tenants(db)
+        done: dict[str, int] = {}
+        for owner in owners:
+            name = owner.name
+
+            def told(added: int, whole: int, name: str = name) -> None:
+                progress(f"{name}: {added:,} of {whole:,} lines")
+
+            done[owner.tenant_id] = await rollups.rebuild(db, owner.tenant_id, told)
+        return done
+
+    done = run_on_database(rebuild)
+    progress("")
+    show({"tenants": len(done), "lines": sum(done.values())}, as_json)
+
+
+def _window(month: str | None, start: str | None, end: str | None, calendar: Calendar) -> Window:
+    """The time asked for. Raises StartupError."""
+    now = now_ms()
+    if start is None and end is None:
+        return month_window(month or month_text(calendar.month_at(now)), calendar, now)
+    if start is None:
+        raise StartupError("--to needs --from")
+    window = Window(_instant(start, calendar), _instant(end, calendar) if end else now)
+    if not 0 <= window.start_ms < window.end_ms <= LAST_MS:
+        raise StartupError("--from must be before --to")
+    return window
+
+
+async def _say_lacks(db: Database, owner: Tenant, window: Window) -> None:
+    """Of a month that was closed by force: what is shown of it is not whole."""
+    if lacks := await closed_without(db, owner.tenant_id, window):
+        say(f"the month was closed without: {lacks}", err=True)
+
+
+def _instant(text: str, calendar: Calendar) -> int:
+    """In the zone that its month is of, where it names none. Raises StartupError."""
+    try:
+        zone = calendar.zone_of(month_of(text[:7]))
+    except ValueError:
+        zone = calendar.zone
+    return instant_of(text, zone)
+
+
+def _group(by: str, usage: Usage, names: Mapping[str, str]) -> str:
+    """A day as its time, a user by name, of whom the id is nothing to anybody; all else by id."""
+    if by == GroupBy.USER:
+        return names.get(usage.group, usage.group)
+    return (iso_time(int(usage.group)) or "") if by == GroupBy.DAY else usage.group
+
+
+async def _names(db: Database, tenant_id: str, by: GroupBy) -> Mapping[str, str]:
+    """What people call those that usage is grouped by, where that is not what the books call them."""
+    if by is GroupBy.PROJECT:
+        return {each.id: each.name for each in await list_projects(db, tenant_id)}
+    if by is GroupBy.COST_CENTER:
+        return {each.id: each.code for each in await list_cost_centers(db, tenant_id)}
+    if by is GroupBy.KEY:
+        return {each.id: f"pk_{each.prefix} {each.name}".strip() for each in await list_keys(db, tenant_id)}
+    if by is GroupBy.USER:
+        return await all_user_names(db, tenant_id)
+    return {}
+
+
+def _row(by: str, usage: Usage, as_json: bool, names: Mapping[str, str]) -> dict[str, Any]:
+    facts = asdict(usage)
+    facts.pop("group")
+    amount = facts.pop("amount_nano")
+    money: dict[str, Any] = {"amount_nano": amount} if as_json else {"amount": to_display(amount)}
+    group = _group(by, usage, names)
+    return {by: group if as_json else names.get(group, group), **facts, **money}
+
+
+def _print_csv(by: str, found: list[Usage], whose: Mapping[str, str]) -> None:
+    names = [name for name in asdict(Usage("")) if name not in ("group", "amount_nano")]
+    with sheet(None) as write:
+        write([by, *names, "amount_usd"])
+        for usage in found:
+            values = [getattr(usage, name) for name in names]
+            write([_group(by, usage, whose), *values, to_text(usage.amount_nano)])

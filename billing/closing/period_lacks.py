@@ -1,0 +1,135 @@
+"""What a month that is closed would leave out: usage that was accepted in it and is not in the books."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from sqlmodel import col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.periods import Window
+from billing.quota.under_way import Ended, UnderWay
+from billing.tables.tenants import UsageQuarantine, UsageRow
+from billing.usage import read_event
+from core.unreadable import Unreadable
+
+IDS_AT_ONCE = 500
+HELD_MAX = 10_000  # that are looked at; of more it is said that there are
+HELD_AT_ONCE = 50  # a worker that was taken over may have made each of them a MiB
+
+
+class Lack(msgspec.Struct, frozen=True):
+    """Requests of one pool by what became of them: still open, ended and not delivered, held back."""
+
+    pool: str
+    open: int = 0
+    undelivered: int = 0
+    held: int = 0
+
+
+@dataclass(frozen=True)
+class Lacks:
+    """What a month lacks by pool. `away`: Redis could not be asked; `more`: there is more than was
+    counted."""
+
+    pools: Sequence[Lack] = ()
+    away: bool = False
+    more: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.pools or self.away or self.more)
+
+    def facts(self) -> dict[str, Any]:
+        """As a row keeps them, and scripts read them."""
+        pools = [msgspec.structs.asdict(each) for each in self.pools]
+        return {"pools": pools, "redis_away": self.away, "more": self.more}
+
+
+def in_words(facts: dict[str, Any]) -> str:
+    """Facts of Lacks as people read them. Pure."""
+    said: list[str] = []
+    for each in facts["pools"]:
+        counts = [f"{each[name]} {what}" for name, what in WORDS.items() if each[name]]
+        said.append(f"pool {each['pool']}: {', '.join(counts)}")
+    said += ["more than was counted"] if facts["more"] else []
+    said += ["Redis could not be asked what is open or undelivered"] if facts["redis_away"] else []
+    return "; ".join(said)
+
+
+WORDS = {"open": "open", "undelivered": "undelivered", "held": "held back"}
+TO_DO = {
+    "open": "open ones end by themselves",
+    "undelivered": "undelivered ones are booked while a biller runs",
+    "held": "decide on those that are held back (`parley quarantine list`)",
+}
+
+
+def to_do(lacks: Lacks) -> str:
+    """What makes a month whole. Pure."""
+    said = [what for name, what in TO_DO.items() if any(getattr(each, name) for each in lacks.pools)]
+    return "; ".join([*said, *(["start Redis"] if lacks.away else [])]) or "try again in a while"
+
+
+async def lacks_of(session: AsyncSession, tenant_id: str, period: Window, found: UnderWay) -> Lacks:
+    """What the books of this moment lack of a period. `found`: as Redis had it before."""
+    undelivered = await _not_in_books(session, tenant_id, found.ended)
+    held, more = await _held(session, tenant_id, period)
+    counts = {
+        "open": Counter(found.open),
+        "undelivered": Counter(each.pool for each in undelivered),
+        "held": Counter(held),
+    }
+    pools = sorted({pool for each in counts.values() for pool in each})
+    found_of = [Lack(pool, **{name: each[pool] for name, each in counts.items()}) for pool in pools]
+    return Lacks(found_of, found.away, found.more or more)
+
+
+async def _not_in_books(session: AsyncSession, tenant_id: str, ended: Sequence[Ended]) -> list[Ended]:
+    """Those that nobody has booked, nor held back; each once."""
+    by_request = {each.request: each for each in ended}
+    for ids in _parts(list(by_request)):
+        booked = select(UsageRow.request_id).where(
+            col(UsageRow.tenant_id) == tenant_id, col(UsageRow.request_id).in_(ids)
+        )
+        for id in (await session.exec(booked)).all():
+            del by_request[id]
+    by_hash = {each.event_sha256: each for each in by_request.values()}
+    for hashes in _parts(list(by_hash)):
+        held = select(UsageQuarantine.event_sha256).where(col(UsageQuarantine.event_sha256).in_(hashes))
+        for sha256 in (await session.exec(held)).all():
+            del by_hash[sha256]
+    return list(by_hash.values())
+
+
+async def _held(session: AsyncSession, tenant_id: str, period: Window) -> tuple[list[str], bool]:
+    """The pools of events of a period that nobody has decided on, and whether there are more."""
+    held = UsageQuarantine
+    of_it = (
+        col(held.tenant_id) == tenant_id,
+        col(held.resolved_ms).is_(None),
+        col(held.created_ms) >= period.start_ms,
+    )
+    pools, seen, last = list[str](), 0, ""
+    while seen < HELD_MAX:
+        page = select(held.event_sha256, held.pool, held.event, held.created_ms)
+        page = page.where(*of_it, col(held.event_sha256) > last).order_by(col(held.event_sha256))
+        rows = (await session.exec(page.limit(HELD_AT_ONCE))).all()
+        pools += [pool for _, pool, event, created_ms in rows if _is_of(event, created_ms, period)]
+        if len(rows) < HELD_AT_ONCE:
+            return pools, False
+        seen, last = seen + len(rows), rows[-1][0]
+    return pools, True
+
+
+def _is_of(data: bytes, created_ms: int, period: Window) -> bool:
+    """Whether a held event was accepted, or ended, in a period. What cannot be read is of the time when it
+    came. Pure."""
+    event = read_event(data)
+    times = [created_ms] if isinstance(event, Unreadable) else [event.accepted_ms, event.ended_ms]
+    return any(period.start_ms <= at < period.end_ms for at in times)
+
+
+def _parts(ids: Sequence[str]) -> Iterable[Sequence[str]]:
+    return (ids[start : start + IDS_AT_ONCE] for start in range(0, len(ids), IDS_AT_ONCE))

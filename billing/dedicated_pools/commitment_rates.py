@@ -1,0 +1,136 @@
+"""Commitments to GPUs: what an hour of dedicated pools costs. A commitment's GPUs are paid for whether they
+are used or not and cover ready GPU-seconds first; what is beyond is overage. Pure.
+
+Order never matters: commitments to one pool cover before those to a type of GPU, each in the order of its id,
+pools in the order of their names.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from billing.dedicated_pools.hours import PoolHour
+from billing.money import UNITS, round_half_even
+from billing.periods import HOUR_MS
+from billing.prices.rating import Meter
+from billing.prices.written_tiers import HOUR_SECONDS, gpu_second_nano
+from billing.tables.dedicated_pools import Commitment
+from billing.tables.prices import GpuPrice
+
+PriceOf = Callable[[str], GpuPrice | None]  # type of GPU -> what it costs without a commitment
+ANY_GPU = "*"
+
+
+class UnpricedError(Exception):
+    """A GPU-second has no price: nobody may bill it for nothing."""
+
+
+@dataclass(frozen=True)
+class HourLine:
+    """A quantity of GPU-seconds in an hour and what it costs. `price_nano` is for 1,000,000."""
+
+    meter: Meter
+    quantity: int
+    price_nano: int
+    amount_nano: int
+    book: str = ""
+    version: int = 0
+
+
+@dataclass(frozen=True)
+class HourCharge:
+    """What one thing costs its owner in an hour: a pool (`source`: its name and type of GPU) or a
+    commitment (its id). `deferred`: was paid at the commitment's start."""
+
+    kind: str
+    source: str
+    pool: str
+    gpu_type: str
+    project_id: str
+    lines: tuple[HourLine, ...]
+    deferred: bool = False
+
+
+@dataclass
+class _Cover:
+    """A commitment and what is left of its GPU-seconds in this hour."""
+
+    of: Commitment
+    left: int
+
+    def fits(self, use: PoolHour) -> bool:
+        """It is for such GPUs."""
+        return self.of.pool in ("", use.pool) and self.of.gpu_type in (ANY_GPU, use.gpu_type)
+
+
+def holds_at(commitment: Commitment, hour_ms: int) -> bool:
+    """Whether it is paid for the hour."""
+    return commitment.start_ms <= hour_ms < commitment.until_ms
+
+
+def charge_hour(
+    uses: Iterable[PoolHour], commitments: Sequence[Commitment], hour_ms: int, price_of: PriceOf
+) -> list[HourCharge]:
+    """What an hour costs one tenant. Raises UnpricedError where nobody said what a GPU costs."""
+    held = sorted(
+        (each for each in commitments if holds_at(each, hour_ms)), key=lambda each: (not each.pool, each.id)
+    )
+    covers = [_Cover(each, each.gpus * HOUR_SECONDS) for each in held]
+    charges = [_reserved(each) for each in held]
+    for use in sorted(uses):
+        lines = tuple(_lines(use, [each for each in covers if each.fits(use)], price_of))
+        charges.append(
+            HourCharge("pool", f"{use.pool} {use.gpu_type}", use.pool, use.gpu_type, use.project_id, lines)
+        )
+    return charges
+
+
+def _reserved(commitment: Commitment) -> HourCharge:
+    line = HourLine(
+        meter=Meter.RESERVED_GPU_SECOND,
+        quantity=commitment.gpus * HOUR_SECONDS,
+        price_nano=gpu_second_nano(commitment.rate_nano),
+        amount_nano=commitment.gpus * commitment.rate_nano,
+    )
+    upfront = commitment.payment == "upfront"
+    return HourCharge(
+        "commitment", commitment.id, commitment.pool, commitment.gpu_type, "", (line,), deferred=upfront
+    )
+
+
+def _lines(use: PoolHour, covers: Sequence[_Cover], price_of: PriceOf) -> Iterable[HourLine]:
+    left = use.ready_seconds
+    for cover in covers:
+        covered = min(left, cover.left)
+        cover.left -= covered
+        left -= covered
+    if left < use.ready_seconds:
+        yield HourLine(Meter.GPU_SECOND, use.ready_seconds - left, 0, 0)
+    if left:
+        yield _overage(use.gpu_type, left, covers, price_of)
+
+
+def _overage(gpu_type: str, seconds: int, covers: Sequence[_Cover], price_of: PriceOf) -> HourLine:
+    """The first commitment's price of what is beyond; where none says one, the book's."""
+    agreed = [each.of.overage_nano for each in covers if each.of.overage_nano is not None]
+    if agreed:
+        return _priced(seconds, gpu_second_nano(agreed[0]), "", 0)
+    price = price_of(gpu_type)
+    if price is None:
+        raise UnpricedError(gpu_type)
+    return _priced(seconds, price.second_nano, price.book_id, price.version)
+
+
+def _priced(seconds: int, second_nano: int, book: str, version: int) -> HourLine:
+    amount = round_half_even(seconds * second_nano, UNITS)
+    return HourLine(Meter.GPU_SECOND, seconds, second_nano, amount, book, version)
+
+
+def total_nano(commitment: Commitment) -> int:
+    """All that it costs from its start to its end."""
+    return cost_nano(commitment, commitment.start_ms, commitment.end_ms)
+
+
+def cost_nano(commitment: Commitment, start_ms: int, end_ms: int) -> int:
+    """What it costs in a time of full hours."""
+    hours = max(0, end_ms - start_ms) // HOUR_MS
+    return hours * commitment.gpus * commitment.rate_nano

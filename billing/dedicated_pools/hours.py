@@ -1,0 +1,118 @@
+"""The time in which a pool's workers were ready, as supervisors leave it in Redis: its key and its format.
+
+Each heartbeat extends an interval whose ends are absolute, in Redis' time, so that whoever repeats it, and
+whoever reads it twice, changes nothing (engine/queue/lua/ready.lua). An interval lies in one hour. Pure.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from billing.periods import HOUR_MS
+
+READY_GAP_MS_MAX = 60_000  # between two heartbeats; a longer one is no ready time
+READY_INTERVALS_MAX = 100_000  # of a pool in Redis: some years of hours that no biller took
+GPUS_MAX = 1_024
+
+
+def ready_key(pool: str) -> str:
+    """The hash of a pool's intervals: field `from worker`, value `to busy gpus state device gpu-type`."""
+    return f"{{p:{pool}}}ready"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A worker's ready time within one hour; `busy_ms` of it with requests. `device` is what is counted once,
+    `gpus` how many GPUs it is."""
+
+    pool: str
+    worker: str
+    from_ms: int
+    to_ms: int
+    busy_ms: int
+    gpus: int
+    state: str
+    device: str
+    gpu_type: str
+
+    @property
+    def hour_ms(self) -> int:
+        """The hour that it lies in."""
+        return self.from_ms - self.from_ms % HOUR_MS
+
+
+def parse(pool: str, field: bytes, value: bytes) -> Interval:
+    """An entry of the hash. Raises ValueError for one that no row can hold."""
+    start, _, worker = field.decode().partition(" ")
+    to, busy, gpus, state, device, gpu_type = value.decode().split(" ", 5)
+    found = Interval(pool, worker, int(start), int(to), int(busy), int(gpus), state, device, gpu_type)
+    if not found.from_ms <= found.to_ms <= found.hour_ms + HOUR_MS:
+        raise ValueError("the interval does not lie in one hour")
+    if not 0 <= found.busy_ms <= found.to_ms - found.from_ms or not 0 <= found.gpus <= GPUS_MAX:
+        raise ValueError("busy time or GPUs are out of range")
+    return found
+
+
+@dataclass(frozen=True)
+class Owned:
+    """Whose a pool is from a time on; tenant empty: nobody's."""
+
+    from_ms: int
+    tenant_id: str
+    project_id: str = ""
+
+
+@dataclass(frozen=True, order=True)
+class PoolHour:
+    """GPU-milliseconds of one pool, owner and type of GPU in an hour."""
+
+    pool: str
+    tenant_id: str
+    project_id: str
+    gpu_type: str
+    ready_ms: int
+    busy_ms: int
+
+    @property
+    def ready_seconds(self) -> int:
+        """Whole GPU-seconds, which are what is billed."""
+        return self.ready_ms // 1000
+
+    @property
+    def busy_seconds(self) -> int:
+        """Those of them in which requests ran."""
+        return min(self.busy_ms // 1000, self.ready_seconds)
+
+
+def hours_of(intervals: Iterable[Interval], owners: dict[str, list[Owned]]) -> list[PoolHour]:
+    """What the intervals of one hour, of all pools, add up to. A device counts once at any instant, whoever
+    reports it: for the interval that began first. Ordered."""
+    sums: dict[tuple[str, str, str, str], list[int]] = {}
+    reached: dict[str, int] = {}
+    for each in sorted(intervals, key=_order):
+        start = max(each.from_ms, reached.get(each.device, 0))
+        reached[each.device] = max(each.to_ms, start)
+        for part_start, part_end, owner in _owned_parts(start, each.to_ms, owners.get(each.pool, [])):
+            ready = part_end - part_start
+            key = (each.pool, owner.tenant_id, owner.project_id, each.gpu_type)
+            total = sums.setdefault(key, [0, 0])
+            total[0] += ready * each.gpus
+            total[1] += each.busy_ms * ready // (each.to_ms - each.from_ms) * each.gpus
+    return sorted(PoolHour(*key, ready, busy) for key, (ready, busy) in sums.items())
+
+
+def _order(each: Interval) -> tuple[int, str, str, int, int]:
+    return each.from_ms, each.pool, each.worker, -each.to_ms, -each.busy_ms
+
+
+NOBODY = Owned(0, "")
+
+
+def _owned_parts(start: int, end: int, owners: list[Owned]) -> list[tuple[int, int, Owned]]:
+    """(from, to, owner) without empty parts. `owners` in the order of their times."""
+    ordered = [NOBODY, *owners]
+    ends = [owner.from_ms for owner in ordered[1:]] + [end]
+    parts = [
+        (max(start, owner.from_ms), min(end, until), owner)
+        for owner, until in zip(ordered, ends, strict=True)
+    ]
+    return [part for part in parts if part[0] < part[1]]

@@ -1,0 +1,47 @@
+"""The part of the biller that meters pools: takes ready time from Redis, books hours that are over."""
+
+import asyncio
+
+from billing.dedicated_pools.posting import post_hours
+from billing.dedicated_pools.store import take
+from core.clock import now_ms
+from core.database import Database
+from core.failed_rounds import survived
+from core.pools import known_pools
+from core.redis import Client
+from core.settings import Settings
+from core.telemetry import logger
+
+log = logger(__name__)
+
+TAKE_SECONDS = 10.0
+POST_SECONDS = 60.0
+
+
+class PoolMeter:
+    """Meters every pool of the installation. Any number may run."""
+
+    def __init__(self, db: Database, redis: Client, settings: Settings) -> None:
+        self._db = db
+        self._redis = redis
+        self._settings = settings
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until `stop`. What fails is tried again: nothing is lost, Redis and SQL hold what was not done."""
+        rounds = 0
+        while not stop.is_set():
+            with survived(log, "pools not metered"):
+                await self.take()
+                if rounds % round(POST_SECONDS / TAKE_SECONDS) == 0:
+                    await post_hours(self._db, now_ms())
+            rounds += 1
+            try:
+                async with asyncio.timeout(TAKE_SECONDS):
+                    await stop.wait()
+            except TimeoutError:
+                pass
+
+    async def take(self) -> int:
+        """Take all pools' ready time; how many intervals."""
+        pools = sorted(await known_pools(self._redis, self._settings))
+        return sum([await take(self._db, self._redis, pool) for pool in pools])

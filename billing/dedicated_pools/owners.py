@@ -1,0 +1,72 @@
+"""Whose pools are: dedicated to a tenant from a time on, or shared."""
+
+from collections.abc import Sequence
+
+from sqlmodel import col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.audit.log import record
+from billing.dedicated_pools.hours import Owned
+from billing.tables.dedicated_pools import PoolOwner
+from billing.tables.tenants import PLATFORM
+from core.clock import now_ms
+from core.database import Database
+from core.errors import bad_request
+
+SHARED = ""
+
+
+async def assign_pool(db: Database, pool: str, tenant_id: str, project_id: str = "") -> PoolOwner:
+    """The pool is this tenant's from now on: its ready GPU-seconds are billed, to the project where one is
+    named. Raises Refused where it is another's."""
+    async with db.transaction() as session:
+        last = await _last(session, pool)
+        if last is not None and last.tenant_id not in (SHARED, tenant_id):
+            raise bad_request(f"the pool {pool!r} is another tenant's: release it first")
+        return await _own(session, last, pool, Owned(now_ms(), tenant_id, project_id))
+
+
+async def release_pool(db: Database, pool: str) -> PoolOwner:
+    """The pool is shared from now on. Raises Refused where it is."""
+    async with db.transaction() as session:
+        last = await _last(session, pool)
+        if last is None or last.tenant_id == SHARED:
+            raise bad_request(f"the pool {pool!r} is nobody's")
+        return await _own(session, last, pool, Owned(now_ms(), SHARED))
+
+
+async def _own(session: AsyncSession, last: PoolOwner | None, pool: str, owned: Owned) -> PoolOwner:
+    if last is not None and (last.tenant_id, last.project_id) == (owned.tenant_id, owned.project_id):
+        return last
+    row = PoolOwner(
+        pool=pool,
+        from_ms=max(owned.from_ms, last.from_ms + 1 if last else 0),
+        tenant_id=owned.tenant_id,
+        project_id=owned.project_id,
+        created_ms=owned.from_ms,
+    )
+    session.add(row)
+    await session.flush()
+    await record(session, PLATFORM, "pool.assign" if row.tenant_id else "pool.release", pool, last, row)
+    return row
+
+
+async def _last(session: AsyncSession, pool: str) -> PoolOwner | None:
+    statement = select(PoolOwner).where(col(PoolOwner.pool) == pool)
+    return (await session.exec(statement.order_by(col(PoolOwner.from_ms).desc()).limit(1))).first()
+
+
+async def owner_of(session: AsyncSession, pool: str) -> str:
+    """The tenant whose a pool is now; SHARED: nobody's."""
+    last = await _last(session, pool)
+    return SHARED if last is None else last.tenant_id
+
+
+async def owners_of(session: AsyncSession) -> dict[str, list[Owned]]:
+    """The owners of all pools, each pool's in their order. For operators and for metering."""
+    order = (col(PoolOwner.pool), col(PoolOwner.from_ms))
+    rows: Sequence[PoolOwner] = (await session.exec(select(PoolOwner).order_by(*order))).all()
+    found: dict[str, list[Owned]] = {}
+    for row in rows:
+        found.setdefault(row.pool, []).append(Owned(row.from_ms, row.tenant_id, row.project_id))
+    return found

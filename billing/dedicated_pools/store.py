@@ -1,0 +1,91 @@
+"""Takes pools' ready time from Redis into SQL. Each interval is stored as it is by then, so that taking it
+twice, late, or by several billers at once changes nothing; what cannot be extended any more is forgotten."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.dialects import postgresql, sqlite
+
+from billing.dedicated_pools.hours import READY_GAP_MS_MAX, Interval, parse, ready_key
+from billing.tables.dedicated_pools import PoolInterval
+from core.database import Database
+from core.redis import Client
+from core.scripts import Script
+from core.telemetry import Seldom, logger
+from core.unreadable import Unreadable, read
+
+log = logger(__name__)
+wrong = Seldom(log)
+
+TAKEN = Script(Path(__file__).parent / "lua" / "taken.lua")
+INTERVALS_AT_ONCE = 500
+
+
+async def take(db: Database, redis: Client, pool: str) -> int:
+    """Store a pool's intervals; how many there were."""
+    client: Any = redis  # redis-py types its replies as unions of its sync and async forms
+    cursor, taken = 0, 0
+    while True:
+        cursor, entries = await client.hscan(ready_key(pool), cursor, count=INTERVALS_AT_ONCE)
+        found = _readable(pool, list(entries.items()))
+        await store(db, [interval for interval, _, _ in found])
+        if found:
+            keys = [ready_key(pool), f"{ready_key(pool)}_open"]
+            facts = [part for _, *entry in found for part in entry]
+            await TAKEN(redis, keys, [READY_GAP_MS_MAX, *facts])
+        taken += len(found)
+        if int(cursor) == 0:
+            return taken
+
+
+def _readable(pool: str, entries: Sequence[tuple[bytes, bytes]]) -> list[tuple[Interval, bytes, bytes]]:
+    found: list[tuple[Interval, bytes, bytes]] = []
+    for name, value in entries:
+        interval = read("ready time", lambda field: parse(pool, *field), (name, value))
+        if isinstance(interval, Unreadable):  # it stays, and holds up no other
+            wrong.warning("ready time that cannot be read", pool=pool, error=interval.why)
+        else:
+            found.append((interval, name, value))
+    return found
+
+
+async def store(db: Database, intervals: Sequence[Interval]) -> None:
+    """Add intervals, or extend those that are there. One that became longer is not in the books yet."""
+    if not intervals:
+        return
+    dialect: Any = sqlite if db.dialect == "sqlite" else postgresql
+    table: Any = getattr(PoolInterval, "__table__")  # noqa: B009  (SQLModel does not type it)
+    statement = dialect.insert(table)
+    new = statement.excluded
+    statement = statement.on_conflict_do_update(
+        index_elements=["pool", "worker", "from_ms"],
+        set_={"to_ms": new.to_ms, "busy_ms": new.busy_ms, "counted": False},
+        where=new.to_ms > table.c.to_ms,
+    )
+    ordered = sorted(intervals, key=lambda each: (each.pool, each.worker, each.from_ms))
+    async with db.transaction() as session:
+        connection = await session.connection()
+        await connection.execute(statement, [_row(each) for each in ordered])
+
+
+def _row(each: Interval) -> dict[str, Any]:
+    names = (
+        "pool",
+        "worker",
+        "from_ms",
+        "to_ms",
+        "busy_ms",
+        "gpus",
+        "state",
+        "device",
+        "gpu_type",
+        "hour_ms",
+    )
+    return {**{name: getattr(each, name) for name in names}, "counted": False}
+
+
+def interval_of(row: PoolInterval) -> Interval:
+    """The row as deciding code has it."""
+    names = ("pool", "worker", "from_ms", "to_ms", "busy_ms", "gpus", "state", "device", "gpu_type")
+    return Interval(**{name: getattr(row, name) for name in names})

@@ -1,0 +1,292 @@
+"""Setting, ending and listing limits. An edit ends a row and adds another; gateways are told at once.
+
+A policy of a plan has the tenant PLATFORM and the plan's id; it is said to everybody.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from sqlmodel import col, func, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.audit.log import record
+from billing.enforcement.limit_push import push_limits
+from billing.limits import LIMIT_NANO_MAX, UNITS_MAX, Dimension, Mode, Scope
+from billing.periods import Period
+from billing.tables.limits import Budget, QuotaPolicy
+from billing.tables.tenants import PLATFORM, Tenant
+from billing.tenants.tenancy import CONTROL_CHANNEL, ControlNews
+from core.clock import now_ms
+from core.database import Database
+from core.errors import bad_request
+from core.ids import uuid7
+from core.names import checked_name
+from core.redis import Client
+
+LIMITS_CHANGED = "limits_changed"  # the kind of news; tenant PLATFORM: everybody's
+ROWS_MAX = 500  # open ones, of each kind, for a tenant or a plan
+THRESHOLDS_MAX = 20
+DEFAULT_THRESHOLDS = (50, 80, 100)
+TEXT_MAX = 200
+
+Row = TypeVar("Row", QuotaPolicy, Budget)
+
+
+async def set_policy(
+    db: Database,
+    redis: Client,
+    tenant_id: str,
+    *,
+    scope: str,
+    dimension: str,
+    limit: int,
+    scope_id: str = "",
+    model_glob: str = "*",
+    burst: int | None = None,
+    mode: str = Mode.ENFORCE,
+    plan_id: str = "",
+    author: str = "",
+) -> QuotaPolicy:
+    """Set a limit on a rate or on concurrency in place of the one that counts the same.
+
+    Raises Refused where a part of it cannot be."""
+    _check_scope(scope, scope_id)
+    _choice("dimension", dimension, Dimension)
+    _choice("mode", mode, Mode)
+    _number("limit", limit, 0, UNITS_MAX)
+    if burst is not None:
+        _number("burst", burst, 1, UNITS_MAX)
+        if dimension == Dimension.CONCURRENCY:
+            raise bad_request("concurrency has no burst: its limit is how many may be open at once")
+    if not model_glob or len(model_glob) > TEXT_MAX:
+        raise bad_request(f"a model pattern has 1 to {TEXT_MAX} characters")
+    if bool(plan_id) != (tenant_id == PLATFORM):
+        raise bad_request("a policy belongs to a tenant or to a plan")
+    now = now_ms()
+    row = QuotaPolicy(
+        tenant_id=tenant_id,
+        id=uuid7(now),
+        plan_id=plan_id,
+        scope=scope,
+        scope_id=scope_id,
+        model_glob=model_glob,
+        dimension=dimension,
+        limit_units=limit,
+        burst_units=burst,
+        mode=mode,
+        author=author,
+        created_ms=now,
+    )
+    same = {"plan_id", "scope", "scope_id", "model_glob", "dimension", "mode"}
+    await _replace(db, row, same, now)
+    await announce(redis, tenant_id)
+    return row
+
+
+async def end_policy(db: Database, redis: Client, tenant_id: str, policy_id: str) -> QuotaPolicy | None:
+    """End a policy; None: there is no such open one. What it counted is not forgotten."""
+    ended = await _end(db, QuotaPolicy, tenant_id, policy_id)
+    if ended is not None:
+        await announce(redis, tenant_id)
+    return ended
+
+
+async def list_policies(
+    db: Database, tenant_id: str, *, plan_id: str = "", ended: bool = False
+) -> Sequence[QuotaPolicy]:
+    """A tenant's own policies, or with PLATFORM a plan's, oldest first. `ended`: those that were, too."""
+    statement = select(QuotaPolicy).where(
+        col(QuotaPolicy.tenant_id) == tenant_id, col(QuotaPolicy.plan_id) == plan_id
+    )
+    if not ended:
+        statement = statement.where(col(QuotaPolicy.ended_ms).is_(None))
+    async with db.session() as session:
+        return (await session.exec(statement.order_by(col(QuotaPolicy.id)))).all()
+
+
+async def set_budget(
+    db: Database,
+    redis: Client,
+    tenant_id: str,
+    *,
+    scope: str,
+    period: str,
+    limit_nano: int,
+    scope_id: str = "",
+    hard: bool = True,
+    mode: str = Mode.ENFORCE,
+    thresholds: Sequence[int] = DEFAULT_THRESHOLDS,
+    author: str = "",
+) -> Budget:
+    """Set a budget in place of the one that counts the same; an override of that one ends with it.
+
+    Raises Refused where a part of it cannot be."""
+    _check_scope(scope, scope_id)
+    _choice("period", period, Period)
+    _choice("mode", mode, Mode)
+    _check_money(limit_nano)
+    now = now_ms()
+    row = Budget(
+        tenant_id=tenant_id,
+        id=uuid7(now),
+        scope=scope,
+        scope_id=scope_id,
+        period=period,
+        limit_nano=limit_nano,
+        hard=hard,
+        mode=mode,
+        thresholds=_thresholds(thresholds),
+        author=author,
+        created_ms=now,
+    )
+    await _replace(db, row, {"scope", "scope_id", "period", "mode"}, now)
+    await _money_changed(db, redis, tenant_id)
+    return row
+
+
+async def override_budget(
+    db: Database,
+    redis: Client,
+    tenant_id: str,
+    budget_id: str,
+    limit_nano: int | None,
+    until_ms: int = 0,
+    author: str = "",
+) -> Budget | None:
+    """Put another limit in a budget's place until a time; `limit_nano` None ends an override.
+
+    The new row; None: there is no such open budget. Raises Refused where the limit or the time cannot be."""
+    now = now_ms()
+    if limit_nano is not None:
+        _check_money(limit_nano)
+        if until_ms <= now:
+            raise bad_request("an override ends in the future")
+    async with db.transaction() as session:
+        old = await session.get(Budget, (tenant_id, budget_id))
+        if old is None or old.ended_ms is not None:
+            return None
+        facts: dict[str, Any] = old.model_dump() | {
+            "id": uuid7(now),
+            "created_ms": now,
+            "author": author,
+            "override_nano": limit_nano,
+            "override_until_ms": until_ms if limit_nano is not None else None,
+        }
+        before = old.model_dump()
+        old.ended_ms = now
+        new = Budget(**facts)
+        session.add_all([old, new])
+        await session.flush()
+        await record(session, tenant_id, "budget.override", new.id, before, new)
+    await _money_changed(db, redis, tenant_id)
+    return new
+
+
+async def end_budget(db: Database, redis: Client, tenant_id: str, budget_id: str) -> Budget | None:
+    """End a budget; None: there is no such open one."""
+    ended = await _end(db, Budget, tenant_id, budget_id)
+    if ended is not None:
+        await _money_changed(db, redis, tenant_id)
+    return ended
+
+
+async def list_budgets(db: Database, tenant_id: str, *, ended: bool = False) -> Sequence[Budget]:
+    """A tenant's budgets, oldest first. `ended`: those that were, too."""
+    statement = select(Budget).where(col(Budget.tenant_id) == tenant_id)
+    if not ended:
+        statement = statement.where(col(Budget.ended_ms).is_(None))
+    async with db.session() as session:
+        return (await session.exec(statement.order_by(col(Budget.id)))).all()
+
+
+async def announce(redis: Client, tenant_id: str) -> None:
+    """Tell every gateway that a tenant's limits, or with PLATFORM a plan's, are not what they were."""
+    await redis.publish(
+        CONTROL_CHANNEL, msgspec.json.encode(ControlNews(kind=LIMITS_CHANGED, tenant=tenant_id))
+    )
+
+
+async def _money_changed(db: Database, redis: Client, tenant_id: str) -> None:
+    """First the answers that run, then the gateways."""
+    await push_limits(db, redis, tenant_id)
+    await announce(redis, tenant_id)
+
+
+async def _replace(db: Database, row: Row, same: set[str], now: int) -> None:
+    async with db.transaction() as session:
+        if row.tenant_id != PLATFORM and await session.get(Tenant, row.tenant_id) is None:
+            raise bad_request("there is no such tenant")
+        before: dict[str, Any] | None = None
+        for old in await _alike(session, row, same):
+            before = old.model_dump()
+            old.ended_ms = now
+            session.add(old)
+        await session.flush()
+        if await _open_rows(session, row) >= ROWS_MAX:
+            raise bad_request(f"there are {ROWS_MAX} already: end one first")
+        session.add(row)
+        await session.flush()
+        await record(session, row.tenant_id, f"{_noun(row)}.set", row.id, before, row)
+
+
+def _noun(row: QuotaPolicy | Budget) -> str:
+    return "limit" if isinstance(row, QuotaPolicy) else "budget"
+
+
+async def _alike(session: AsyncSession, row: Row, same: set[str]) -> Sequence[Row]:
+    of: Any = type(row)
+    statement = select(of).where(of.tenant_id == row.tenant_id, of.ended_ms.is_(None))
+    for name in sorted(same):
+        statement = statement.where(getattr(of, name) == getattr(row, name))
+    return (await session.exec(statement.with_for_update())).all()
+
+
+async def _open_rows(session: AsyncSession, row: Row) -> int:
+    of: Any = type(row)
+    statement = select(func.count()).where(of.tenant_id == row.tenant_id, of.ended_ms.is_(None))
+    if isinstance(row, QuotaPolicy):
+        statement = statement.where(of.plan_id == row.plan_id)
+    return (await session.exec(statement)).one()
+
+
+async def _end(db: Database, of: type[Row], tenant_id: str, row_id: str) -> Row | None:
+    async with db.transaction() as session:
+        row = await session.get(of, (tenant_id, row_id))
+        if row is None or row.ended_ms is not None:
+            return None
+        before = row.model_dump()
+        row.ended_ms = now_ms()
+        session.add(row)
+        await session.flush()
+        await record(session, tenant_id, f"{_noun(row)}.end", row.id, before, row)
+    return row
+
+
+def _check_scope(scope: str, scope_id: str) -> None:
+    _choice("scope", scope, Scope)
+    if scope == Scope.TENANT and scope_id:
+        raise bad_request("a limit of the tenant names nobody in it")
+    if scope_id:
+        checked_name("the id of a scope", scope_id)
+
+
+def _check_money(limit_nano: int) -> None:
+    if not 0 <= limit_nano <= LIMIT_NANO_MAX:
+        raise bad_request("a money limit is from 0 to 4,000,000 USD a window")
+
+
+def _thresholds(given: Sequence[int]) -> list[int]:
+    if len(given) > THRESHOLDS_MAX or not all(1 <= each <= 100 for each in given):
+        raise bad_request(f"thresholds are at most {THRESHOLDS_MAX} per cents from 1 to 100")
+    return sorted(set(given))
+
+
+def _choice(what: str, given: str, known: type[Dimension | Scope | Mode | Period]) -> None:
+    if given not in list(known):
+        raise bad_request(f"unknown {what} {given!r}: choose from {', '.join(known)}")
+
+
+def _number(what: str, given: int, least: int, most: int) -> None:
+    if not least <= given <= most:
+        raise bad_request(f"the {what} is from {least} to {most:,}")

@@ -1,0 +1,151 @@
+"""Plans: what tenants may buy. A plan is prices, priority, a place in the pools and limits under one name.
+
+A plan's own values never change, but for its limits: another offer is another plan, and tenants are moved.
+What a tenant has of its own goes before what its plan says.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import col, func, select
+
+from billing.audit.log import record
+from billing.enforcement.limit_settings import announce
+from billing.tables.tenants import PLATFORM, Plan, PoolTerms, PriceBook, Tenant
+from billing.tenants.pool_terms import TERMS_CHANGED, check_terms
+from billing.tenants.tenancy import DEFAULT_PRICE_BOOK, PRIORITIES, check_priority, tell
+from core.clock import now_ms
+from core.database import Database, id_first
+from core.errors import bad_request
+from core.ids import uuid7
+from core.names import checked_name
+from core.redis import Client
+
+PLANS_MAX = 1_000
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a tenant pays by, and how urgent its requests may be."""
+
+    price_book_id: str = DEFAULT_PRICE_BOOK
+    priority_max: str = PRIORITIES[0]
+
+
+def moved(now: Standing, old: Plan | None, new: Plan | None) -> Standing:
+    """A tenant's standing under another plan. Pure.
+
+    What differs from its old plan, or without one from everybody's, is its own and stays."""
+    before, after = (_standing(plan) for plan in (old, new))
+    own_book = now.price_book_id != before.price_book_id
+    own_priority = now.priority_max != before.priority_max
+    return replace(
+        after,
+        **({"price_book_id": now.price_book_id} if own_book else {}),
+        **({"priority_max": now.priority_max} if own_priority else {}),
+    )
+
+
+def _standing(plan: Plan | None) -> Standing:
+    return Standing() if plan is None else Standing(plan.price_book_id, plan.priority_max)
+
+
+async def create_plan(
+    db: Database,
+    name: str,
+    *,
+    price_book: str = DEFAULT_PRICE_BOOK,
+    priority_max: str = PRIORITIES[0],
+    terms: PoolTerms | None = None,
+) -> Plan:
+    """A new plan without limits. `terms`: its place in the pools, None where it says nothing of them.
+
+    Raises Refused where the name is taken or none, or the book is not the platform's."""
+    name = checked_name("plan", name)
+    check_priority(priority_max)
+    if terms is not None:
+        check_terms(terms)
+    place = terms.model_dump(include={"weight", "slots_max", "tokens_max", "reserve_tokens"}) if terms else {}
+    now = now_ms()
+    plan = Plan(
+        id=uuid7(now),
+        tenant_id=PLATFORM,
+        name=name,
+        price_book_id=price_book,
+        priority_max=priority_max,
+        created_ms=now,
+        **place,
+    )
+    try:
+        async with db.transaction() as session:
+            book = await session.get(PriceBook, price_book)
+            if book is None or book.tenant_id != PLATFORM:
+                raise bad_request(f"the platform has no price book {price_book!r}: see `parley prices show`")
+            if (await session.exec(select(func.count(col(Plan.id))))).one() >= PLANS_MAX:
+                raise bad_request(f"there are {PLANS_MAX} plans already")
+            session.add(plan)
+            await record(session, PLATFORM, "plan.create", plan.id, None, plan)
+    except IntegrityError as error:
+        raise bad_request(f"there is a plan {name!r} already") from error
+    return plan
+
+
+async def list_plans(db: Database) -> Sequence[tuple[Plan, int]]:
+    """All plans, oldest first, with how many open tenants each has. For operators."""
+    counts = (
+        select(Tenant.plan_id, func.count(col(Tenant.tenant_id)))
+        .where(col(Tenant.closed_ms).is_(None), col(Tenant.plan_id).is_not(None))
+        .group_by(col(Tenant.plan_id))
+    )
+    async with db.session() as session:
+        tenants = dict((await session.exec(counts)).all())
+        plans = (await session.exec(select(Plan).order_by(col(Plan.id)))).all()
+    return [(plan, tenants.get(plan.id, 0)) for plan in plans]
+
+
+async def find_plan(db: Database, name_or_id: str) -> Plan | None:
+    """A plan by its id or its name."""
+    id, name = col(Plan.id), col(Plan.name)
+    statement = select(Plan).where((name == name_or_id) | (id == name_or_id))
+    async with db.session() as session:
+        return (await session.exec(statement.order_by(*id_first(id, name, [name_or_id])))).first()
+
+
+async def end_plan(db: Database, plan_id: str) -> Plan:
+    """Give the plan to nobody from now on. Tenants who have it keep it."""
+    async with db.transaction() as session:
+        plan = await session.get(Plan, plan_id)
+        if plan is None:
+            raise bad_request(f"there is no plan {plan_id!r}")
+        before = plan.model_dump()
+        plan.ended_ms = now_ms() if plan.ended_ms is None else plan.ended_ms
+        await record(session, PLATFORM, "plan.end", plan_id, before, plan)
+    return plan
+
+
+async def assign_plan(db: Database, redis: Client, tenant_id: str, plan_id: str | None) -> Tenant:
+    """Move a tenant to a plan, or to none. Its limits and its place in the pools change within a second, its
+    prices from its next request on.
+
+    Raises Refused where there is no such tenant or plan, or the plan is given to nobody any more."""
+    async with db.transaction() as session:
+        tenant = await session.get(Tenant, tenant_id, with_for_update=True)
+        if tenant is None:
+            raise bad_request(f"there is no tenant {tenant_id!r}")
+        before = tenant.model_dump()
+        new = await session.get(Plan, plan_id) if plan_id else None
+        if plan_id and new is None:
+            raise bad_request(f"there is no plan {plan_id!r}")
+        if new is not None and new.ended_ms is not None and new.id != tenant.plan_id:
+            raise bad_request(f"the plan {new.name!r} has ended: it is given to nobody any more")
+        old = await session.get(Plan, tenant.plan_id) if tenant.plan_id else None
+        if (old and old.id) != (new and new.id):
+            standing = moved(Standing(tenant.price_book_id, tenant.priority_max), old, new)
+            tenant.price_book_id, tenant.priority_max = standing.price_book_id, standing.priority_max
+            tenant.plan_id, tenant.plan_since_ms = plan_id or None, now_ms()
+        await record(session, tenant_id, "tenant.assign_plan", tenant_id, before, tenant)
+    await announce(redis, tenant_id)
+    await tell(redis, tenant_id, TERMS_CHANGED)
+    await tell(redis, tenant_id)
+    return tenant

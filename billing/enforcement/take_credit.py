@@ -1,0 +1,43 @@
+"""Takes money out of a wallet: first from what Redis lets answers hold, then in the books. What is held by
+answers that run, or was used by some whose lines are not booked yet, is not taken."""
+
+from pathlib import Path
+
+from billing.enforcement.limit_push import push_limits
+from billing.enforcement.wallet_watch import tell_gateways
+from billing.limits import wallet_limit
+from billing.money import to_display
+from billing.wallets.undo import Taken, Undo, planned_undo, take
+from core.database import Database
+from core.errors import bad_request
+from core.redis import Client
+from core.scripts import Script
+
+# No gateway's older look at the wallet puts its limit back meanwhile. Who dies here leaves it low so long.
+BOOKED_MS_MAX = 5_000
+
+_LUA = Path(__file__).parents[1] / "quota" / "lua"
+_TAKE = Script(_LUA / "take.lua", [_LUA / "prelude" / f"{part}.lua" for part in ("base", "money")])
+
+
+async def take_out(db: Database, redis: Client, tenant_id: str, undo: Undo) -> Taken:
+    """Take it, and tell what enforces. Raises Refused where it cannot be, and then nothing is changed."""
+    planned = await planned_undo(db, tenant_id, undo)
+    if not planned.done:
+        await push_limits(db, redis, tenant_id)
+    try:
+        if not planned.done:
+            await _take_in_redis(redis, tenant_id, planned.amount_nano)
+        return await take(db, tenant_id, undo)
+    finally:
+        await tell_gateways(db, redis, tenant_id)
+
+
+async def _take_in_redis(redis: Client, tenant_id: str, amount_nano: int) -> None:
+    key = f"{{t:{tenant_id}}}{wallet_limit(0, 0).key}"
+    free_nano = int(await _TAKE(redis, [key], [0, amount_nano, BOOKED_MS_MAX]))
+    if free_nano >= 0:
+        raise bad_request(
+            f"{to_display(free_nano)} can be taken now: the rest is held by answers that run, or was used by "
+            "some that are not booked yet; wait, or cancel them (`parley requests cancel`)"
+        )

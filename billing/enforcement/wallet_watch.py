@@ -1,0 +1,54 @@
+"""Books the rest of grants whose time is over, and tells the gateways. Any number of processes may watch."""
+
+import asyncio
+
+from billing.enforcement.limit_push import push_limits
+from billing.enforcement.limit_settings import announce
+from billing.wallets.wallets import expire, tenants_with_expired
+from core.clock import now_ms
+from core.database import Database
+from core.error_facts import facts
+from core.failed_rounds import is_away, survived
+from core.redis import Client
+from core.telemetry import Seldom, logger
+
+log = logger(__name__)
+broken = Seldom(log)
+
+LOOK_SECONDS = 0.5
+
+
+async def tell_gateways(db: Database, redis: Client, tenant_id: str) -> None:
+    """After a wallet was changed: gateways read its limit anew, and answers that run get it."""
+    await push_limits(db, redis, tenant_id)
+    await announce(redis, tenant_id)
+
+
+async def expire_all(db: Database, redis: Client, at_ms: int) -> int:
+    """Book what is unused of all grants whose time is over at `at_ms`; how many grants there were."""
+    ended = 0
+    for tenant_id in await tenants_with_expired(db, at_ms):
+        try:
+            grants = await expire(db, tenant_id, at_ms)
+            await tell_gateways(db, redis, tenant_id)
+        except Exception as error:
+            if is_away(error):
+                raise
+            broken.warning("a wallet's grants not ended", tenant=tenant_id, **facts(error))
+            continue
+        for row, unused_nano in grants:
+            log.info("grant expired", tenant=tenant_id, grant=row.id, unused_nano=unused_nano)
+        ended += len(grants)
+    return ended
+
+
+async def watch_wallets(db: Database, redis: Client, stop: asyncio.Event) -> None:
+    """Look every LOOK_SECONDS until `stop` is set."""
+    while not stop.is_set():
+        with survived(log, "wallets not looked at"):
+            await expire_all(db, redis, now_ms())
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                await stop.wait()
+        except TimeoutError:
+            pass

@@ -1,1 +1,0 @@
-"""How far chains went, kept outside of the database."""

@@ -1,0 +1,158 @@
+"""Purses in SQL: read under the lock of the tenant's books, written with the transaction that spent them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import bindparam, delete, or_, select, update
+from sqlmodel import col
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.ledger.grant_spending import Grant, Purse, TopUp
+from billing.ledger.rows import UseRow
+from billing.tables.wallets import Wallet, WalletGrant, WalletOwed, WalletUse
+from core.database import insert_of, insert_rows
+
+_WALLET = (
+    col(Wallet.tenant_id),
+    col(Wallet.opened_line_seq),
+    col(Wallet.top_up_grant_id),
+    col(Wallet.top_up_nano),
+    col(Wallet.low_percents),
+)
+_GRANT: tuple[Any, ...] = (
+    col(WalletGrant.id),
+    col(WalletGrant.kind),
+    col(WalletGrant.priority),
+    col(WalletGrant.left_nano),
+    col(WalletGrant.expires_ms),
+    col(WalletGrant.created_ms),
+    col(WalletGrant.lapsed_nano),
+)
+
+
+async def load_purses(
+    session: AsyncSession, tenants: Iterable[str], now_ms: int, since_ms: int | None = None
+) -> dict[str, Purse]:
+    """The purses of those of these tenants that are prepaid, with the grants that can be spent now, or for
+    requests from `since_ms` on. The caller holds the heads of their books."""
+    connection = await session.connection()
+    ordered = sorted(tenants)
+    of_wallets = select(*_WALLET).where(col(Wallet.tenant_id).in_(ordered))
+    wallets = (await connection.execute(of_wallets)).all()
+    if not wallets:
+        return {}
+    since_ms = now_ms if since_ms is None else min(since_ms, now_ms)
+    whose = col(WalletGrant.tenant_id).in_([wallet[0] for wallet in wallets])
+    of_grants = select(col(WalletGrant.tenant_id), *_GRANT).where(whose)
+    ended = col(WalletGrant.expires_ms) > since_ms
+    has_left = of_grants.where(
+        col(WalletGrant.left_nano) > 0, or_(col(WalletGrant.expires_ms).is_(None), ended)
+    )
+    lapsed = of_grants.where(col(WalletGrant.left_nano) == 0, col(WalletGrant.lapsed_nano) > 0, ended)
+    grants: dict[str, list[Grant]] = {}
+    for tenant, *facts in (await connection.execute(has_left.union_all(lapsed))).all():
+        grants.setdefault(tenant, []).append(Grant(*facts))
+    return {wallet[0]: _purse(wallet, grants.get(wallet[0], []), now_ms) for wallet in wallets}
+
+
+async def load_whole_purse(session: AsyncSession, tenant_id: str, now_ms: int) -> Purse | None:
+    """A prepaid tenant's purse with all grants that there ever were, for what goes back to them."""
+    connection = await session.connection()
+    wallet = (await connection.execute(select(*_WALLET).where(col(Wallet.tenant_id) == tenant_id))).first()
+    if wallet is None:
+        return None
+    statement = select(*_GRANT).where(col(WalletGrant.tenant_id) == tenant_id)
+    found = (await connection.execute(statement)).all()
+    return _purse(wallet, [Grant(*facts) for facts in found], now_ms)
+
+
+def _purse(wallet: Sequence[Any], grants: Sequence[Grant], now_ms: int) -> Purse:
+    tenant_id, opened_line_seq, top_up_grant_id, top_up_nano, low_percents = wallet
+    top_up = TopUp(top_up_grant_id, top_up_nano)
+    return Purse(tenant_id, opened_line_seq, top_up, low_percents, grants, now_ms)
+
+
+async def uses_of(session: AsyncSession, tenant_id: str, request_id: str) -> dict[str, int]:
+    """What each grant paid of a request so far, corrections included."""
+    statement = select(col(WalletUse.grant_id), col(WalletUse.amount_nano)).where(
+        col(WalletUse.tenant_id) == tenant_id, col(WalletUse.request_id) == request_id
+    )
+    used: dict[str, int] = {}
+    for grant_id, amount in (await (await session.connection()).execute(statement)).all():
+        used[grant_id] = used.get(grant_id, 0) + amount
+    return used
+
+
+async def save_purses(session: AsyncSession, spent: Sequence[tuple[int, Purse]]) -> None:
+    """Write what transactions, by their seq, did with their purses."""
+    uses = [
+        UseRow(
+            tenant_id=purse.tenant_id,
+            request_id=use.request_id,
+            txn_seq=txn_seq,
+            grant_id=use.grant_id,
+            amount_nano=use.amount_nano,
+        )
+        for txn_seq, purse in spent
+        for use in purse.uses
+    ]
+    await insert_rows(session, uses, WalletUse)
+    connection = await session.connection()
+    left = [
+        {
+            "of_tenant": purse.tenant_id,
+            "of_grant": grant.id,
+            "left": grant.left_nano,
+            "lapsed": grant.lapsed_nano,
+        }
+        for _, purse in spent
+        for grant in purse.touched
+    ]
+    if left:
+        await connection.execute(_SET_LEFT, left)
+    costs = [{"of_tenant": purse.tenant_id, "cost": purse.cost_nano} for _, purse in spent if purse.cost_nano]
+    if costs:
+        await connection.execute(_ADD_COST, costs)
+    await add_owed(
+        session, {(purse.tenant_id, id): owed for _, purse in spent for id, owed in purse.owed.items()}
+    )
+
+
+async def add_owed(session: AsyncSession, owed: Mapping[tuple[str, str], int]) -> None:
+    """Add to what requests owe, by tenant and request; who owes nothing any more has no row."""
+    if not owed:
+        return
+    connection = await session.connection()
+    table: Any = getattr(WalletOwed, "__table__")  # noqa: B009  (SQLModel does not type it)
+    statement = insert_of(connection.dialect.name, table)
+    added = {"owed_nano": table.c.owed_nano + statement.excluded.owed_nano}
+    rows = [
+        {"tenant_id": tenant, "request_id": request, "owed_nano": nano}
+        for (tenant, request), nano in sorted(owed.items())
+    ]
+    keys = ["tenant_id", "request_id"]
+    await connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=added), rows)
+    less = [
+        {"of_tenant": tenant, "of_request": request}
+        for (tenant, request), nano in sorted(owed.items())
+        if nano < 0
+    ]
+    if less:
+        await connection.execute(_NO_LONGER_OWED, less)
+
+
+_NO_LONGER_OWED = delete(WalletOwed).where(
+    col(WalletOwed.tenant_id) == bindparam("of_tenant"),
+    col(WalletOwed.request_id) == bindparam("of_request"),
+    col(WalletOwed.owed_nano) == 0,
+)
+_SET_LEFT = (
+    update(WalletGrant)
+    .where(col(WalletGrant.tenant_id) == bindparam("of_tenant"), col(WalletGrant.id) == bindparam("of_grant"))
+    .values(left_nano=bindparam("left"), lapsed_nano=bindparam("lapsed"))
+)
+_ADD_COST = (
+    update(Wallet)
+    .where(col(Wallet.tenant_id) == bindparam("of_tenant"))
+    .values(posted_nano=col(Wallet.posted_nano) + bindparam("cost"))
+)

@@ -1,0 +1,137 @@
+"""What lines are of, requests and charges, against the proofs that the lines have of them. Reads only."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlmodel import and_, col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.ledger.proofs import (
+    changed_in_charge,
+    changed_in_event,
+    charge_proof,
+    erased,
+    event_proof,
+)
+from billing.ledger.seals import Seals
+from billing.ledger.transactions import MEASURES, AnyTxn, LineKind
+from billing.tables.audit import AuditLog
+from billing.tables.ledger import UsageLine
+from billing.tables.prices import Charge, PeriodClose
+from billing.tables.tenants import UsageRow
+
+ERASURES = ("user.erase", "tenant.erase")
+
+
+@dataclass
+class Sources:
+    """The requests (rows of usage_event) and charges that some lines are of, by the id in the lines.
+    `erasures`: the users and tenants that were erased, as far as any of these requests needs them;
+    `month_ends`: of closed months, where lines of what came late count."""
+
+    events: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    charges: Mapping[str, Charge] = field(default_factory=dict[str, Charge])
+    erasures: frozenset[str] = frozenset()
+    month_ends: frozenset[int] = frozenset()
+
+
+async def sources_of(session: AsyncSession, tenant_id: str, first_line: int, last_line: int) -> Sources:
+    """Those of the lines from number to number."""
+    connection = await session.connection()
+    own = and_(
+        col(UsageLine.tenant_id) == tenant_id,
+        col(UsageLine.seq).between(first_line, last_line),
+    )
+    of_event = and_(
+        col(UsageRow.tenant_id) == col(UsageLine.tenant_id),
+        col(UsageRow.request_id) == col(UsageLine.request_id),
+    )
+    of_charge = and_(
+        col(Charge.tenant_id) == col(UsageLine.tenant_id), col(Charge.id) == col(UsageLine.request_id)
+    )
+    table: Any = getattr(UsageRow, "__table__")  # noqa: B009  (SQLModel does not type it)
+    first = col(UsageLine.number) == 0
+    events = select(*table.columns).select_from(UsageLine).join(UsageRow, of_event).where(own, first)
+    charges = select(Charge).join(UsageLine, of_charge).where(own).distinct()
+    found: dict[str, Any] = {row.request_id: row for row in await connection.execute(events)}
+    lost = any(map(erased, found.values()))
+    ends = select(PeriodClose.end_ms).where(col(PeriodClose.tenant_id) == tenant_id)
+    return Sources(
+        found,
+        {row.id: row for row in (await session.exec(charges)).all()},
+        await _erasures(session, tenant_id) if lost else frozenset(),
+        frozenset((await session.exec(ends)).all()),
+    )
+
+
+async def _erasures(session: AsyncSession, tenant_id: str) -> frozenset[str]:
+    done = select(AuditLog.target).where(
+        col(AuditLog.tenant_id) == tenant_id, col(AuditLog.action).in_(ERASURES)
+    )
+    return frozenset((await session.exec(done)).all())
+
+
+def source_faults(txn: AnyTxn, lines: Sequence[UsageLine], sources: Sources, seals: Seals) -> list[str]:
+    """What a transaction's lines are of that is not what was booked. What it has no proofs of goes to
+    `seals`."""
+    faults: list[str] = []
+    used: dict[str, list[UsageLine]] = {}
+    for line in lines:
+        if line.kind == LineKind.USAGE.value:
+            used.setdefault(line.request_id, []).append(line)
+    for line in lines:
+        if line.kind == LineKind.USAGE.value and line.number == 0:
+            faults += _event_faults(txn, line, used[line.request_id], sources, seals)
+        elif line.kind == LineKind.TRUE_UP.value:
+            faults += _charge_faults(txn, line, sources, seals)
+    return faults
+
+
+def _event_faults(
+    txn: AnyTxn, line: UsageLine, used: Sequence[UsageLine], sources: Sources, seals: Seals
+) -> list[str]:
+    of, event = f"request {line.request_id}", sources.events.get(line.request_id)
+    proved = txn.hash_version > 1
+    if not proved:
+        seals.add(line.seq, "" if event is None else event_proof(event))
+    if event is None:
+        return [f"{of}: its event was deleted, or is another's"]
+    changed = changed_in_event(event, line.proof) if proved else []
+    against = _against_lines(event, used, sources.month_ends)
+    faults = [f"{of}: {told}" for told in against]
+    if unsaid := [name for name in changed if not any(told.startswith(f"{name} ") for told in against)]:
+        faults.append(f"{of}: {', '.join(unsaid)}: not what was booked")
+    if erased(event) and not {event.user_id, line.tenant_id} & sources.erasures:
+        faults.append(f"{of}: its labels are gone, and nobody erased them")
+    return faults
+
+
+def _against_lines(event: Any, used: Sequence[UsageLine], month_ends: Collection[int]) -> list[str]:
+    """Facts of a request that the lines of what it used contradict. Those of one that came after its month
+    was closed count where that ends."""
+    wanted: dict[str, Any] = dict.fromkeys(MEASURES.values(), 0)
+    for line in used:
+        if column := MEASURES.get(line.meter):
+            wanted[column] += line.quantity
+    wanted["cost_nano"] = sum(line.amount_nano for line in used)
+    for name in ("price_book_id", "price_version"):
+        wanted[name] = getattr(used[0], name)
+    counts_ms = used[0].ended_ms
+    if not (event.ended_ms < counts_ms and counts_ms in month_ends):
+        wanted["ended_ms"] = counts_ms
+    return [
+        f"{name} is {getattr(event, name)!r}, its lines say {value!r}"
+        for name, value in wanted.items()
+        if getattr(event, name) != value
+    ]
+
+
+def _charge_faults(txn: AnyTxn, line: UsageLine, sources: Sources, seals: Seals) -> list[str]:
+    charge = sources.charges.get(line.request_id)
+    if txn.hash_version == 1:
+        seals.add(line.seq, "" if charge is None else charge_proof(charge))
+    if charge is None:
+        return [f"charge {line.request_id}: it was deleted"]
+    changed = changed_in_charge(charge, line.proof) if txn.hash_version > 1 else []
+    return [f"charge {line.request_id}: {', '.join(changed)}: not what was booked"] if changed else []

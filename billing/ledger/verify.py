@@ -1,0 +1,173 @@
+"""Proves a tenant's books: the hash chain, that every transaction balances and says what its lines say, that
+no line is missing, that requests and charges are what was booked, and what is made from them. Reads only."""
+
+from bisect import bisect_left
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from operator import attrgetter
+
+from sqlmodel import col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.ledger.derived import beyond_head, forged_events, rollup_faults
+from billing.ledger.seals import Seals
+from billing.ledger.sources import Sources, source_faults, sources_of
+from billing.ledger.transactions import REVENUE, TxnKind, chain_hash
+from billing.tables.ledger import LedgerEntry, LedgerHead, LedgerTxn, UsageLine
+from core.database import Database
+from core.error_facts import named
+from core.failed_rounds import is_away
+
+TXNS_AT_ONCE = 200
+FAULTS_MAX = 100
+OF_LINES = frozenset(kind.value for kind in (TxnKind.USAGE, TxnKind.ADJUST, TxnKind.TRUE_UP, TxnKind.POOL))
+
+
+@dataclass
+class Verified:
+    """What was read of a tenant's books and what is wrong with them, at most FAULTS_MAX findings. `seals`:
+    what stands for requests from before lines had proofs."""
+
+    tenant_id: str
+    txns: int = 0
+    lines: int = 0
+    amount_nano: int = 0
+    sha256: str = ""
+    faults: list[str] = field(default_factory=list[str])
+    seals: Seals = field(default_factory=Seals)
+
+    def fault(self, text: str) -> None:
+        """Note a finding."""
+        if len(self.faults) < FAULTS_MAX:
+            self.faults.append(text)
+
+
+async def verify_books(db: Database, tenant_id: str) -> Verified:
+    """Read a tenant's books from their first row to the last, and what is made from them."""
+    found = Verified(tenant_id)
+    with proving(found.faults):
+        async with db.session() as session:
+            head = await session.get(LedgerHead, tenant_id) or LedgerHead(tenant_id=tenant_id)
+            await follow_chain(session, head, found, 0, "")
+    with proving(found.faults):
+        for fault in await beside_faults(db, tenant_id):
+            found.fault(fault)
+    return found
+
+
+@contextmanager
+def proving(faults: list[str]) -> Generator[None]:
+    """What somebody put into the database that nobody can read is a fault, and ends nothing but this part."""
+    try:
+        yield
+    except Exception as error:
+        if is_away(error):
+            raise
+        faults.append(
+            f"what stands there cannot be read, and what is behind it is not proved: {named(error)}"
+        )
+
+
+async def beside_faults(db: Database, tenant_id: str) -> list[str]:
+    """What is wrong beside the chain: rows that nobody booked, and rollups that are not their lines' sums."""
+    return [
+        *await beyond_head(db, tenant_id, FAULTS_MAX),
+        *await forged_events(db, tenant_id, FAULTS_MAX),
+        *await rollup_faults(db, tenant_id, FAULTS_MAX),
+    ]
+
+
+async def follow_chain(
+    session: AsyncSession, head: LedgerHead, found: Verified, after: int, sha256: str
+) -> None:
+    """Read the transactions behind number `after`, which had this hash, up to the head. 0: from the first."""
+    last = (await session.get(LedgerTxn, (head.tenant_id, after)) if after else None) or LedgerTxn(
+        tenant_id=head.tenant_id,
+        seq=0,
+        kind="",
+        idempotency_key="",
+        posted_ms=0,
+        first_line_seq=0,
+        last_line_seq=0,
+        previous_sha256="",
+        sha256="",
+    )
+    if (last.seq, last.sha256) != (after, sha256):
+        found.fault(f"transaction {after} is not the one that was read before")
+    found.seals = Seals(not after)
+    async for txns, entries, lines, sources in _in_pages(session, head, last.seq):
+        for txn in txns:
+            own_entries = [entry for entry in entries if entry.txn_seq == txn.seq]
+            own_lines = lines[_place(lines, txn.first_line_seq) : _place(lines, txn.last_line_seq + 1)]
+            faults = faults_of(last, txn, own_entries, own_lines)
+            faults += source_faults(txn, own_lines, sources, found.seals)
+            for fault in [*faults, *found.seals.after(txn)]:
+                found.fault(f"transaction {txn.seq}: {fault}")
+            found.txns += 1
+            found.lines += len(own_lines)
+            found.amount_nano += sum(line.amount_nano for line in own_lines)
+            last = txn
+    found.sha256 = last.sha256
+    if (head.txn_seq, head.line_seq, head.sha256) != (last.seq, last.last_line_seq, last.sha256):
+        ends = f"transaction {last.seq} and line {last.last_line_seq}"
+        found.fault(f"the books end at {ends}, their head says {head.txn_seq} and {head.line_seq}")
+
+
+def _place(lines: Sequence[UsageLine], seq: int) -> int:
+    """Where a line of this number is, or would be, among lines in their order."""
+    return bisect_left(lines, seq, key=attrgetter("seq"))
+
+
+def faults_of(
+    previous: LedgerTxn, txn: LedgerTxn, entries: Sequence[LedgerEntry], lines: Sequence[UsageLine]
+) -> list[str]:
+    """What is wrong with a transaction, given the one before it, and its entries and lines in order."""
+    faults: list[str] = []
+    if txn.seq != previous.seq + 1:
+        faults.append(f"follows {previous.seq}")
+    if txn.previous_sha256 != previous.sha256:
+        faults.append("does not continue the hash chain")
+    if txn.sha256 != chain_hash(txn, entries, lines):
+        faults.append("its hash is not that of its rows: something was changed, added or deleted")
+    if sum(entry.amount_nano for entry in entries):
+        faults.append("its entries do not sum to zero")
+    if txn.first_line_seq != previous.last_line_seq + 1:
+        faults.append(f"its lines begin at {txn.first_line_seq}, after {previous.last_line_seq}")
+    if [line.seq for line in lines] != list(range(txn.first_line_seq, txn.last_line_seq + 1)):
+        faults.append("lines are missing")
+    revenue = -sum(entry.amount_nano for entry in entries if entry.account.startswith(REVENUE))
+    priced = sum(line.amount_nano for line in lines)
+    if txn.kind in OF_LINES and revenue != priced:
+        faults.append(f"its lines say {priced} nano, its revenue {revenue}")
+    return faults
+
+
+Page = tuple[list[LedgerTxn], list[LedgerEntry], list[UsageLine], Sources]
+
+
+async def _in_pages(session: AsyncSession, head: LedgerHead, after: int) -> AsyncGenerator[Page]:
+    """The transactions behind number `after` up to the head, some at a time, with their entries and lines and
+    what these are of. What is appended meanwhile is left for the next time."""
+    tenant = head.tenant_id
+    while True:
+        of_txns = select(LedgerTxn).where(col(LedgerTxn.tenant_id) == tenant)
+        of_txns = of_txns.where(col(LedgerTxn.seq) > after, col(LedgerTxn.seq) <= head.txn_seq)
+        txns = list((await session.exec(of_txns.order_by(col(LedgerTxn.seq)).limit(TXNS_AT_ONCE))).all())
+        if not txns:
+            return
+        of_entries = select(LedgerEntry).where(
+            col(LedgerEntry.tenant_id) == tenant,
+            col(LedgerEntry.txn_seq).between(txns[0].seq, txns[-1].seq),
+        )
+        of_lines = select(UsageLine).where(
+            col(UsageLine.tenant_id) == tenant,
+            col(UsageLine.seq).between(txns[0].first_line_seq, txns[-1].last_line_seq),
+        )
+        in_order = of_entries.order_by(col(LedgerEntry.txn_seq), col(LedgerEntry.number))
+        entries = list((await session.exec(in_order)).all())
+        lines = list((await session.exec(of_lines.order_by(col(UsageLine.seq)))).all())
+        sources = await sources_of(session, tenant, txns[0].first_line_seq, txns[-1].last_line_seq)
+        yield txns, entries, lines, sources
+        after = txns[-1].seq
+        session.expunge_all()

@@ -1,0 +1,276 @@
+"""What applies to one request: rates, concurrency and money, from the rows that are open. Pure.
+
+Of the rows that count the same thing one holds: the one that names its project, key, user or model stands in
+place of the one for all of them, and a tenant's own in place of its plan's. A row in shadow mode stands in
+nobody's place: it is counted on its own and refuses nothing.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from functools import cached_property, lru_cache
+from urllib.parse import quote
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from billing.periods import FIRST_MS, LAST_MS, Period, Window, window_at
+from billing.tables.limits import Budget, QuotaPolicy
+from billing.tables.tenants import PLATFORM
+
+LIMIT_NANO_MAX = 4_000_000_000_000_000  # 4,000,000 USD: what a Lua number still counts exactly, twice over
+WALLET_CIRCLE_NANO = 9_000_000_000_000_000  # below 2^53, and more than twice what a wallet can hold
+KEYS_KEPT = 50_000
+UNITS_MAX = 100_000_000_000  # sixty-thousandths of it stay below 2^53
+TOKENS_MAX = 1 << 33
+WALLET = "wallet"
+WALLET_WINDOW = Window(FIRST_MS, LAST_MS)
+
+
+class Dimension(StrEnum):
+    """What a quota policy counts. Rates are per minute."""
+
+    REQUESTS = "requests_per_minute"
+    INPUT = "input_tokens_per_minute"
+    OUTPUT = "output_tokens_per_minute"
+    TOKENS = "tokens_per_minute"
+    CONCURRENCY = "concurrency"
+
+
+COUNTS = {Dimension.REQUESTS: 1, Dimension.INPUT: 2, Dimension.OUTPUT: 3, Dimension.TOKENS: 4}
+
+
+class Scope(StrEnum):
+    """Whom a limit is for."""
+
+    TENANT = "tenant"
+    PROJECT = "project"
+    KEY = "key"
+    USER = "user"
+    MODEL = "model"
+
+
+class Mode(StrEnum):
+    """`shadow`: counted and reported, never refused."""
+
+    ENFORCE = "enforce"
+    SHADOW = "shadow"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Whose request it is and for which model. `user` may be empty: no limit of users is then met."""
+
+    tenant: str
+    project: str
+    key: str
+    user: str
+    model: str
+
+    def id_of(self, scope: Scope) -> str:
+        """The id that a limit of this scope counts under; the tenant's is empty: its slot is its own."""
+        return "" if scope is Scope.TENANT else str(getattr(self, scope.value))
+
+
+@dataclass(frozen=True)
+class UnitLimit:
+    """A rate (`limit` units a minute, `burst` at once) or a concurrency (`limit` at once)."""
+
+    scope: Scope
+    scope_id: str
+    model_glob: str
+    dimension: Dimension
+    limit: int
+    burst: int
+    shadow: bool = False
+
+    @property
+    def key(self) -> str:
+        """What is counted, in a Redis key behind the tenant's tag. Not the limit: an edit resets nothing."""
+        kind = "conc" if self.dimension is Dimension.CONCURRENCY else "rate"
+        return _key(
+            f"{kind}{'~' if self.shadow else ''}",
+            self.scope,
+            self.scope_id,
+            self.model_glob,
+            self.dimension,
+        )
+
+
+@dataclass(frozen=True)
+class MoneyLimit:
+    """A budget in one window, or the prepaid wallet (`period` "wallet"). The override holds until its time.
+
+    Not `hard`: counted, never refused; a shadow one is reported too. Of two revisions the later holds."""
+
+    scope: Scope
+    scope_id: str
+    period: str
+    window: Window
+    limit_nano: int
+    hard: bool = True
+    shadow: bool = False
+    override_nano: int | None = None
+    override_until_ms: int = 0
+    revision: int = 0
+
+    @property
+    def key(self) -> str:
+        """What is counted, in a Redis key behind the tenant's tag."""
+        kind = f"money{'~' if self.shadow else ''}"
+        return _key(kind, self.scope, self.scope_id, self.period, str(self.window.start_ms))
+
+    @property
+    def script_nano(self) -> int:
+        """The limit as scripts count it: a wallet's goes round WALLET_CIRCLE_NANO, since it only grows."""
+        return self.limit_nano % WALLET_CIRCLE_NANO if self.period == WALLET else self.limit_nano
+
+    def limit_at(self, now_ms: int) -> int:
+        """The limit that holds now."""
+        overridden = self.override_nano is not None and now_ms < self.override_until_ms
+        return self.override_nano if overridden and self.override_nano is not None else self.limit_nano
+
+
+@dataclass(frozen=True)
+class Limits:
+    """All that applies to one request. Empty: nothing does."""
+
+    units: tuple[UnitLimit, ...] = ()
+    money: tuple[MoneyLimit, ...] = ()
+
+    @cached_property
+    def rates(self) -> list[UnitLimit]:
+        """The limits on rates, in the order of the scripts."""
+        return [each for each in self.units if each.dimension is not Dimension.CONCURRENCY]
+
+    @cached_property
+    def concurrency(self) -> list[UnitLimit]:
+        """The limits on what may be open at once, in the order of the scripts."""
+        return [each for each in self.units if each.dimension is Dimension.CONCURRENCY]
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """All that is counted."""
+        return [each.key for each in (*self.units, *self.money)]
+
+    @cached_property
+    def packed(self) -> bytes:
+        """The three lists of limits as admit.lua reads them, in msgpack one behind the other."""
+        rates = [
+            (each.key, COUNTS[each.dimension], each.limit, each.burst, each.shadow) for each in self.rates
+        ]
+        concurrency = [(each.key, each.limit, each.shadow) for each in self.concurrency]
+        money = [
+            (
+                each.key,
+                each.script_nano,
+                each.override_nano or 0,
+                each.override_until_ms if each.override_nano is not None else 0,
+                each.hard,
+                each.shadow,
+                each.window.end_ms,
+                each.revision,
+            )
+            for each in self.money
+        ]
+        return b"".join(msgspec.msgpack.encode(part) for part in (rates, concurrency, money))
+
+
+UNLIMITED = Limits()
+
+
+@dataclass(frozen=True)
+class TenantRows:
+    """The open rows of one tenant: its own policies, its plan's, its budgets; its zone, and how much its
+    wallet allows in all (None: not prepaid), until when (None: for ever); when they were read."""
+
+    tenant: str
+    zone: ZoneInfo
+    policies: Sequence[QuotaPolicy]
+    budgets: Sequence[Budget]
+    wallet: int | None = None
+    read_ms: int = 0
+    wallet_until_ms: int | None = None
+
+
+def limits_of(rows: TenantRows, facts: Facts, now_ms: int) -> Limits:
+    """What applies to a request of these facts that is accepted at `now_ms`."""
+    return Limits(tuple(_units(rows.policies, facts)), tuple(_money(rows, facts, now_ms)))
+
+
+def _units(policies: Iterable[QuotaPolicy], facts: Facts) -> Iterable[UnitLimit]:
+    chosen: dict[tuple[str, str, str, str], QuotaPolicy] = {}
+    for row in policies:
+        if not fnmatchcase(facts.model, row.model_glob) or not _applies(row.scope, row.scope_id, facts):
+            continue
+        counted = (row.scope, row.model_glob, row.dimension, row.mode)
+        other = chosen.get(counted)
+        if other is None or _rank(row) > _rank(other):
+            chosen[counted] = row
+    for row in chosen.values():
+        burst = row.limit_units if row.burst_units is None else row.burst_units
+        yield UnitLimit(
+            Scope(row.scope),
+            facts.id_of(Scope(row.scope)),
+            row.model_glob,
+            Dimension(row.dimension),
+            row.limit_units,
+            burst,
+            row.mode == Mode.SHADOW,
+        )
+
+
+def _rank(row: QuotaPolicy) -> tuple[bool, bool, int, str]:
+    return row.scope_id != "", row.tenant_id != PLATFORM, row.created_ms, row.id
+
+
+def _money(rows: TenantRows, facts: Facts, now_ms: int) -> Iterable[MoneyLimit]:
+    chosen: dict[tuple[str, str, str], Budget] = {}
+    for row in rows.budgets:
+        if not _applies(row.scope, row.scope_id, facts):
+            continue
+        other = chosen.get((row.scope, row.period, row.mode))
+        if other is None or _age(row) > _age(other):
+            chosen[row.scope, row.period, row.mode] = row
+    for row in chosen.values():
+        yield money_limit(row, facts.id_of(Scope(row.scope)), rows.zone, now_ms)
+    if rows.wallet is not None:
+        yield wallet_limit(rows.wallet, rows.read_ms)
+
+
+def _age(row: Budget) -> tuple[bool, int, str]:
+    return row.scope_id != "", row.created_ms, row.id
+
+
+def money_limit(row: Budget, scope_id: str, zone: ZoneInfo, now_ms: int) -> MoneyLimit:
+    """A budget's limit for one id of its scope, in the window that is now."""
+    return MoneyLimit(
+        Scope(row.scope),
+        scope_id,
+        row.period,
+        window_at(Period(row.period), zone, now_ms),
+        row.limit_nano,
+        row.hard,
+        row.mode == Mode.SHADOW,
+        row.override_nano,
+        row.override_until_ms or 0,
+        row.created_ms,
+    )
+
+
+def wallet_limit(limit_nano: int, read_ms: int) -> MoneyLimit:
+    """The wallet as a limit on the whole tenant, as it was read at a time."""
+    return MoneyLimit(Scope.TENANT, "", WALLET, WALLET_WINDOW, limit_nano, revision=read_ms)
+
+
+def _applies(scope: str, scope_id: str, facts: Facts) -> bool:
+    if scope == Scope.TENANT:
+        return True
+    own = facts.id_of(Scope(scope))
+    return own != "" and scope_id in ("", own)
+
+
+@lru_cache(maxsize=KEYS_KEPT)
+def _key(*parts: str) -> str:
+    return ":".join(quote(part, safe="~") for part in parts)

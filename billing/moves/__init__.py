@@ -1,1 +1,0 @@
-"""Money that people move by hand: one look before, one way to book it."""

@@ -1,1 +1,0 @@
-"""Dedicated pools: owners, ready GPU-seconds from heartbeats, commitments, what GPUs cost."""

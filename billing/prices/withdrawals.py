@@ -1,0 +1,80 @@
+"""Withdraws versions of price books that have not begun: one that is withdrawn never priced anything."""
+
+from dataclasses import dataclass
+
+from sqlmodel import col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.audit.log import record
+from billing.prices.versions import number_at
+from billing.tables.tenants import PriceBook, PriceVersion
+from core.clock import now_ms
+from core.database import Database
+from core.errors import bad_request
+from core.names import checked_name
+
+NOTICE_MS = 60_000  # gateways keep prices for seconds, and their clocks may differ
+VERSION_MAX = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class Withdrawn:
+    """A version, and which one is in force at its time instead; None: none."""
+
+    version: PriceVersion
+    instead: int | None
+
+
+async def withdraw_version(
+    db: Database, book_id: str, number: int, reason: str, dry_run: bool = False
+) -> Withdrawn:
+    """Withdraw a version that has not begun. A dry run changes nothing.
+
+    Raises Refused where there is none, it has begun or begins within a minute, or is withdrawn already."""
+    now = now_ms()
+    async with db.transaction() as session:
+        if await locked_book(session, book_id) is None:
+            raise bad_request(f"there is no price book {book_id!r}: see `parley prices show`")
+        version = await may_be_withdrawn(session, book_id, number, now)
+        assert version is not None
+        others = number_at(version.book_id, version.tenant_id, version.valid_from_ms, but=number)
+        instead = (await session.exec(select(others))).one()
+        checked_name("reason", reason)
+        if not dry_run:
+            await withdraw(session, version, reason, now)
+    return Withdrawn(version, instead)
+
+
+async def locked_book(session: AsyncSession, book_id: str) -> PriceBook | None:
+    """The book, held until the transaction ends, so that what is read of its versions stays so."""
+    statement = select(PriceBook).where(col(PriceBook.id) == book_id).with_for_update()
+    return (await session.exec(statement)).first()
+
+
+async def may_be_withdrawn(
+    session: AsyncSession, book_id: str, number: int, now: int, again: bool = False
+) -> PriceVersion | None:
+    """The version. Raises Refused; but of one that is withdrawn already, `again`: None."""
+    in_bounds = 0 < number <= VERSION_MAX
+    version = await session.get(PriceVersion, (book_id, number)) if in_bounds else None
+    if version is None:
+        raise bad_request(f"there is no version {number} of {book_id!r}: see `parley prices show`")
+    if version.withdrawn_ms is not None and again:
+        return None
+    if version.withdrawn_ms is not None:
+        raise bad_request(f"version {number} of {book_id!r} is withdrawn already")
+    if version.valid_from_ms < now + NOTICE_MS:
+        raise bad_request(
+            f"version {number} of {book_id!r} has begun, or begins within a minute: import another one"
+        )
+    return version
+
+
+async def withdraw(session: AsyncSession, version: PriceVersion, reason: str, now: int) -> None:
+    """Mark it, and record why."""
+    version.withdrawn_ms = now
+    session.add(version)
+    await session.flush()
+    says = {"valid_from_ms": version.valid_from_ms, "reason": checked_name("reason", reason)}
+    target = f"{version.book_id}/{version.version}"
+    await record(session, version.tenant_id, "price.withdraw", target, None, says)

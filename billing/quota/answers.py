@@ -1,0 +1,119 @@
+"""What is sent to the scripts of the tenant slot and what their replies mean. Pure."""
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+
+from billing.limits import WALLET, Dimension, Limits, MoneyLimit
+from billing.quota.bindings import prices_of
+from billing.quota.types import Admission, AdmissionState, Admitted, Remaining, Standing
+from billing.usage import PinnedPrices
+from core.errors import Refusal
+
+FOUR = b"\x94"  # the head of an array of four in msgpack
+
+
+def packed(limits: Limits, prices: PinnedPrices) -> bytes:
+    """The limits and prices as admit.lua reads them. Input is held at the dearer of its two prices."""
+    dearer = max(prices.input_nano, prices.cached_input_nano)
+    of_prices = msgspec.msgpack.encode((dearer, prices.output_nano, prices.request_nano))
+    return FOUR + limits.packed + of_prices
+
+
+def admitted_of(a: Admission, reply: Sequence[Any], now_ms: int) -> Admitted:
+    """What a request is bound to, as admit.lua says it."""
+    _, dup, pool, fingerprint, packed_prices, cancelled, granted, state, left, shadowed = reply
+    prices = prices_of(packed_prices)
+    return Admitted(
+        dup=bool(dup),
+        pool=pool.decode(),
+        fingerprint=fingerprint.decode(),
+        price_version=prices.version,
+        prices=prices,
+        cancelled=bool(cancelled),
+        granted=granted,
+        state=AdmissionState(state.decode()),
+        standing=standing_of(a.limits, left) if left else Standing(),
+        shadowed=[refusal_of(a.limits, answer, now_ms) for answer in shadowed],
+    )
+
+
+def refusal_of(limits: Limits, answer: Sequence[Any], now_ms: int) -> Refusal:
+    """A refusal as admit.lua says it."""
+    kind, number, limit, remaining, spent, held, after = answer
+    if kind == b"money":
+        of = limits.money[number - 1]
+        ends = None if of.period in (WALLET, "lifetime") else of.window.end_ms
+        return money_refusal(of.scope.value, of.period, (limit, remaining, spent, held), ends)
+    unit = (limits.rates if kind == b"rate" else limits.concurrency)[number - 1]
+    after_ms = None if after < 0 else after
+    what = unit.dimension.value.replace("_", " ")
+    return Refusal(
+        "rate_limited",
+        f"the {unit.scope.value}'s limit of {limit} {what} is reached",
+        retry=after_ms is not None,
+        after_ms=after_ms,
+        scope=unit.scope.value,
+        limit=limit,
+        dimension=unit.dimension.value,
+        remaining=remaining,
+        resets_at_ms=now_ms + after if kind == b"rate" and after >= 0 else None,
+    )
+
+
+def money_refusal(scope: str, period: str, sums: tuple[int, int, int, int], ends_ms: int | None) -> Refusal:
+    """No money: of a budget, or of the wallet. `sums`: limit, remaining, spent, held."""
+    limit, remaining, spent, held = sums
+    wallet = period == WALLET
+    return Refusal(
+        "insufficient_quota" if wallet else "budget_exceeded",
+        "the prepaid credit is used up" if wallet else f"the {scope}'s budget is used up",
+        scope=scope,
+        limit=limit,
+        dimension=period,
+        remaining=remaining,
+        spent=spent,
+        held=held,
+        resets_at_ms=ends_ms,
+    )
+
+
+def refusal_of_key(key: str, sums: tuple[int, int, int, int], ends_ms: int) -> Refusal:
+    """A refusal by the count of money that this key names."""
+    _, scope, _, period, _ = parts_of(key)
+    return money_refusal(scope, period, sums, None if period in (WALLET, "lifetime") else ends_ms)
+
+
+def parts_of(key: str) -> list[str]:
+    """What a key of a limit was made of: kind, scope, its id, then what is counted."""
+    return [unquote(part) for part in key.split(":")]
+
+
+def standing_of(limits: Limits, left: Sequence[int]) -> Standing:
+    """The least that is left, of what admit.lua says is left of each limit."""
+    rates = limits.rates
+    requests: list[Remaining] = []
+    tokens: list[Remaining] = []
+    for at, each in enumerate(rates):
+        if not each.shadow:
+            found = tokens if each.dimension is not Dimension.REQUESTS else requests
+            found.append(Remaining(each.limit, left[2 * at], left[2 * at + 1]))
+    first = 2 * len(rates) + len(limits.concurrency)
+    money = [
+        Remaining(each.limit_nano, left[first + at], None if each.period == WALLET else each.window.end_ms)
+        for at, each in enumerate(limits.money)
+        if each.hard and not each.shadow
+    ]
+    return Standing(_least(requests), _least(tokens), _least(money))
+
+
+def _least(found: Sequence[Remaining]) -> Remaining | None:
+    return min(found, key=lambda each: each.remaining, default=None)
+
+
+def window_member(limit: MoneyLimit) -> str:
+    """How settle.lua knows a window of money that is counted."""
+    kind = "money~" if limit.shadow else "money"
+    return f"{kind}|{limit.scope.value}|{limit.period}|{limit.window.start_ms}"

@@ -1,0 +1,103 @@
+"""The directory's record of a request: what it is bound to and whose it is, sealed. Pure.
+
+Settling takes every worker's hand in these records, so whoever decides by one, a gateway, goes by a seal:
+made at the admission, and anew by whoever moves the request. What counts while it runs (state, granted, hold)
+is in no seal: it is everybody's word.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from billing.quota.types import Admission, AdmissionState, Directory
+from billing.usage import PinnedPrices
+from core.signed_text import Keyring, is_sealed, short_seal
+
+PURPOSE = b"parley directory v1"
+SEAL = b"seal"
+# In this order: another one is another seal.
+FACTS = (
+    *(b"hash", b"owner", b"pool", b"fp", b"prices", b"project", b"key", b"by", b"user", b"model", b"input"),
+    *(b"deadline", b"hop"),
+)
+
+Record = Mapping[bytes, bytes]
+_encoder = msgspec.msgpack.Encoder()
+
+
+@dataclass(frozen=True)
+class Bindings:
+    """Seals records, and tells those that are from others. Records without a seal: until
+    `unsealed_until_ms`, of requests from before an upgrade."""
+
+    keyring: Keyring
+    installation: str
+    unsealed_until_ms: int = 0
+
+    def seal(self, tenant: str, id: str, record: Record) -> bytes:
+        """What only a process with the signing secret can make."""
+        return short_seal(self._facts(tenant, id, record), self.keyring.key(PURPOSE))
+
+    def good(self, tenant: str, id: str, record: Record, now_ms: int) -> bool:
+        """Whether a process with the signing secret wrote what is sealed of it, for this request."""
+        if SEAL not in record:
+            return now_ms < self.unsealed_until_ms
+        facts = self._facts(tenant, id, record)
+        return is_sealed(facts, record[SEAL], self.keyring.keys(PURPOSE))
+
+    def _facts(self, tenant: str, id: str, record: Record) -> bytes:
+        return _encoder.encode((self.installation, tenant, id, *(record.get(name, b"") for name in FACTS)))
+
+
+def record_of(a: Admission) -> dict[bytes, bytes]:
+    """What is sealed of a record, as admit.lua writes it."""
+    texts = {
+        b"hash": a.body_hash,
+        b"pool": a.pool,
+        b"fp": a.fingerprint,
+        b"project": a.project,
+        b"key": a.owner_key,
+        b"by": a.key or a.owner_key,
+        b"user": a.user,
+        b"model": a.model,
+        b"input": str(a.input_tokens),
+        b"deadline": str(a.deadline_ms),
+    }
+    owner = _encoder.encode((a.project, a.owner_key, a.user))
+    packed = {b"owner": owner, b"prices": _encoder.encode(a.prices)}
+    return packed | {name: text.encode() for name, text in texts.items()}
+
+
+def record_replied(values: Sequence[bytes | None]) -> dict[bytes, bytes]:
+    """The values of FACTS and of the seal, as a script replies them."""
+    return {name: value for name, value in zip((*FACTS, SEAL), values, strict=True) if value is not None}
+
+
+def prices_of(packed: bytes) -> PinnedPrices:
+    """As a record has them."""
+    return msgspec.msgpack.decode(packed, type=PinnedPrices)
+
+
+def directory_of(tenant: str, id: str, record: Record) -> Directory:
+    """What a record says. Raises ValueError or KeyError where none of ours wrote it."""
+    cost = record.get(b"cost")
+    return Directory(
+        tenant=tenant,
+        id=id,
+        body_hash=record[b"hash"].decode(),
+        pool=record[b"pool"].decode(),
+        fingerprint=record[b"fp"].decode(),
+        prices=prices_of(record[b"prices"]),
+        project=record[b"project"].decode(),
+        key=record[b"key"].decode(),
+        user=record[b"user"].decode(),
+        model=record[b"model"].decode(),
+        input_tokens=int(record[b"input"]),
+        granted=int(record[b"granted"]),
+        deadline_ms=int(record[b"deadline"]),
+        admitted_ms=int(record[b"admitted"]),
+        cancelled=record[b"cancelled"] != b"0",
+        state=AdmissionState(record[b"state"].decode()),
+        cost_nano=None if cost is None else int(cost),
+    )

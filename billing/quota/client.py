@@ -1,0 +1,393 @@
+"""Quotas and the directory of a tenant's requests, in Redis under `{t:TENANT}`. One Lua call each.
+
+Decides nothing itself: the scripts do. Every call is idempotent per request id. A script names further keys
+by what it reads, all of them with the tenant's tag (docs/architecture.md, "Quotas").
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import quote
+
+import msgspec
+from sqlalchemy.exc import DBAPIError
+
+from billing.limits import TOKENS_MAX, Limits, MoneyLimit
+from billing.quota.answers import (
+    admitted_of,
+    packed,
+    refusal_of,
+    refusal_of_key,
+)
+from billing.quota.bindings import SEAL, Bindings, Record, directory_of, record_of, record_replied
+from billing.quota.money import MoneyCounts
+from billing.quota.redis_keys import live_key, mark_key, open_key, posted_key, rq_key, tag
+from billing.quota.types import (
+    Admission,
+    Admitted,
+    Canceller,
+    Directory,
+    Extension,
+    Hold,
+    LimitUse,
+    MoneySum,
+    PostedSums,
+    Settled,
+)
+from billing.quota.usage import use_of
+from billing.usage import UsageEvent
+from core.clock import now_ms
+from core.database import Database
+from core.error_facts import named
+from core.errors import Refusal
+from core.redis import Client
+from core.scripts import Script
+from core.settings import Settings
+from core.shared_connection import Argument
+from core.telemetry import Seldom, logger
+from core.unreadable import Unreadable, read
+
+log = logger(__name__)
+away, forged = Seldom(log), Seldom(log)
+
+UNLIMITED_TOKENS = 1 << 30
+CONCURRENCY_GRACE_MS = 60_000
+SETTLED_KEEP_MS = 15 * 60_000
+CANCEL_MARK_MS = 60_000
+STALE_MS = 60_000
+STALE_MAX = 10_000
+WAIT_STEP_MS = 100
+WAIT_MS_MAX = 2_000
+SEED_TRIES = 5
+SEED_SECONDS_MAX = 5.0
+OVERLOADED_MS = 1_000
+REBIND_TRIES = 8
+AMOUNT_MAX = 1 << 53  # what a Lua number counts exactly
+OPEN_TENANTS = "parley:tenants:open"
+OPEN_TENANTS_SECONDS = 60.0
+OPEN_TENANTS_MS = 26 * 3_600_000  # longer than any deadline
+
+_FOLDER = Path(__file__).parent / "lua"
+
+
+def _script(name: str, *prelude: str) -> Script:
+    parts = [_FOLDER / "prelude" / f"{part}.lua" for part in prelude]
+    return Script(_FOLDER / f"{name}.lua", parts)
+
+
+_ADMIT = _script("admit", "base", "rates", "money")
+_EXTEND = _script("extend", "base", "rates", "money")
+_SETTLE = _script("settle", "base", "rates", "money", "close")
+_RELEASE = _script("release", "base", "rates", "money", "close")
+_CANCEL = Script(_FOLDER / "cancel.lua")
+_REBIND = Script(_FOLDER / "rebind.lua")
+
+
+class Quota:
+    """The tenant slot. Stateless: any process may hold one. `db`: where budgets are read from the books;
+    `bindings`: who has them (gateways, and who moves requests) seals what it admits and believes no other
+    record; who has none decides nothing by a record."""
+
+    def __init__(
+        self,
+        redis: Client,
+        settings: Settings,
+        db: Database | None = None,
+        bindings: Bindings | None = None,
+    ) -> None:
+        self.redis = redis
+        self._settings = settings
+        self._db = db
+        self._bindings = bindings
+        self._money = MoneyCounts(redis)
+        self._said_open: dict[str, float] = {}
+
+    async def admit(self, a: Admission) -> Admitted | Refusal:
+        """Bind the request to pool, fingerprint and prices, or return its first binding. Where money is short
+        less than a chunk is granted at first, down to one token.
+
+        Refused where a limit is reached (`rate_limited`, `budget_exceeded`, `insufficient_quota`), or where
+        nobody knows what was spent of a hard one (`overloaded`)."""
+        if not (0 <= a.input_tokens < TOKENS_MAX and 0 <= a.chunk_tokens < TOKENS_MAX):
+            return Refusal("bad_request", f"a request has fewer than {TOKENS_MAX} tokens")
+        await self._say_open(a.tenant)
+        attempt = secrets.token_hex(8)
+        for _ in range(SEED_TRIES):
+            answer = await self._try(a, attempt)
+            if not isinstance(answer, list):
+                return answer
+            unknown = [a.limits.money[number - 1] for number in answer]
+            if not await self._seeded(a.tenant, unknown):
+                if any(limit.hard and not limit.shadow for limit in unknown):
+                    break
+                # What only counts holds nobody up: it is read again with a later request.
+                rest = tuple(limit for limit in a.limits.money if limit not in unknown)
+                a = replace(a, limits=replace(a.limits, money=rest))
+        return Refusal("overloaded", "what was spent cannot be known now", retry=True, after_ms=OVERLOADED_MS)
+
+    async def _try(self, a: Admission, attempt: str) -> Admitted | Refusal | list[int]:
+        """The answer, or the numbers of the money limits of which Redis knows nothing."""
+        slot = tag(a.tenant)
+        of_limits = [slot + key for key in a.limits.keys]
+        keys = [
+            rq_key(a.tenant, a.id),
+            mark_key(a.tenant, a.id),
+            open_key(a.tenant),
+            live_key(a.tenant),
+            *of_limits,
+        ]
+        record = record_of(a)
+        who = (a.id, a.body_hash, record[b"owner"])
+        seal = self._bindings.seal(a.tenant, a.id, record) if self._bindings else b""
+        binding = (a.pool, a.fingerprint, record[b"prices"], a.project, a.owner_key, a.user, a.model)
+        amounts = (a.input_tokens, a.chunk_tokens, UNLIMITED_TOKENS, a.deadline_ms, CONCURRENCY_GRACE_MS)
+        limits = packed(a.limits, a.prices)
+        reply = await _ADMIT(
+            self.redis,
+            keys,
+            [a.now_ms, attempt, *who, *binding, *amounts, limits, a.key or a.owner_key, seal, *self._next(a)],
+        )
+        match reply:
+            case [b"conflict"]:
+                return _conflict()
+            case [b"seed", unknown]:
+                return cast(list[int], unknown)
+            case [b"refused", answer]:
+                return refusal_of(a.limits, answer, a.now_ms or now_ms())
+            case [*facts, known] if known and not self._is_ours(a.tenant, a.id, record_replied(known)):
+                return _conflict()
+            case [*facts, _]:
+                admitted = read("admission", lambda of: admitted_of(a, of, a.now_ms or now_ms()), facts)
+                return _conflict() if isinstance(admitted, Unreadable) else admitted
+            case _:
+                raise AssertionError(f"admit answered {reply!r}")
+
+    def _next(self, a: Admission) -> tuple[int, bytes, bytes, bytes]:
+        """From when on, and as what, a request is bound to the prices that follow."""
+        if a.next_prices is None:
+            return 0, b"", b"", b""
+        then = replace(a, prices=a.next_prices)
+        record = record_of(then)
+        seal = self._bindings.seal(a.tenant, a.id, record) if self._bindings else b""
+        return a.next_from_ms, record[b"prices"], packed(a.limits, a.next_prices), seal
+
+    async def _seeded(self, tenant: str, limits: Sequence[MoneyLimit]) -> bool:
+        if self._db is None:
+            return False
+        try:
+            async with asyncio.timeout(SEED_SECONDS_MAX):
+                await self._money.seed(self._db, tenant, limits)
+        except (DBAPIError, OSError) as error:  # TimeoutError is one
+            away.warning("budgets not read from the books", error=type(error).__name__)
+            return False
+        return True
+
+    async def _say_open(self, tenant: str) -> None:
+        """Now and then, so that the sweep knows the tenant even after Redis lost its memory."""
+        now = time.monotonic()
+        if now - self._said_open.get(tenant, -OPEN_TENANTS_SECONDS) >= OPEN_TENANTS_SECONDS:
+            client: Any = self.redis
+            await client.zadd(OPEN_TENANTS, {tenant: now_ms()})
+            self._said_open[tenant] = now
+
+    async def extend(self, tenant: str, id: str, to_tokens: int, now_ms: int = 0) -> Extension:
+        """Ask that `to_tokens` output tokens in all may be appended. Asking again changes nothing.
+
+        Fewer may be granted where money runs short; only where none is left is more refused."""
+        arguments = [min(to_tokens, TOKENS_MAX), now_ms, WAIT_STEP_MS, WAIT_MS_MAX]
+        reply = await _EXTEND(self.redis, [rq_key(tenant, id)], arguments)
+        match reply:
+            case [b"granted", n]:
+                return Extension(n)
+            case [b"wait", n, after_ms]:
+                return Extension(n, wait_ms=after_ms)
+            case [b"refused", n, key, limit, left, spent, held, ends_ms]:
+                refusal = refusal_of_key(key.decode(), (limit, left, spent, held), ends_ms)
+                return Extension(n, refusal=refusal)
+            case [b"unknown", _]:
+                # Redis lost the admission, and with it whose money it is. The answer goes on.
+                return Extension(to_tokens)
+            case _:
+                raise AssertionError(f"extend answered {reply!r}")
+
+    async def settle(self, event: UsageEvent, line_seq: int | None = None, now_ms: int = 0) -> Settled:
+        """Close the request with what it used. Only the first call counts.
+
+        `line_seq`: the last of its lines in the books, where it is in them; 0: it is decided that it will not
+        be. Raises ValueError for amounts that nothing can have used."""
+        (outcome,) = await self.settle_all([(event, line_seq)], now_ms)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async def settle_all(
+        self, ended: Sequence[tuple[UsageEvent, int | None]], now_ms: int = 0
+    ) -> list[Settled | Exception]:
+        """`settle` for many in one round trip; what it would raise stands in the place of an answer."""
+        calls = [_settlement(event, line_seq, now_ms) for event, line_seq in ended]
+        replies = iter(
+            await _SETTLE.many(self.redis, [call for call in calls if not isinstance(call, ValueError)])
+        )
+        return [
+            call if isinstance(call, ValueError) else await self._settled(event.tenant, next(replies))
+            for (event, _), call in zip(ended, calls, strict=True)
+        ]
+
+    async def _settled(self, tenant: str, reply: Any) -> Settled | Exception:
+        if isinstance(reply, Exception):
+            return reply
+        if reply == b"recount":
+            # Whether its line was counted already nobody can tell any more: the books can.
+            if self._db is not None:
+                await self._money.reseed(self._db, tenant)
+            return "unknown"
+        return cast(Settled, reply.decode())
+
+    async def release(self, tenant: str, id: str, now_ms: int = 0) -> bool:
+        """Undo an admission that the queue refused; True where there was an open one."""
+        keys = [rq_key(tenant, id), open_key(tenant), live_key(tenant)]
+        return bool(await _RELEASE(self.redis, keys, [id, SETTLED_KEEP_MS, now_ms]))
+
+    async def rebind(self, tenant: str, id: str, pool: str, hop: int) -> str | None:
+        """The request's `hop`th move brought it to `pool`: bind it there, unless a later one has bound it
+        already. The pool that it is bound to; None where the directory does not know it."""
+        for _ in range(REBIND_TRIES):
+            before, seal = await self._resealed(tenant, id, pool, hop)
+            bound: bytes | None = await _REBIND(self.redis, [rq_key(tenant, id)], [pool, hop, seal, before])
+            if bound is not None:
+                return bound.decode() or None
+        raise TimeoutError("others bind this request, too")
+
+    async def _resealed(self, tenant: str, id: str, pool: str, hop: int) -> tuple[bytes, bytes]:
+        """The seal that its record has, and the one that it gets; a record that is not ours gets none."""
+        record = await self._record(tenant, id)
+        before = record.get(SEAL, b"")
+        if self._bindings is None or not before or not self._is_ours(tenant, id, record):
+            return before, b""
+        moved = {**record, b"pool": pool.encode(), b"hop": b"%d" % hop}
+        return before, self._bindings.seal(tenant, id, moved)
+
+    async def is_sealed_alike(self, tenant: str, id: str) -> bool:
+        """Whether what the directory has of a request was sealed by the secret of this process, or not at
+        all."""
+        record = await self._record(tenant, id)
+        return SEAL not in record or self._is_ours(tenant, id, record)
+
+    async def directory(self, tenant: str, id: str) -> Directory | None:
+        """What is known of a request, None for an id that this tenant never had admitted or long ago."""
+        record = await self._record(tenant, id)
+        return self._believed(tenant, id, record) if record.get(b"state") != b"released" else None
+
+    async def _record(self, tenant: str, id: str) -> Record:
+        client: Any = self.redis
+        return await client.hgetall(rq_key(tenant, id))
+
+    def _believed(self, tenant: str, id: str, record: Record) -> Directory | None:
+        """What a record says, None where it is none of ours: that is as good as unknown."""
+        if not record or not self._is_ours(tenant, id, record):
+            return None
+        try:
+            return directory_of(tenant, id, record)
+        except (ValueError, KeyError, msgspec.MsgspecError) as error:
+            forged.warning("a directory record cannot be read", tenant=tenant, id=id, error=named(error))
+            return None
+
+    def _is_ours(self, tenant: str, id: str, record: Record) -> bool:
+        if self._bindings is None or self._bindings.good(tenant, id, record, now_ms()):
+            return True
+        forged.warning("a directory record has no good seal", tenant=tenant, id=id)
+        return False
+
+    async def mark_cancel(self, tenant: str, id: str, canceller: Canceller) -> Directory | None:
+        """For a cancel: the record of a known request; None after marking an unknown id for 60 s.
+
+        The mark cancels only a request that is the canceller's."""
+        keys = [rq_key(tenant, id), mark_key(tenant, id)]
+        reply: list[bytes] = await _CANCEL(self.redis, keys, [CANCEL_MARK_MS, canceller.member])
+        fields = dict(zip(reply[::2], reply[1::2], strict=True))
+        return self._believed(tenant, id, fields)
+
+    async def use(self, tenant: str, limits: Limits, now_ms: int = 0) -> Sequence[LimitUse]:
+        """How much of each of these limits is used. Changes nothing."""
+        return await use_of(self.redis, tag(tenant), limits, now_ms or int(time.time() * 1000))
+
+    async def reseed(self, tenant: str) -> None:
+        """What is posted of every budget becomes what the books say now; holds stay. After a correction.
+
+        Raises AssertionError where this one has no database."""
+        assert self._db is not None, "the books are needed"
+        await self._money.reseed(self._db, tenant)
+
+    async def forget_user(self, tenant: str, user: str) -> None:
+        """Forget what a user who is closed had spent: the books know it."""
+        await self._money.forget_user(tenant, user)
+
+    async def budget_sums(self, tenant: str) -> Sequence[MoneySum]:
+        """Every count of money of the tenant that Redis has."""
+        return await self._money.sums(tenant)
+
+    async def posted(self, tenant: str) -> PostedSums | None:
+        """What the tenant's settled requests came to; None: Redis has seen none since it was empty."""
+        client: Any = self.redis
+        names = ("cost_nano", "input", "output", "requests")
+        found: list[bytes | None] = await client.hmget(posted_key(tenant), *names)
+        return PostedSums(*(int(value or 0) for value in found)) if found[-1] is not None else None
+
+    async def open_tenants(self) -> set[str]:
+        """The tenants that may have open requests: those that had one admitted in the last day or so."""
+        client: Any = self.redis
+        await client.zremrangebyscore(OPEN_TENANTS, "-inf", now_ms() - OPEN_TENANTS_MS)
+        return {member.decode() for member in await client.zrange(OPEN_TENANTS, 0, -1)}
+
+    async def holds(self, tenant: str, admitted_before_ms: int | None = None) -> Sequence[Hold]:
+        """The tenant's open requests, or those that were admitted before a time; oldest first, some thousands
+        at most."""
+        client: Any = self.redis
+        most = "+inf" if admitted_before_ms is None else f"({admitted_before_ms}"
+        ids = await client.zrange(live_key(tenant), "-inf", most, byscore=True, offset=0, num=STALE_MAX)
+        pipeline = client.pipeline(transaction=False)
+        for id in ids:
+            pipeline.hmget(rq_key(tenant, id.decode()), "state", "pool", "admitted", "deadline", "hold")
+        found = await pipeline.execute() if ids else []
+        rows = [row for row in zip(ids, found, strict=True) if row[1][0] == b"open"]
+        holds = [read("hold", _hold, row) for row in rows]
+        return [hold for hold in holds if not isinstance(hold, Unreadable)]
+
+    async def stale(self, tenant: str, older_than_ms: int = STALE_MS) -> Sequence[tuple[str, str]]:
+        """Requests that have been open for longer: (id, pool). The sweep asks their pools, and releases those
+        that no pool knows."""
+        return [(hold.id, hold.pool) for hold in await self.holds(tenant, now_ms() - older_than_ms)]
+
+    async def open_requests(self, tenant: str) -> int:
+        """How many requests of the tenant are admitted and not settled."""
+        client: Any = self.redis
+        return int(await client.zcard(open_key(tenant)))
+
+
+def _settlement(
+    event: UsageEvent, line_seq: int | None, now_ms: int
+) -> tuple[Sequence[str], Sequence[Argument]] | ValueError:
+    """Keys and arguments of a settlement, or what is wrong with the event."""
+    tokens_in = event.input_uncached + event.input_cached
+    tokens_out = event.output_text + event.output_reasoning
+    if not all(0 <= amount < AMOUNT_MAX for amount in (event.cost_nano, tokens_in, tokens_out)):
+        return ValueError("an amount is out of range")
+    tenant, owner = event.tenant, event.owner
+    keys = [rq_key(tenant, event.request), posted_key(tenant), tag(tenant) + "windows"]
+    seq = "" if line_seq is None else line_seq
+    facts = [quote(id, safe="") for id in (owner.project, owner.key, owner.user, event.model)]
+    amounts = (event.cost_nano, tokens_in, tokens_out, SETTLED_KEEP_MS, now_ms)
+    return keys, [event.request, *amounts, seq, event.accepted_ms, *facts]
+
+
+def _hold(row: tuple[bytes, Sequence[bytes]]) -> Hold:
+    id, (_, pool, admitted, deadline, hold) = row
+    return Hold(id.decode(), pool.decode(), int(admitted), int(deadline), int(hold))
+
+
+def _conflict() -> Refusal:
+    return Refusal("id_conflict", "this id was used for another request")

@@ -1,0 +1,122 @@
+"""Money as Redis counts it: what is spent is read from the books where Redis does not know, and anew after
+corrections; limits that were edited reach the answers that run."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from billing.limits import MoneyLimit, Scope
+from billing.periods import Window
+from billing.quota.answers import parts_of, window_member
+from billing.quota.spent_by_books import spent
+from billing.quota.types import MoneySum
+from core.clock import now_ms
+from core.database import Database
+from core.redis import Client
+from core.scripts import Script
+
+SEED_TRIES = 10
+COUNTS_MAX = 10_000
+AT_ONCE = 100
+
+_FOLDER = Path(__file__).parent / "lua"
+_PRELUDE = [_FOLDER / "prelude" / f"{part}.lua" for part in ("base", "money")]
+_SEED = Script(_FOLDER / "seed.lua", _PRELUDE)
+_FIELDS = ("posted", "unbooked", "held", "open")
+
+
+class MoneyCounts:
+    """The counts of money in tenants' slots."""
+
+    def __init__(self, redis: Client) -> None:
+        self._redis = redis
+        self._seeding: dict[tuple[str, str], asyncio.Task[None]] = {}
+
+    async def seed(self, db: Database, tenant: str, limits: Sequence[MoneyLimit]) -> None:
+        """Write what the books say where Redis knows nothing. Who asks for the same at once gets one look."""
+        await asyncio.gather(*(asyncio.shield(self._once(db, tenant, limit)) for limit in limits))
+
+    def _once(self, db: Database, tenant: str, limit: MoneyLimit) -> asyncio.Task[None]:
+        key = (tenant, limit.key)
+        task = self._seeding.get(key)
+        if task is None:
+            task = self._seeding[key] = asyncio.create_task(self._write(db, tenant, [limit], anew=False))
+            task.add_done_callback(lambda done: self._done(key, done))
+        return task
+
+    def _done(self, key: tuple[str, str], task: asyncio.Task[None]) -> None:
+        del self._seeding[key]
+        if not task.cancelled():
+            task.exception()  # those who waited have it
+
+    async def reseed(
+        self, db: Database, tenant: str, which: Callable[[MoneyLimit], bool] = lambda _: True
+    ) -> None:
+        """What is posted of everything that is counted, or of these, becomes what the books say now."""
+        limits = [limit for limit in await self.counted(tenant) if which(limit)]
+        for first in range(0, len(limits), AT_ONCE):
+            await self._write(db, tenant, limits[first : first + AT_ONCE], anew=True)
+
+    async def forget_user(self, tenant: str, user: str) -> None:
+        """Delete a user's counts."""
+        client: Any = self._redis
+        for name in await client.zrange(f"{{t:{tenant}}}moneys", 0, -1):
+            if parts_of(name.decode())[1:3] == [Scope.USER, user]:
+                await client.delete(f"{{t:{tenant}}}{name.decode()}")
+                await client.zrem(f"{{t:{tenant}}}moneys", name)
+
+    async def _write(self, db: Database, tenant: str, limits: Sequence[MoneyLimit], anew: bool) -> None:
+        """Again while lines are booked between the look at the books and the writing."""
+        for _ in range(SEED_TRIES):
+            read = [(limit, *(await spent(db, tenant, limit))) for limit in limits]
+            if await self.put(tenant, read, anew=anew):
+                return
+        raise TimeoutError("lines are booked faster than the books can be read")
+
+    async def put(self, tenant: str, read: Sequence[tuple[MoneyLimit, int, int]], *, anew: bool) -> bool:
+        """Write what was read: the amount spent of each, up to which line of the books. False: more has been
+        booked since. `anew`: also where Redis knows an older amount."""
+        tag = f"{{t:{tenant}}}"
+        keys = [f"{tag}posted", f"{tag}windows", f"{tag}moneys", *(tag + limit.key for limit, _, _ in read)]
+        arguments: list[str | int] = [now_ms(), int(anew)]
+        for limit, amount, line_seq in read:
+            arguments += [limit.key, amount, line_seq, limit.window.end_ms, window_member(limit)]
+        return await _SEED(self._redis, keys, arguments) == b"seeded"
+
+    async def sums(self, tenant: str) -> list[MoneySum]:
+        """All that is counted of a tenant."""
+        client: Any = self._redis
+        limits = await self.counted(tenant)
+        pipeline = client.pipeline(transaction=False)
+        for limit in limits:
+            pipeline.hmget(f"{{t:{tenant}}}{limit.key}", "seed", *_FIELDS)
+        found = await pipeline.execute() if limits else []
+        return [_sum_of(limit, values) for limit, values in zip(limits, found, strict=True)]
+
+    async def counted(self, tenant: str) -> list[MoneyLimit]:
+        """What is counted of a tenant, without its limits."""
+        client: Any = self._redis
+        found = await client.zrange(f"{{t:{tenant}}}moneys", 0, COUNTS_MAX - 1, withscores=True)
+        return [_named(key.decode(), int(end)) for key, end in found]
+
+
+def _named(key: str, window_end_ms: int) -> MoneyLimit:
+    """What a key counts, without a limit."""
+    kind, scope, scope_id, period, start = parts_of(key)
+    window = Window(int(start), window_end_ms)
+    return MoneyLimit(Scope(scope), scope_id, period, window, 0, hard=False, shadow=kind.endswith("~"))
+
+
+def _sum_of(limit: MoneyLimit, values: Sequence[bytes | None]) -> MoneySum:
+    seed, *amounts = values
+    return MoneySum(
+        limit.scope.value,
+        limit.scope_id,
+        limit.period,
+        limit.window.start_ms,
+        limit.window.end_ms,
+        limit.shadow,
+        None if seed is None else int(seed),
+        *(int(value or 0) for value in amounts),
+    )

@@ -1,0 +1,92 @@
+"""What Redis has of a tenant's usage that may not be in the books yet: requests that are open, and ends that
+no biller has acknowledged. Reads only.
+
+It is read against the stream: who is open first, then what ended. So an answer that ends meanwhile is seen
+once at least, and who looks into the books afterwards misses none.
+"""
+
+import hashlib
+from collections.abc import AsyncGenerator, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from redis.exceptions import RedisError, ResponseError
+
+from billing.quota.owned import Whose, open_of
+from billing.quota.redis_keys import live_key
+from billing.usage import ENDED_FIELD, ENDED_GROUP_BILLER, ended_stream, read_event
+from core.redis import Client
+from core.unreadable import Unreadable
+
+ENTRIES_AT_ONCE = 500
+ENTRIES_MAX = 200_000  # of all pools; of more it is said that there are
+
+
+class Ended(NamedTuple):
+    """The end of a request, by its event."""
+
+    request: str
+    pool: str
+    accepted_ms: int
+    event_sha256: str
+
+
+@dataclass(frozen=True)
+class UnderWay:
+    """What was accepted before a time. `open`: pools of requests that are not over; `away`: Redis could not
+    be asked; `more`: there is more than was looked at."""
+
+    open: list[str] = field(default_factory=list[str])
+    ended: list[Ended] = field(default_factory=list[Ended])
+    away: bool = False
+    more: bool = False
+
+
+async def under_way(redis: Client, pools: Iterable[str], tenant_id: str, before_ms: int) -> UnderWay:
+    """Of a tenant, in these pools and in those that its open requests are in."""
+    try:
+        runs = await _open(redis, tenant_id, before_ms)
+        ended: list[Ended] = []
+        seen = 0
+        for pool in sorted({*pools, *(pool for pool in runs if pool)}):
+            async for data in _unacknowledged(redis, pool):
+                seen += 1
+                if seen > ENTRIES_MAX:
+                    return UnderWay(runs, ended, more=True)
+                event = read_event(data)
+                if isinstance(event, Unreadable) or event.tenant != tenant_id:
+                    continue
+                if min(event.accepted_ms, event.ended_ms) < before_ms:
+                    sha256 = hashlib.sha256(data).hexdigest()
+                    ended.append(Ended(event.request, pool, event.accepted_ms, sha256))
+        return UnderWay(runs, ended)
+    except (RedisError, OSError):
+        return UnderWay(away=True)
+
+
+async def _open(redis: Client, tenant_id: str, before_ms: int) -> list[str]:
+    """The pool of each request that was admitted before a time and is not settled."""
+    client: Any = redis
+    early = await client.zrangebyscore(live_key(tenant_id), "-inf", f"({before_ms}")
+    ids = {id.decode() for id in early}
+    return [pool for id, pool in await open_of(redis, Whose(tenant_id)) if id in ids]
+
+
+async def _unacknowledged(redis: Client, pool: str) -> AsyncGenerator[bytes]:
+    """The events behind the oldest that the biller may still need; some of them it has acknowledged."""
+    client: Any = redis
+    key = ended_stream(pool)
+    try:
+        groups = {group["name"].decode(): group for group in await client.xinfo_groups(key)}
+    except ResponseError as error:
+        if "no such key" in str(error).lower():
+            return  # nothing ended there
+        raise
+    group = groups.get(ENDED_GROUP_BILLER)
+    after = f"({group['last-delivered-id'].decode()}" if group else "-"
+    if group and group["pending"]:
+        after = (await client.xpending(key, ENDED_GROUP_BILLER))["min"].decode()
+    while page := await client.xrange(key, min=after, count=ENTRIES_AT_ONCE):
+        for _, fields in page:
+            yield fields.get(ENDED_FIELD.encode(), b"")
+        after = f"({page[-1][0].decode()}"

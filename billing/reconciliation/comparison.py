@@ -1,0 +1,176 @@
+"""What reconciliation says: two books that must agree, side by side. Pure.
+
+R1 usage lines = ledger revenue; R2 receivable = what is open to be invoiced; R4 Redis posted = SQL posted;
+R5 engines' counters = billed + unbilled tokens; R6 pool GPU-seconds = billed + idle + free; R7 hash chains;
+R8 no hold older than its lease without a live request. (R3 compares with a payment provider; there is none.)
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from billing.ledger.transactions import RECEIVABLE, REVENUE, LineKind, TxnKind
+from billing.money import to_display
+
+WALLET = "wallet:"
+DEFERRED = "deferred"
+UNCOMPARED = "could not be compared"  # of all that an owner's check compares: what it reads is none
+
+
+class Check(StrEnum):
+    """Which books are compared."""
+
+    R1 = "R1"
+    R2 = "R2"
+    R4 = "R4"
+    R5 = "R5"
+    R6 = "R6"
+    R7 = "R7"
+    R8 = "R8"
+
+
+MEANING = {
+    Check.R1: "usage lines = ledger revenue",
+    Check.R2: "receivable = open to be invoiced",
+    Check.R4: "Redis posted = SQL posted",
+    Check.R5: "engine counters = billed + unbilled, ends = billed + held",
+    Check.R6: "pool GPU-seconds = billed + idle + free",
+    Check.R7: "hash chains",
+    Check.R8: "holds without a live request",
+}
+
+
+class State(StrEnum):
+    """What a comparison found. `waiting`: it cannot be said yet, and why; no alarm."""
+
+    EQUAL = "equal"
+    DIFFERS = "differs"
+    WAITING = "waiting"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One comparison. `tenant_id` empty: of a pool, named by `subject`. `unit`: nano, tokens, requests, ms,
+    faults or holds. `waiting`: why it cannot be said now. `age_ms`: since when it differs or waits."""
+
+    check: Check
+    tenant_id: str
+    subject: str
+    unit: str
+    expected: int
+    actual: int
+    detail: str = ""
+    waiting: str = ""
+    age_ms: int = 0
+
+    @property
+    def difference(self) -> int:
+        """What there is too much (above zero) or too little of."""
+        return self.actual - self.expected
+
+    @property
+    def is_uncompared(self) -> bool:
+        """Whether nothing is known of what the check compares."""
+        return self.subject.endswith(UNCOMPARED)
+
+    @property
+    def state(self) -> State:
+        """A difference while something is under way is none yet."""
+        if self.waiting:
+            return State.WAITING
+        return State.DIFFERS if self.difference else State.EQUAL
+
+    def in_words(self, number: int) -> str:
+        """One of its numbers with the unit, for people."""
+        return to_display(number) if self.unit == "nano" else f"{number:,} {self.unit}"
+
+    def facts(self) -> dict[str, Any]:
+        """For scripts, and for pages that show it."""
+        return {
+            "check": self.check.value,
+            "tenant": self.tenant_id,
+            "subject": self.subject,
+            "unit": self.unit,
+            "expected": self.expected,
+            "actual": self.actual,
+            "difference": self.difference,
+            "state": self.state.value,
+            "age_ms": self.age_ms,
+            "detail": self.waiting or self.detail,
+        }
+
+    def aged(self, age_ms: int) -> "Compared":
+        """The same, with how long it has been so."""
+        return replace(self, age_ms=max(0, age_ms))
+
+
+class BookSums(msgspec.Struct):
+    """Sums over a tenant's books up to a transaction. `amounts` and `quantities`: of lines, by
+    `kind:meter`; `accounts`: of entries, by `kind of transaction:account`; `requests`: lines of number 0."""
+
+    requests: int = 0
+    amounts: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    quantities: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    accounts: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+
+    def plus(self, other: "BookSums") -> "BookSums":
+        """Both together."""
+        return BookSums(
+            self.requests + other.requests,
+            _added(self.amounts, other.amounts),
+            _added(self.quantities, other.quantities),
+            _added(self.accounts, other.accounts),
+        )
+
+    def charged(self, kind: LineKind | None = None) -> int:
+        """The amounts of all lines, or those of one kind."""
+        return sum(nano for name, nano in self.amounts.items() if kind is None or name.startswith(f"{kind}:"))
+
+    def used(self, *meters: str) -> int:
+        """What requests used as they were posted, without corrections."""
+        return sum(self.quantities.get(f"{LineKind.USAGE}:{meter}", 0) for meter in meters)
+
+
+def lines_and_revenue(tenant_id: str, sums: BookSums) -> list[Compared]:
+    """R1 by meter: what the lines charge, and what the ledger earned by it."""
+    lines: dict[str, int] = {}
+    for name, nano in sums.amounts.items():
+        meter = name.partition(":")[2]
+        lines[meter] = lines.get(meter, 0) + nano
+    revenue: dict[str, int] = {}
+    for name, nano in sums.accounts.items():
+        account = name.partition(":")[2]
+        if account.startswith(REVENUE):
+            meter = account.removeprefix(REVENUE)
+            revenue[meter] = revenue.get(meter, 0) - nano
+    return [
+        Compared(Check.R1, tenant_id, meter, "nano", lines.get(meter, 0), revenue.get(meter, 0))
+        for meter in sorted({*lines, *revenue})
+    ]
+
+
+def receivable(tenant_id: str, sums: BookSums) -> Compared:
+    """R2: what was charged (usage, adjustments, true-ups, pools) less what wallets paid of it, and what the
+    ledger says is owed. What is paid at a commitment's start is owed before it is charged. No invoice has
+    taken any of it yet."""
+    kinds = {TxnKind.SETTLE.value, *(kind.value for kind in LineKind)}
+    paid = owed = 0
+    for name, nano in sums.accounts.items():
+        kind, _, account = name.partition(":")
+        if account == DEFERRED or (kind in kinds and account.startswith(WALLET)):
+            paid += nano
+        if account == RECEIVABLE:
+            owed += nano
+    return Compared(Check.R2, tenant_id, "receivable", "nano", sums.charged() - paid, owed)
+
+
+def chain(tenant_id: str, subject: str, faults: int, first_fault: str) -> Compared:
+    """R7: no fault is expected."""
+    return Compared(Check.R7, tenant_id, subject, "faults", 0, faults, first_fault)
+
+
+def _added(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in {*one, *other}}

@@ -1,0 +1,37 @@
+"""R4 that waits too long: who keeps writing events hides what differs behind them."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import delete
+from sqlmodel import col, select
+
+from billing import instruments
+from billing.reconciliation.comparison import Check, Compared, State
+from billing.tables.reconciliation import ReconMark
+from core.database import Database, upsert
+from core.telemetry import logger
+
+log = logger(__name__)
+
+WAITING = "waiting"  # the chain under which ReconMark keeps since when (`verified_ms`) a tenant's R4 waits
+WAITS_MAX_MS = 3_600_000
+
+
+async def alarm_waiting(db: Database, compared: Sequence[Compared], now: int) -> list[str]:
+    """The tenants whose R4 each look found waiting for longer than WAITS_MAX_MS: logged and counted."""
+    waiting = {each.tenant_id for each in compared if (each.check, each.state) == (Check.R4, State.WAITING)}
+    async with db.transaction() as session:
+        marks = await session.exec(select(ReconMark).where(col(ReconMark.chain) == WAITING))
+        since = {mark.tenant_id: mark.verified_ms for mark in marks}
+        over = sorted(since.keys() - waiting)
+        if over:
+            mine = (col(ReconMark.chain) == WAITING, col(ReconMark.tenant_id).in_(over))
+            await (await session.connection()).execute(delete(ReconMark).where(*mine))
+        row = {"chain": WAITING, "seq": 0, "line_seq": 0, "sha256": "", "sums": {}, "verified_ms": now}
+        if new := sorted(waiting - since.keys()):
+            await upsert(session, [{"tenant_id": who, **row} for who in new], ReconMark)
+    late = sorted(who for who in waiting if now - since.get(who, now) > WAITS_MAX_MS)
+    for who in late:
+        instruments.waits_too_long.add(1)
+        log.error("R4 waits too long to be compared", tenant=who, waiting_ms=now - since[who])
+    return late

@@ -1,0 +1,30 @@
+"""Makes anew what is made from a tenant's books, where it differs and the books themselves are whole."""
+
+from billing.audit.log import record
+from billing.booking.rollups import rebuild
+from billing.ledger.derived import beyond_head, forged_events, rollup_faults
+from billing.reconciliation.books import compare_books
+from core.clock import now_ms
+from core.database import Database
+from core.errors import bad_request
+
+NAMED_MAX = 100
+
+
+async def mend_rollups(db: Database, tenant_id: str) -> int:
+    """Make a tenant's rollups again where any is not the sum of its lines; how many were wrong, NAMED_MAX at
+    most.
+
+    Raises Refused where books or requests are not what was booked: the rollups would say what those say."""
+    wrong = await rollup_faults(db, tenant_id, NAMED_MAX)
+    if not wrong:
+        return 0
+    compared, _ = await compare_books(db, tenant_id, now_ms(), whole=True)
+    beside = [*await beyond_head(db, tenant_id, 1), *await forged_events(db, tenant_id, 1)]
+    if beside or any(each.difference for each in compared):
+        raise bad_request("the books themselves are wrong: see `parley audit verify`")
+    lines = await rebuild(db, tenant_id)
+    async with db.transaction() as session:
+        facts = {"rollups_wrong": len(wrong), "first": wrong[0], "lines": lines}
+        await record(session, tenant_id, "reconciliation.rebuild", tenant_id, None, facts)
+    return len(wrong)

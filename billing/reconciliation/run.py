@@ -1,0 +1,306 @@
+"""Compares the books that must agree, remembers since when they do not, and says so.
+
+The comparisons are pure (compared.py) or beside what they read (books.py, slots.py, pools.py). Chaos runs
+judge by the same functions.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+from redis.exceptions import RedisError, WatchError
+from sqlalchemy import delete
+from sqlalchemy.exc import SQLAlchemyError
+from sqlmodel import col, select
+
+from billing import instruments
+from billing.audit.log import record
+from billing.quota.client import Quota
+from billing.quota.redis_keys import posted_key
+from billing.reconciliation.books import BOOK_CHECKS, compare_audit, compare_books, compare_derived
+from billing.reconciliation.comparison import UNCOMPARED, Check, Compared, State
+from billing.reconciliation.long_waits import alarm_waiting
+from billing.reconciliation.pools import (
+    compare_engines,
+    compare_pool_time,
+    metered_pools,
+    store_engine_hours,
+)
+from billing.reconciliation.redis_repair import heal
+from billing.reconciliation.tenant_keys import (
+    Streams,
+    compare_budgets,
+    compare_holds,
+    look_at_streams,
+    posted_sums,
+    slot_fields,
+    slot_sums,
+)
+from billing.reconciliation.unbilled import compare_ended, store_ended_hours
+from billing.reconciliation.unbilled_alarm import raise_alarm
+from billing.tables.reconciliation import EndedHour, EngineHour, ReconItem
+from billing.tables.tenants import PLATFORM
+from billing.tenants.tenancy import list_tenants
+from core.clock import now_ms
+from core.database import Database
+from core.error_facts import facts, kind, named
+from core.errors import bad_request
+from core.failed_rounds import is_away
+from core.names import mended
+from core.pools import known_pools
+from core.redis import Client
+from core.settings import Settings
+from core.telemetry import logger
+
+log = logger(__name__)
+
+EVERY_SECONDS = 60.0
+LEASE_MS = 50_000
+LOOKS_MAX = 5
+LOOK_SECONDS = 0.1
+KEPT_MS = 90 * 24 * 3_600_000
+OF_A_TENANT = frozenset({*BOOK_CHECKS, Check.R4, Check.R8})
+OF_A_POOL = frozenset({Check.R5, Check.R6})
+EVERYTHING = frozenset(Check)
+SUM_MAX = (1 << 63) - 1
+
+
+class Reconciliation:
+    """Everything that is compared, over one database and one Redis. Reads only, but for what it remembers.
+    `stores`: it brings what workers count into SQL first, which a console may not."""
+
+    def __init__(self, db: Database, redis: Client, settings: Settings, stores: bool = True) -> None:
+        self._stores = stores
+        self._db = db
+        self._redis = redis
+        self._settings = settings
+        self._quota = Quota(redis, settings, db)
+
+    async def run(
+        self, checks: Collection[Check] = EVERYTHING, tenant_id: str | None = None, whole: bool = False
+    ) -> list[Compared]:
+        """The comparisons of one tenant, or of all and of the pools, with since when each differs.
+
+        `whole`: read the books from their first row, not from where they were last found whole."""
+        tenants = [tenant_id] if tenant_id else [each.tenant_id for each in await list_tenants(self._db)]
+        compared: list[Compared] = []
+        if of_tenant := OF_A_TENANT & set(checks):
+            for each in tenants:
+                compared += await _or_why_not(self._of_tenant(each, checks, whole), each, "", of_tenant)
+        if tenant_id is None:
+            if Check.R7 in checks:
+                compared.append(await compare_audit(self._db, PLATFORM, now_ms(), whole))
+            for pool in sorted(await self.pools() | await metered_pools(self._db)):
+                of_pool = OF_A_POOL & set(checks)
+                compared += await _or_why_not(self._of_pool(pool, checks), PLATFORM, pool, of_pool)
+        return await remember(self._db, compared, checks, tenant_id, now_ms())
+
+    async def repair(self, tenant_id: str, cause: str = "") -> list[Compared]:
+        """Make what Redis has posted of a tenant what the books say, after it lost data; R4 then.
+        `cause`: for the audit log, where nobody asked for it.
+
+        Raises Refused while anything of it is under way: what is not in the books yet would be lost."""
+        refused = bad_request("usage is on its way into the books: try again in a moment")
+        client: Any = self._redis
+        async with client.pipeline(transaction=True) as pipeline:
+            await pipeline.watch(posted_key(tenant_id))
+            before = await self._streams()
+            if before.unread:  # before all of the books are read for nothing
+                raise refused
+            compared, sums = await compare_books(self._db, tenant_id, now_ms(), whole=True)
+            if any(each.difference for each in compared):
+                raise bad_request("the books themselves are wrong: see R1, R2 and R7")
+            after = await self._streams()
+            if after.unread or after.last_ids != before.last_ids:
+                raise refused
+            fields = {each.field: each.wanted for each in slot_fields(sums)}
+            had = await slot_sums(self._redis, tenant_id)
+            pipeline.multi()
+            pipeline.hset(posted_key(tenant_id), mapping=fields)
+            try:
+                await pipeline.execute()
+            except WatchError as error:
+                raise refused from error
+        await self._quota.reseed(tenant_id)
+        async with self._db.transaction() as session:
+            lacked = {name: had.get(name, 0) for name in fields}
+            done = {**fields, "cause": cause or "asked for"}
+            await record(session, tenant_id, "reconciliation.repair", tenant_id, lacked, done)
+        return await self.run({Check.R4}, tenant_id)
+
+    async def _of_pool(self, pool: str, checks: Collection[Check]) -> list[Compared]:
+        compared: list[Compared] = []
+        if Check.R5 in checks:
+            if self._stores:
+                await store_engine_hours(self._db, self._redis, pool, now_ms())
+                await store_ended_hours(self._db, self._redis, pool, now_ms())
+            compared += await compare_engines(self._db, pool, now_ms())
+            streams = await look_at_streams(self._redis, [pool])  # before what is read of the books
+            waiting = streams.waiting(now_ms())
+            compared += await compare_ended(self._db, pool, now_ms(), waiting, self._stores)
+        if Check.R6 in checks:
+            compared += await compare_pool_time(self._db, pool, now_ms())
+        return compared
+
+    async def _of_tenant(self, tenant_id: str, checks: Collection[Check], whole: bool) -> list[Compared]:
+        books = await self._settled_books(tenant_id, whole)
+        if Check.R8 in checks:
+            streams = await self._streams()
+            drained = not streams.unread
+            holds = await compare_holds(self._db, self._redis, self._quota, tenant_id, now_ms(), drained)
+            books.append(holds)
+        return [each for each in books if each.check in checks]
+
+    async def _settled_books(self, tenant_id: str, whole: bool) -> list[Compared]:
+        """The books and, beside them, the slot: looked at again while they differ and something moves."""
+        compared, found = await self._books_and_slot(tenant_id, whole)
+        for _ in range(LOOKS_MAX - 1):
+            if all(each.state is not State.WAITING for each in found):
+                break
+            await asyncio.sleep(LOOK_SECONDS)
+            _, found = await self._books_and_slot(tenant_id, whole=False)
+        return [*compared, *found, await compare_audit(self._db, tenant_id, now_ms(), whole)]
+
+    async def _books_and_slot(self, tenant_id: str, whole: bool) -> tuple[list[Compared], list[Compared]]:
+        """What only the books say, and what is compared with them: that waits while anything is under way."""
+        now = now_ms()
+        before, slot_before = await self._streams(), await slot_sums(self._redis, tenant_id)
+        compared, sums = await compare_books(self._db, tenant_id, now, whole)
+        budgets = await compare_budgets(self._db, self._quota, tenant_id, now)
+        compared += await compare_derived(self._db, tenant_id, whole)
+        slot, after = await slot_sums(self._redis, tenant_id), await self._streams()
+        moved = slot != slot_before or after.last_ids != before.last_ids
+        now = now_ms()
+        waiting = after.waiting(now) or before.waiting(now) or ("requests end now" if moved else "")
+        found = [*posted_sums(tenant_id, sums, slot), *budgets]
+        return compared, [replace(each, waiting=waiting if each.difference else "") for each in found]
+
+    async def _streams(self) -> Streams:
+        return await look_at_streams(self._redis, await self.pools())
+
+    async def pools(self) -> set[str]:
+        """The installation's."""
+        return {self._settings.pool, *await known_pools(self._redis, self._settings)}
+
+
+async def _or_why_not(
+    comparing: Awaitable[list[Compared]], tenant_id: str, pool: str, checks: Collection[Check]
+) -> list[Compared]:
+    """What was compared; where it cannot be, as what somebody wrote is none, that, as a difference: one owner
+    keeps no other from being compared."""
+    try:
+        return await comparing
+    except Exception as error:
+        if is_away(error):
+            raise
+        log.error("books cannot be compared", tenant=tenant_id or PLATFORM, pool=pool, **facts(error))
+        subject = f"{pool} {UNCOMPARED}".strip()
+        return [Compared(check, tenant_id, subject, "faults", 0, 1, kind(error)) for check in sorted(checks)]
+
+
+async def remember(
+    db: Database, compared: Sequence[Compared], checks: Collection[Check], tenant_id: str | None, now: int
+) -> list[Compared]:
+    """Keep what differs, resolve what no longer does, and say how long each has differed. What waits stays as
+    it was. Of all tenants, or of one."""
+    async with db.transaction() as session:
+        statement = select(ReconItem).where(col(ReconItem.resolved_ms).is_(None))
+        statement = statement.where(col(ReconItem.check_id).in_(sorted(checks)))
+        if tenant_id is not None:
+            statement = statement.where(col(ReconItem.tenant_id) == tenant_id)
+        items: dict[tuple[str, str, str], ReconItem] = {}
+        for item in await session.exec(statement.order_by(col(ReconItem.first_seen_ms))):
+            key = (item.tenant_id, item.check_id, item.subject)
+            if key in items:  # seen first by two at once: the older one counts
+                item.resolved_ms = now
+            items.setdefault(key, item)
+        aged: list[Compared] = []
+        for each in compared:
+            item = items.pop((each.tenant_id, each.check.value, each.subject), None)
+            if each.state is State.DIFFERS:
+                session.add(item := _seen(item, each, now))
+            elif item is not None and each.state is State.EQUAL:
+                item.resolved_ms = now
+            aged.append(each.aged(now - item.first_seen_ms) if item and not item.resolved_ms else each)
+        unknown = {(each.tenant_id, each.check.value) for each in compared if each.is_uncompared}
+        for item in items.values():  # what was compared then is not there any more
+            if (item.tenant_id, item.check_id) not in unknown:
+                item.resolved_ms = now
+    return aged
+
+
+async def forget_old(db: Database, now: int) -> None:
+    """Delete what was resolved, and what engines counted, longer ago than KEPT_MS."""
+    async with db.transaction() as session:
+        connection = await session.connection()
+        await connection.execute(delete(ReconItem).where(col(ReconItem.resolved_ms) < now - KEPT_MS))
+        for hours in (EngineHour, EndedHour):
+            await connection.execute(delete(hours).where(col(hours.hour_ms) < now - KEPT_MS))
+
+
+def _seen(item: ReconItem | None, compared: Compared, now: int) -> ReconItem:
+    item = item or ReconItem(
+        tenant_id=compared.tenant_id,
+        check_id=compared.check.value,
+        subject=compared.subject,
+        first_seen_ms=now,
+        last_seen_ms=now,
+        expected=0,
+        actual=0,
+        difference=0,
+    )
+    item.last_seen_ms, item.detail = now, mended(compared.detail)  # a worker may have written it, and numbers
+    item.expected, item.actual = _storable(compared.expected), _storable(compared.actual)
+    item.difference = _storable(compared.difference)
+    return item
+
+
+def _storable(number: int) -> int:
+    return max(-SUM_MAX, min(SUM_MAX, number))
+
+
+async def watch(db: Database, redis: Client, settings: Settings, stop: asyncio.Event) -> None:
+    """Compare once a minute until `stop`, one process of the installation at a time; show it as metrics."""
+    reconciliation = Reconciliation(db, redis, settings)
+    name = secrets.token_hex(8)
+    while not stop.is_set():
+        try:
+            client: Any = redis
+            if await client.set(f"{settings.installation}:reconciling", name, nx=True, px=LEASE_MS):
+                compared = await reconciliation.run()
+                report(compared)
+                await raise_alarm(db, await reconciliation.pools(), settings.unbilled_share_max, now_ms())
+                await alarm_waiting(db, compared, now_ms())
+                await forget_old(db, now_ms())
+                await heal(db, redis, reconciliation, compared)
+        except (RedisError, SQLAlchemyError, OSError) as error:
+            log.warning("reconciliation interrupted", error=named(error))
+        try:
+            async with asyncio.timeout(EVERY_SECONDS):
+                await stop.wait()
+        except TimeoutError:
+            pass
+
+
+def report(compared: Sequence[Compared]) -> None:
+    """Metrics by check, and a line in the log for each difference."""
+    differing = {check.value: 0 for check in Check}
+    differences = dict(differing)
+    for each in compared:
+        if each.state is State.DIFFERS:
+            differing[each.check.value] += 1
+            differences[each.check.value] += abs(each.difference)
+    instruments.show_differences(differing, differences)
+    for each in compared:
+        if each.state is State.DIFFERS:
+            log.error(
+                "books differ",
+                check=each.check.value,
+                tenant=each.tenant_id or PLATFORM,
+                subject=each.subject,
+                expected=each.expected,
+                actual=each.actual,
+                age_ms=each.age_ms,
+            )

@@ -1,0 +1,195 @@
+"""R4 and R8 of one tenant: what its slot in Redis counts, against the books and against what runs.
+
+Workers settle before the biller posts, so the slot runs ahead of SQL by what is unread in `ended`. A slot
+that stands still and says what the books say agrees with them, whatever others do; a difference counts only
+once the streams are drained. Reads only.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from redis.exceptions import ResponseError
+from sqlmodel import col, select
+
+from billing.budgets.spent import Counted
+from billing.ledger.transactions import LineKind
+from billing.limits import WALLET
+from billing.periods import Window
+from billing.prices.rating import Meter
+from billing.quota.client import CONCURRENCY_GRACE_MS, Quota
+from billing.quota.redis_keys import posted_key
+from billing.quota.types import AdmissionState, Directory
+from billing.reconciliation.comparison import BookSums, Check, Compared
+from billing.tables.tenants import UsageRow
+from billing.usage import ENDED_GROUP_BILLER, ended_stream
+from billing.wallets.budgets import spent
+from billing.wallets.wallets import wallet_state
+from core.database import Database
+from core.redis import Client
+from core.unreadable import Unreadable, read
+
+HOLDS_READ_MAX = 10_000
+IDS_AT_ONCE = 500
+SUM_MAX = 1 << 62
+ENQUEUE_SECONDS_MAX = 90  # between admission and the queue; the sweep looks after 60 s
+
+
+@dataclass(frozen=True)
+class Streams:
+    """The `ended` streams at one moment: `last_ids` tells two moments apart, `unread`: entries not yet
+    acknowledged by the biller, `oldest_ms`: when the oldest of them was written."""
+
+    last_ids: tuple[str, ...]
+    unread: int = 0
+    oldest_ms: int = 0
+
+    def waiting(self, now_ms: int) -> str:
+        """Why nothing can be said now, empty where they are drained."""
+        if not self.unread:
+            return ""
+        return (
+            f"not drained: {self.unread} unread, the oldest for {max(0, now_ms - self.oldest_ms) // 1000} s"
+        )
+
+
+async def look_at_streams(redis: Client, pools: Iterable[str]) -> Streams:
+    """How far the biller is in the streams of these pools."""
+    last_ids: list[str] = []
+    unread, oldest = 0, list[int]()
+    for pool in sorted(pools):
+        last_id, waiting, since_ms = await _look(redis, ended_stream(pool))
+        last_ids.append(last_id)
+        unread += waiting
+        oldest += [since_ms] if waiting else []
+    return Streams(tuple(last_ids), unread, min(oldest, default=0))
+
+
+async def _look(redis: Client, key: str) -> tuple[str, int, int]:
+    """The stream's last id, its unread entries (1 or more where nobody counted them), the oldest's ms."""
+    client: Any = redis
+    try:
+        info = await client.xinfo_stream(key)
+    except ResponseError:
+        return "", 0, 0  # there is no such stream: nothing ended there
+    last_id = info["last-generated-id"].decode()
+    groups = {group["name"].decode(): group for group in await client.xinfo_groups(key)}
+    group = groups.get(ENDED_GROUP_BILLER)
+    delivered = group["last-delivered-id"].decode() if group else "0-0"
+    pending = int(group["pending"]) if group else 0
+    if pending:
+        oldest = (await client.xpending(key, ENDED_GROUP_BILLER))["min"]
+    else:
+        behind = await client.xrange(key, min=f"({delivered}", count=1)
+        if not behind:
+            return last_id, 0, 0
+        oldest = behind[0][0]
+    behind_count = int((group or {}).get("lag") or 0)
+    since_ms = int((oldest or b"0-0").decode().partition("-")[0])
+    return last_id, max(1, pending + behind_count), since_ms
+
+
+async def slot_sums(redis: Client, tenant_id: str) -> dict[str, int]:
+    """What the tenant's slot has counted: cost_nano, input, output, requests. What is no number is not
+    there."""
+    client: Any = redis
+    fields = await client.hgetall(posted_key(tenant_id))
+    found = [read("sum", lambda field: (field[0].decode(), int(field[1])), field) for field in fields.items()]
+    return dict(each for each in found if not isinstance(each, Unreadable) and abs(each[1]) <= SUM_MAX)
+
+
+class SlotField(NamedTuple):
+    """One of a slot's sums, and what the books say that it is. `subject`, `unit`: as in a comparison."""
+
+    field: str
+    subject: str
+    unit: str
+    wanted: int
+
+
+def slot_fields(sums: BookSums) -> list[SlotField]:
+    """A slot counts what was posted as it was used, without corrections. Pure."""
+    return [
+        SlotField("cost_nano", "cost", "nano", sums.charged(LineKind.USAGE)),
+        SlotField("input", "input", "tokens", sums.used(Meter.INPUT, Meter.CACHED_INPUT)),
+        SlotField("output", "output", "tokens", sums.used(Meter.OUTPUT, Meter.REASONING)),
+        SlotField("requests", "requests", "requests", sums.requests),
+    ]
+
+
+def posted_sums(tenant_id: str, sums: BookSums, slot: dict[str, int]) -> list[Compared]:
+    """R4: the slot's sums beside those of the books. Pure."""
+    return [
+        Compared(Check.R4, tenant_id, each.subject, each.unit, each.wanted, slot.get(each.field, 0))
+        for each in slot_fields(sums)
+    ]
+
+
+async def compare_budgets(db: Database, quota: Quota, tenant_id: str, now_ms: int) -> list[Compared]:
+    """R4 of every budget window, and of the wallet, that Redis counts: what it has posted, and what the books
+    say was spent. One that was not read from the books yet counts nothing."""
+    compared: list[Compared] = []
+    for each in await quota.budget_sums(tenant_id):
+        if each.seed_seq is None:
+            continue
+        if each.period == WALLET:
+            state = await wallet_state(db, tenant_id, now_ms)
+            wanted = state.posted_nano if state else 0
+        else:
+            window = Window(each.window_start_ms, each.window_end_ms)
+            counted = Counted(each.scope, each.scope_id)
+            wanted = (await spent(db, tenant_id, counted, each.period, window)).nano
+        name = f"{each.period} of {each.scope} {each.scope_id}".rstrip()
+        name += f" from {each.window_start_ms}" if each.period != WALLET else ""
+        name += " (shadow)" if each.shadow else ""
+        compared.append(Compared(Check.R4, tenant_id, name, "nano", wanted, each.posted_nano))
+    return compared
+
+
+async def compare_holds(
+    db: Database, redis: Client, quota: Quota, tenant_id: str, now_ms: int, drained: bool
+) -> Compared:
+    """R8: open admissions whose lease is over, that never reached a queue, or that were billed already.
+
+    One that closes meanwhile is none: what looks stuck is looked at twice."""
+    client: Any = redis
+    key = f"{{t:{tenant_id}}}conc"
+    ids = [name.decode() for name in await client.zrange(key, 0, HOLDS_READ_MAX - 1)]
+    billed = await _billed(db, tenant_id, ids) if drained else set[str]()
+    stuck: list[str] = []
+    for id in ids:
+        found = await quota.directory(tenant_id, id)
+        in_pool = found is not None and await _in_pool(client, found)
+        suspect = id in billed or is_stuck(found, in_pool, now_ms)
+        if suspect and await client.zscore(key, id) is not None:
+            stuck.append(id)
+    detail = f"the first: {stuck[0]}" if stuck else ""
+    return Compared(Check.R8, tenant_id, "holds", "holds", 0, len(stuck), detail)
+
+
+def is_stuck(found: Directory | None, in_pool: bool, now_ms: int) -> bool:
+    """Whether what is still counted as open should be closed: nobody knows it, its lease is over, or no queue
+    got it in time. Pure."""
+    if found is None or found.state is not AdmissionState.OPEN:
+        return True
+    late = found.admitted_ms + ENQUEUE_SECONDS_MAX * 1000 < now_ms
+    return found.deadline_ms + CONCURRENCY_GRACE_MS < now_ms or (late and not in_pool)
+
+
+async def _in_pool(client: Any, found: Directory) -> bool:
+    """Whether the pool has the request and it has not ended there."""
+    status = await client.hget(f"{{p:{found.pool}}}req:{found.tenant}:{found.id}", "status")
+    return status is not None and status != b"ended"
+
+
+async def _billed(db: Database, tenant_id: str, ids: Sequence[str]) -> set[str]:
+    """Which of these requests have their usage in SQL."""
+    found: set[str] = set()
+    async with db.session() as session:
+        for start in range(0, len(ids), IDS_AT_ONCE):
+            statement = select(UsageRow.request_id).where(
+                col(UsageRow.tenant_id) == tenant_id,
+                col(UsageRow.request_id).in_(ids[start : start + IDS_AT_ONCE]),
+            )
+            found.update((await session.exec(statement)).all())
+    return found

@@ -1,0 +1,55 @@
+"""The alarm of what ended and is not billed: a metric, a line in the log, a message to the operators."""
+
+from collections.abc import Iterable, Sequence
+
+from sqlmodel import col, select
+
+from billing import instruments
+from billing.budgets.thresholds import message
+from billing.reconciliation.unbilled import DAY_MS, Share, share_of
+from billing.tables.tenants import PLATFORM
+from billing.tables.wallets import AlertTarget
+from core.database import Database, insert_ignore
+from core.telemetry import logger
+
+log = logger(__name__)
+
+
+def above(shares: Iterable[Share], share_max: float) -> list[Share]:
+    """Those that are beyond what is allowed. Pure."""
+    return [each for each in shares if each.part > share_max]
+
+
+async def raise_alarm(db: Database, pools: Iterable[str], share_max: float, now_ms: int) -> Sequence[Share]:
+    """Show every pool's share; those beyond `share_max` are logged, and told to the operators' targets, each
+    once a day."""
+    shares = [await share_of(db, pool, now_ms) for pool in sorted(pools)]
+    instruments.show_unbilled(max((each.part for each in shares), default=0.0))
+    beyond = above(shares, share_max)
+    for each in beyond:
+        log.error(
+            "too much is unbilled: `parley usage unbilled` lists it",
+            pool=each.pool,
+            share=round(each.part, 6),
+            requests=each.requests,
+            tokens=each.unbilled,
+        )
+        await _tell(db, each, now_ms)
+    return beyond
+
+
+async def _tell(db: Database, share: Share, now_ms: int) -> None:
+    targets = select(AlertTarget).where(
+        col(AlertTarget.tenant_id) == PLATFORM, col(AlertTarget.ended_ms).is_(None)
+    )
+    facts = {
+        "type": "usage.unbilled",
+        "pool": share.pool,
+        "requests": share.requests,
+        "tokens": share.unbilled,
+        "of_tokens": share.output,
+    }
+    cause = f"usage.unbilled:{share.pool}:{now_ms // DAY_MS}"
+    async with db.transaction() as session:
+        found = (await session.exec(targets)).all()
+        await insert_ignore(session, [message(target, cause, facts, now_ms) for target in found])

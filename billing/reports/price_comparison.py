@@ -1,0 +1,172 @@
+"""Why one month cost more or less than another: the difference in parts that add up to the nano. Pure, but
+for reading the lines.
+
+A cell is what was used of one model's meter. Of a cell's difference between the month before and the one
+after, in this order:
+
+- **volume**: what the month before would have cost more or less, had all cells of the same unit (tokens,
+  requests, GPU-seconds) grown or shrunk alike, as their sum did.
+- **mix**: that this cell grew otherwise than that sum: its own quantity at its average price of the month
+  before, less what volume made of it. A cell that is new is all mix, one that is gone too; of a unit that
+  the month before had none of, all is volume.
+- **price**: what its quantity cost, less that quantity at its average price of the month before.
+- **tiers**: what tiers, minimums and commitments made of each month when it was closed.
+- **corrections**: what corrections and refunds booked to each.
+
+The first three are of what was billed as it was used; each is rounded once, and the next counts from what was
+rounded.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from sqlalchemy import select
+from sqlmodel import col, func
+
+from billing.ledger.transactions import LineKind
+from billing.money import round_half_even
+from billing.periods import Window
+from billing.prices.rating import Meter
+from billing.reports.period_sums import OF_POOLS
+from billing.reports.usage_report import of_owner, with_owners
+from billing.tables.ledger import UsageLine
+from core.database import Database
+
+
+class CompareBy(StrEnum):
+    """What the differences are shown by."""
+
+    TOTAL = "total"
+    MODEL = "model"
+    METER = "meter"
+
+
+class Cell(NamedTuple):
+    """What is compared: a model's meter."""
+
+    model: str
+    meter: str
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What a month says of a cell. `used_nano`: what `quantity` was billed for as it was used."""
+
+    quantity: int = 0
+    used_nano: int = 0
+    tiers_nano: int = 0
+    corrections_nano: int = 0
+
+    def __add__(self, other: "Sums") -> "Sums":
+        return Sums(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+
+    @property
+    def amount_nano(self) -> int:
+        """All of it."""
+        return self.used_nano + self.tiers_nano + self.corrections_nano
+
+
+Month = Mapping[Cell, Sums]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of one group, what two months cost, and the parts of the difference."""
+
+    before_nano: int = 0
+    after_nano: int = 0
+    volume_nano: int = 0
+    mix_nano: int = 0
+    price_nano: int = 0
+    tiers_nano: int = 0
+    corrections_nano: int = 0
+
+    def __add__(self, other: "Difference") -> "Difference":
+        return Difference(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+
+    @property
+    def difference_nano(self) -> int:
+        """What the parts add up to."""
+        return self.after_nano - self.before_nano
+
+
+def compare(before: Month, after: Month, by: CompareBy = CompareBy.TOTAL) -> dict[str, Difference]:
+    """The differences by group, the largest first; those of groups add up to that of all."""
+    growth = {unit: (_units(before, unit), _units(after, unit)) for unit in UNIT_OF.values()}
+    found: dict[str, Difference] = {}
+    for cell in sorted({*before, *after}):
+        group = "total" if by is CompareBy.TOTAL else str(getattr(cell, by.value))
+        of_cell = _split(before.get(cell, Sums()), after.get(cell, Sums()), growth[UNIT_OF[cell.meter]])
+        found[group] = found.get(group, Difference()) + of_cell
+    return dict(sorted(found.items(), key=lambda each: (-abs(each[1].difference_nano), each[0])))
+
+
+def _split(before: Sums, after: Sums, units: tuple[int, int]) -> Difference:
+    """One cell's; `units`: of its unit in all cells, before and after."""
+    grown = after.used_nano
+    if units[0] > 0:
+        grown = round_half_even(before.used_nano * units[1], units[0])
+    at_old_price = after.used_nano
+    if before.quantity > 0:
+        at_old_price = round_half_even(before.used_nano * after.quantity, before.quantity)
+    return Difference(
+        before_nano=before.amount_nano,
+        after_nano=after.amount_nano,
+        volume_nano=grown - before.used_nano,
+        mix_nano=at_old_price - grown,
+        price_nano=after.used_nano - at_old_price,
+        tiers_nano=after.tiers_nano - before.tiers_nano,
+        corrections_nano=after.corrections_nano - before.corrections_nano,
+    )
+
+
+TOKENS = "token"
+UNIT_OF = {
+    meter.value: TOKENS
+    if meter in (Meter.INPUT, Meter.CACHED_INPUT, Meter.OUTPUT, Meter.REASONING)
+    else meter.value
+    for meter in Meter
+}
+
+
+def _units(month: Month, unit: str) -> int:
+    return sum(sums.quantity for cell, sums in month.items() if UNIT_OF[cell.meter] == unit)
+
+
+def total(differences: Iterable[Difference]) -> Difference:
+    """All of them as one."""
+    return sum(differences, Difference())
+
+
+def sums_of(rows: Iterable[Sequence[Any]]) -> dict[Cell, Sums]:
+    """Rows of (model, meter, kind, quantity, amount) as a month; Postgres's sums are decimals."""
+    found: dict[Cell, Sums] = {}
+    for model, meter, kind, quantity, amount in rows:
+        cell, nano = Cell(str(model), str(meter)), int(amount or 0)
+        match LineKind(str(kind)):
+            case LineKind.ADJUST:
+                each = Sums(corrections_nano=nano)
+            case LineKind.TRUE_UP if cell.meter not in OF_POOLS:
+                each = Sums(tiers_nano=nano)
+            case LineKind.USAGE | LineKind.TRUE_UP:
+                each = Sums(int(quantity or 0), nano)
+        found[cell] = found.get(cell, Sums()) + each
+    return found
+
+
+async def month_of(db: Database, tenant_id: str, window: Window) -> dict[Cell, Sums]:
+    """What a tenant's lines say of a month."""
+    group = (of_owner("model"), col(UsageLine.meter), col(UsageLine.kind))
+    statement = (
+        with_owners(select(*group, func.sum(UsageLine.quantity), func.sum(UsageLine.amount_nano)))
+        .where(
+            col(UsageLine.tenant_id) == tenant_id,
+            col(UsageLine.ended_ms) >= window.start_ms,
+            col(UsageLine.ended_ms) < window.end_ms,
+        )
+        .group_by(*group)
+    )
+    async with db.engine.connect() as connection:
+        return sums_of((await connection.execute(statement)).all())

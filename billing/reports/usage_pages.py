@@ -1,0 +1,210 @@
+"""Pages of a tenant's usage, in the order of buckets and groups, as of one line of its books.
+
+The first page says which line; those after it answer as of the same one. So while usage arrives no group is
+missed or told twice, and the pages add up to what the books said then. Rollups hold the lines up to
+`ledger_head.rolled_seq`: what lies between that and the line asked for is added, or taken off, by
+the lines.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import BigInteger, literal_column, or_, select, text, tuple_, union_all
+from sqlmodel import col, func
+
+from billing.ledger.transactions import MEASURES
+from billing.periods import HOUR_MS, Window
+from billing.reports.usage_questions import (
+    Bucket,
+    Facet,
+    Position,
+    Question,
+    bucket_window,
+    split_hours,
+)
+from billing.reports.usage_report import SUMS, Usage, of_owner, with_owners
+from billing.tables.ledger import LedgerHead, RollupHour, UsageLine
+from billing.tables.tenants import UsageRow
+from core.database import Database
+
+WORK_MIB = 32  # groups of a large month fit in it, where Postgres would sort all of its rollups on disk
+LINE_HOUR = "usage_line.ended_ms - usage_line.ended_ms % 3600000"
+OF_HOURS: dict[Facet, Any] = {
+    Facet.PROJECT: RollupHour.project_id,
+    Facet.COST_CENTER: RollupHour.cost_center_id,
+    Facet.USER: RollupHour.user_id,
+    Facet.KEY: RollupHour.key_id,
+    Facet.MODEL: RollupHour.model,
+    Facet.POOL: RollupHour.pool,
+}
+OF_LINES: dict[Facet, Any] = {
+    Facet.PROJECT: of_owner("project_id"),
+    Facet.COST_CENTER: UsageLine.cost_center_id,
+    Facet.USER: of_owner("user_id"),
+    Facet.KEY: of_owner("key_id"),
+    Facet.MODEL: of_owner("model"),
+    Facet.POOL: of_owner("pool"),
+    Facet.REASON: func.coalesce(UsageRow.reason, literal_column("''")),
+    Facet.METER: UsageLine.meter,
+    Facet.KIND: UsageLine.kind,
+}
+
+
+@dataclass(frozen=True)
+class UsageGroup:
+    """One group's sums in a bucket, or in all the time asked for."""
+
+    window: Window
+    group: tuple[str, ...]
+    sums: Usage
+
+
+@dataclass(frozen=True)
+class UsagePage:
+    """`as_of`: the last line that is in it. `end`: where it ends, None: with the last group."""
+
+    rows: list[UsageGroup]
+    as_of: int
+    end: Position | None
+
+
+async def usage_page(
+    db: Database,
+    question: Question,
+    rows_max: int,
+    seconds_max: float,
+    after: Position | None = None,
+    as_of: int | None = None,
+) -> UsagePage:
+    """The next groups. Groups with nothing but zeros are left out. Raises DBAPIError (`is_out_of_time`) where
+    it takes too long."""
+    async with db.short_snapshot(seconds_max) as session:
+        connection = await session.connection()
+        if db.dialect != "sqlite":
+            await connection.exec_driver_sql(f"SET LOCAL work_mem = '{WORK_MIB}MB'")
+        head = await session.get(LedgerHead, question.tenant_id) or LedgerHead(tenant_id=question.tenant_id)
+        until = head.line_seq if as_of is None else min(as_of, head.line_seq)
+        statement = _statement(question, after, until, head.rolled_seq).limit(rows_max + 1)
+        found = (await connection.execute(statement)).all()
+    rows = [_group(question, row) for row in found[:rows_max]]
+    last = found[rows_max - 1] if len(found) > rows_max else None
+    end = None if last is None else Position(int(last[0]), tuple(last[1 : 1 + len(question.by)]))
+    return UsagePage(rows, until, end)
+
+
+def _group(question: Question, row: Sequence[Any]) -> UsageGroup:
+    group = tuple(row[1 : 1 + len(question.by)])
+    usage = Usage("")
+    usage.add(row[1 + len(question.by) :])
+    return UsageGroup(bucket_window(question, int(row[0])), group, usage)
+
+
+def _statement(question: Question, after: Position | None, until: int, rolled: int) -> Any:
+    parts = _parts(question, after, until, rolled)
+    parts = (union_all(*parts) if len(parts) > 1 else parts[0]).subquery("parts")
+    order = [parts.c.bucket, *(parts.c[f"group{number}"] for number in range(len(question.by)))]
+    sums = [func.sum(parts.c[name]) for name in SUMS]
+    seen = sums[SUMS.index("amount_nano") :] if question.only_amounts else sums
+    statement = select(*order, *sums).group_by(*order).having(or_(*(each != 0 for each in seen)))
+    if after is not None:
+        statement = statement.where(tuple_(*order) > tuple_(after.bucket_ms, *after.group))
+    return statement.order_by(*order)
+
+
+def _parts(question: Question, after: Position | None, until: int, rolled: int) -> list[Any]:
+    """What is added up: of hours and of lines."""
+    start, end = question.window
+    if after is not None and question.bucket is not None:
+        start = max(start, after.bucket_ms)
+    seq, ended = col(UsageLine.seq), col(UsageLine.ended_ms)
+    in_time = (ended >= start, ended < end)
+    if question.of_lines:
+        return [_of_lines(question, after, 1, *in_time, seq <= until)]
+    split = split_hours(question)
+    hour = col(RollupHour.hour_ms)
+    hours = (hour >= start, hour < end, *_none_of("rollup_hour.hour_ms", split))
+    parts = [_of_hours(question, after, *hours)]
+    edges = [_overlap(Window(each, each + HOUR_MS), Window(start, end)) for each in split]
+    edges = [edge for edge in edges if edge.start_ms < edge.end_ms]
+    if edges:
+        parts.append(_of_lines(question, after, 1, _in_one_of("usage_line.ended_ms", edges), seq <= until))
+    if rolled != until:
+        between = (seq > min(rolled, until), seq <= max(rolled, until), *_none_of(LINE_HOUR, split))
+        sign = 1 if until > rolled else -1
+        parts.append(_of_lines(question, after, sign, *in_time, *between))
+    return parts
+
+
+# Hundreds of numbers of our own, which would take long to be bound one by one.
+def _none_of(at: str, hours: Sequence[int]) -> list[Any]:
+    return [text(f"{at} NOT IN ({', '.join(str(int(hour)) for hour in hours)})")] if hours else []
+
+
+def _in_one_of(at: str, windows: Sequence[Window]) -> Any:
+    pieces = (f"({at} >= {int(each.start_ms)} AND {at} < {int(each.end_ms)})" for each in windows)
+    return text(f"({' OR '.join(pieces)})")
+
+
+def _overlap(one: Window, other: Window) -> Window:
+    return Window(max(one.start_ms, other.start_ms), min(one.end_ms, other.end_ms))
+
+
+def _of_hours(question: Question, after: Position | None, *where: Any) -> Any:
+    columns = [OF_HOURS[each] for each in question.by]
+    sums = [func.sum(getattr(RollupHour, name)).label(name) for name in SUMS]
+    groups = _groups(question, "rollup_hour.hour_ms", "rollup_hour.hour_ms", columns)
+    chosen = _chosen(question, after, OF_HOURS)
+    statement = select(*groups, *sums).where(col(RollupHour.tenant_id) == question.tenant_id, *where, *chosen)
+    return statement.group_by(*groups)
+
+
+def _of_lines(question: Question, after: Position | None, sign: int, *where: Any) -> Any:
+    columns = [OF_LINES[each] for each in question.by]
+    groups = _groups(question, "usage_line.ended_ms", LINE_HOUR, columns)
+    first_line = col(UsageLine.number) == 0
+    counted: dict[str, Any] = {
+        "requests": func.count(col(UsageLine.number)).filter(first_line),
+        "errors": func.count(col(UsageLine.number)).filter(first_line, col(UsageRow.reason) == "error"),
+        "amount_nano": func.sum(col(UsageLine.amount_nano)),
+    }
+    for meter, name in MEASURES.items():
+        counted[name] = func.sum(col(UsageLine.quantity)).filter(col(UsageLine.meter) == meter)
+    sums = [(sign * counted[name]).label(name) for name in SUMS]
+    chosen = _chosen(question, after, OF_LINES)
+    statement = with_owners(select(*groups, *sums)).where(
+        col(UsageLine.tenant_id) == question.tenant_id, *where, *chosen
+    )
+    return statement.group_by(*groups)
+
+
+def _groups(question: Question, at: str, hour: str, columns: Sequence[Any]) -> list[Any]:
+    """The bucket and what else is grouped by. `at`, `hour`: our own SQL for a row's time and its hour."""
+    match question.bucket:
+        case None:
+            bucket = _tree(at, [0])
+        case Bucket.HOUR:
+            bucket = hour
+        case Bucket.DAY | Bucket.MONTH:
+            bucket = _tree(at, [*question.buckets])
+    named = [literal_column(bucket, BigInteger).label("bucket")]
+    return [*named, *(column.label(f"group{number}") for number, column in enumerate(columns))]
+
+
+def _tree(at: str, starts: Sequence[int]) -> str:
+    """SQL for the last of `starts` that is not after `at`, found by halves: of numbers of our own. (A number
+    by itself would be the place of a column in GROUP BY.)"""
+    if len(starts) == 1:
+        return f"coalesce({int(starts[0])}, 0)"
+    middle = len(starts) // 2
+    before, from_there = _tree(at, starts[:middle]), _tree(at, starts[middle:])
+    return f"CASE WHEN {at} < {int(starts[middle])} THEN {before} ELSE {from_there} END"
+
+
+def _chosen(question: Question, after: Position | None, columns: dict[Facet, Any]) -> list[Any]:
+    chosen = [columns[facet].in_(values) for facet, values in question.where.items()]
+    if question.project is not None:
+        chosen.append(columns[Facet.PROJECT] == question.project)
+    if after is not None and question.bucket is None and question.by:
+        chosen.append(columns[question.by[0]] >= after.group[0])
+    return chosen

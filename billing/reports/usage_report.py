@@ -1,0 +1,192 @@
+"""What a tenant used and owes in a time: sums by project, cost center, user, key, model, pool or day.
+
+Whole hours come from the rollups. A window may begin within an hour (zones of half hours): its edges come
+from the lines themselves, so that the sums are exact.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import select
+from sqlmodel import col, func
+
+from billing.ledger.transactions import MEASURES
+from billing.periods import HOUR_MS, Calendar, Window
+from billing.tables.ledger import RollupHour, UsageLine
+from billing.tables.prices import Charge
+from billing.tables.tenants import UsageRow
+from core.database import Database
+
+
+class GroupBy(StrEnum):
+    """What the sums are by."""
+
+    PROJECT = "project"
+    COST_CENTER = "cost_center"
+    USER = "user"
+    KEY = "key"
+    MODEL = "model"
+    POOL = "pool"
+    DAY = "day"
+    NOTHING = "total"
+
+
+def of_owner(name: str) -> Any:
+    """A fact about a line: its request's, or its charge's where it is of none."""
+    return func.coalesce(getattr(UsageRow, name), getattr(Charge, name))
+
+
+COLUMNS = {
+    GroupBy.PROJECT: ("project_id", of_owner("project_id")),
+    GroupBy.COST_CENTER: ("cost_center_id", UsageLine.cost_center_id),
+    GroupBy.USER: ("user_id", of_owner("user_id")),
+    GroupBy.KEY: ("key_id", of_owner("key_id")),
+    GroupBy.MODEL: ("model", of_owner("model")),
+    GroupBy.POOL: ("pool", of_owner("pool")),
+}
+SUMS = (
+    "requests",
+    "errors",
+    "input_uncached",
+    "input_cached",
+    "output_text",
+    "output_reasoning",
+    "amount_nano",
+)
+
+
+@dataclass
+class Usage:
+    """Sums of one group. `group`: an id, a model, or a day as the Unix ms of its start; empty: nobody's."""
+
+    group: str
+    requests: int = 0
+    errors: int = 0
+    input_uncached: int = 0
+    input_cached: int = 0
+    output_text: int = 0
+    output_reasoning: int = 0
+    amount_nano: int = 0
+
+    def add(self, sums: Sequence[Any]) -> None:
+        """Add values in the order of SUMS."""
+        for name, value in zip(SUMS, sums, strict=True):
+            setattr(self, name, getattr(self, name) + int(value or 0))
+
+
+async def usage_in(
+    db: Database, tenant_id: str, window: Window, by: GroupBy, days_of: Calendar | ZoneInfo
+) -> list[Usage]:
+    """The sums of each group in a window, the most expensive first; days in their order, those that tenants'
+    months have or those of a zone."""
+    if by is GroupBy.DAY:
+        calendar = days_of if isinstance(days_of, Calendar) else Calendar(days_of)
+        return await _by_day(db, tenant_id, window, calendar)
+    groups: dict[str, Usage] = {}
+    for group, *sums in await _sums(db, tenant_id, window, by):
+        groups.setdefault(group, Usage(group)).add(sums)
+    return sorted(groups.values(), key=lambda usage: (-usage.amount_nano, usage.group))
+
+
+async def usage_as_of(
+    db: Database, tenant_id: str, window: Window, by: GroupBy, known_ms: int
+) -> list[Usage]:
+    """The same as the books said at an earlier time: without what came late or was corrected after it. Read
+    from the lines; not by day."""
+    groups: dict[str, Usage] = {}
+    for group, *sums in await _of_lines(db, tenant_id, window, by, known_ms):
+        groups.setdefault(group, Usage(group)).add(sums)
+    return sorted(groups.values(), key=lambda usage: (-usage.amount_nano, usage.group))
+
+
+async def _by_day(db: Database, tenant_id: str, window: Window, calendar: Calendar) -> list[Usage]:
+    """Hours are read once and added up to days here: there are at most some thousand."""
+    hours = await _of_hours(db, tenant_id, _whole_hours(window), col(RollupHour.hour_ms))
+    by_hour = {int(hour): sums for hour, *sums in hours}
+    days: list[Usage] = []
+    at = window.start_ms
+    while at < window.end_ms:
+        day = calendar.day_at(at)
+        inside = Window(max(day.start_ms, window.start_ms), min(day.end_ms, window.end_ms))
+        usage = Usage(str(day.start_ms))
+        whole = _whole_hours(inside)
+        for hour in range(whole.start_ms, whole.end_ms, HOUR_MS):
+            usage.add(by_hour.get(hour, (0,) * len(SUMS)))
+        for edge in _edges(inside):
+            for _, *sums in await _of_lines(db, tenant_id, edge, GroupBy.NOTHING):
+                usage.add(sums)
+        days.append(usage)
+        at = day.end_ms
+    return days
+
+
+async def _sums(db: Database, tenant_id: str, window: Window, by: GroupBy) -> list[Sequence[Any]]:
+    """Rows of (group, *SUMS): of the whole hours, and of the lines at the edges."""
+    group: Any = getattr(RollupHour, COLUMNS[by][0]) if by in COLUMNS else func.coalesce("", "")
+    rows = await _of_hours(db, tenant_id, _whole_hours(window), group)
+    for edge in _edges(window):
+        rows += await _of_lines(db, tenant_id, edge, by)
+    return rows
+
+
+def _whole_hours(window: Window) -> Window:
+    """The whole hours inside a window; empty where it holds none."""
+    first = -(-window.start_ms // HOUR_MS) * HOUR_MS
+    return Window(first, max(first, window.end_ms // HOUR_MS * HOUR_MS))
+
+
+def _edges(window: Window) -> list[Window]:
+    """What of a window is not in its whole hours."""
+    whole = _whole_hours(window)
+    if whole.start_ms == whole.end_ms:
+        return [window]
+    edges = (Window(window.start_ms, whole.start_ms), Window(whole.end_ms, window.end_ms))
+    return [edge for edge in edges if edge.start_ms < edge.end_ms]
+
+
+async def _of_hours(db: Database, tenant_id: str, hours: Window, group: Any) -> list[Sequence[Any]]:
+    sums = [func.sum(getattr(RollupHour, name)) for name in SUMS]
+    statement = select(group, *sums).where(
+        col(RollupHour.tenant_id) == tenant_id,
+        col(RollupHour.hour_ms) >= hours.start_ms,
+        col(RollupHour.hour_ms) < hours.end_ms,
+    )
+    async with db.engine.connect() as connection:
+        return list((await connection.execute(statement.group_by(group))).all())
+
+
+async def _of_lines(
+    db: Database, tenant_id: str, window: Window, by: GroupBy, known_ms: int | None = None
+) -> list[Sequence[Any]]:
+    group: Any = COLUMNS[by][1] if by in COLUMNS else func.coalesce("", "")
+    first_line = col(UsageLine.number) == 0
+    requests: Any = func.count(col(UsageLine.number)).filter(first_line)
+    errors: Any = func.count(col(UsageLine.number)).filter(first_line, col(UsageRow.reason) == "error")
+    quantities: list[Any] = [
+        func.sum(col(UsageLine.quantity)).filter(col(UsageLine.meter) == meter) for meter in MEASURES
+    ]
+    amount: Any = func.sum(col(UsageLine.amount_nano))
+    statement = with_owners(select(group, requests, errors, *quantities, amount)).where(
+        col(UsageLine.tenant_id) == tenant_id,
+        col(UsageLine.ended_ms) >= window.start_ms,
+        col(UsageLine.ended_ms) < window.end_ms,
+    )
+    if known_ms is not None:
+        statement = statement.where(col(UsageLine.posted_ms) <= known_ms)
+    async with db.engine.connect() as connection:
+        return list((await connection.execute(statement.group_by(group))).all())
+
+
+def with_owners(statement: Any) -> Any:
+    """A query of lines, joined with what each is of: its request, or its charge where it is of none."""
+    return statement.outerjoin(
+        UsageRow,
+        (col(UsageRow.tenant_id) == col(UsageLine.tenant_id))
+        & (col(UsageRow.request_id) == col(UsageLine.request_id)),
+    ).outerjoin(
+        Charge,
+        (col(Charge.tenant_id) == col(UsageLine.tenant_id)) & (col(Charge.id) == col(UsageLine.request_id)),
+    )

@@ -1,0 +1,270 @@
+"""Finds ended requests in what was billed, the last ones first. For operators, and for one tenant.
+
+A statement reads SCANNED_MAX requests at most, whatever they are asked for: where fewer fit than were wanted,
+the page says from where to go on.
+"""
+
+import binascii
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from sqlalchemy import ColumnElement, tuple_
+from sqlmodel import col, func, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.ledger.transactions import LineKind
+from billing.periods import LAST_MS
+from billing.tables.ledger import UsageLine
+from billing.tables.tenants import Tenant, UsageRow
+from billing.tenants.users import known_users
+from core.database import Database
+from core.errors import bad_request
+
+SCANNED_MAX = 100_000
+FOUND_MAX = 1_000
+CURSOR_CHARACTERS_MAX = 1_000
+Kind = TypeVar("Kind")
+STORABLE = msgspec.Meta(pattern=r"^[^\x00]*$")
+# As engine.request.EndReason has them; a test holds the two together.
+REASONS = ("stop", "length", "cancelled", "blocked", "deadline", "budget", "slow_reader", "error")
+
+_COLUMNS = (
+    *("tenant_id", "request_id", "ended_ms", "accepted_ms", "first_token_ms", "user_id", "project_id"),
+    *("key_id", "model", "pool", "reason", "code", "input_uncached", "input_cached", "output_text"),
+    *("output_reasoning", "cost_nano", "currency", "claims"),
+)
+
+
+class Cursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The last request that was looked at."""
+
+    ended_ms: Annotated[int, msgspec.Meta(ge=0, le=LAST_MS)]
+    tenant: Annotated[str, STORABLE]
+    request: Annotated[str, STORABLE]
+
+    def text(self) -> str:
+        """As people hand it on."""
+        return packed(self)
+
+
+class Sought(msgspec.Struct, frozen=True, kw_only=True):
+    """What is looked for; a request ended in [since_ms, until_ms). `tenant`, `project`, `key` and `user` are
+    ids; the last three are of that tenant. None: whatever it is. `over_ms`: it took longer from when it was
+    accepted to its end; `cost_over_nano`: it cost more when it was billed."""
+
+    since_ms: int
+    until_ms: int
+    tenant: str | None = None
+    user: str | None = None
+    project: str | None = None
+    key: str | None = None
+    model: str | None = None
+    pool: str | None = None
+    reason: str | None = None
+    code: str | None = None
+    over_ms: int | None = None
+    cost_over_nano: int | None = None
+    after: Cursor | None = None
+    limit: int = 50
+
+
+class FoundRequest(msgspec.Struct, frozen=True):
+    """One that fits. `user` as people are shown it; `corrected_nano`: what corrections added since, or took
+    off; `first_token_after_ms` None: it had none."""
+
+    id: str
+    tenant: str
+    tenant_name: str
+    ended_ms: int
+    accepted_ms: int
+    took_ms: int
+    first_token_after_ms: int | None
+    user: str
+    user_id: str
+    project: str
+    key: str
+    model: str
+    pool: str
+    reason: str
+    code: str
+    input_uncached: int
+    input_cached: int
+    output_text: int
+    output_reasoning: int
+    cost_nano: int
+    corrected_nano: int
+    currency: str
+    claims: int
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Those found, the last to end first. `next`: where to go on, None where all were looked at."""
+
+    found: list[FoundRequest]
+    next: Cursor | None
+
+
+def packed(cursor: msgspec.Struct) -> str:
+    """A place to go on from, as people hand it on."""
+    return urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
+
+
+def unpacked(text: str, kind: type[Kind]) -> Kind:
+    """What `packed` made. Raises Refused where it is none."""
+    try:
+        padded = text[:CURSOR_CHARACTERS_MAX] + "=" * (-len(text) % 4)
+        return msgspec.json.decode(urlsafe_b64decode(padded.encode("ascii")), type=kind)
+    except (ValueError, binascii.Error, msgspec.MsgspecError) as error:
+        raise bad_request("this is no place to go on from: take the `next` of the page before") from error
+
+
+def cursor_of(text: str) -> Cursor:
+    """What an earlier page said. Raises Refused where it is none."""
+    return unpacked(text, Cursor)
+
+
+async def find_requests(db: Database, sought: Sought) -> Page:
+    """One page. It is read in few statements, none of which looks at more than SCANNED_MAX requests."""
+    assert 0 < sought.limit <= FOUND_MAX, "a page is bounded"
+    assert sought.tenant is not None or not (sought.user or sought.project or sought.key), (
+        "they are a tenant's"
+    )
+    async with db.snapshot() as session:
+        rows = await _rows(session, sought)
+        if len(rows) > sought.limit:
+            rows = rows[: sought.limit]
+            onward = _cursor(rows[-1])
+        else:
+            onward = await _bound(session, sought)
+        corrected = await _corrected(session, rows)
+        named = await _tenant_names(session, rows)
+    users = await _user_names(db, rows)
+    return Page([_found(row, named, users, corrected) for row in rows], onward)
+
+
+async def is_billed(db: Database, tenant_id: str, request_id: str) -> bool:
+    """Whether a request is in the books: another end of it never will be."""
+    async with db.session() as session:
+        return await session.get(UsageRow, (tenant_id, request_id)) is not None
+
+
+def _scanned(sought: Sought, *columns: Any) -> Any:
+    """The requests of the window, those of one tenant or user by their index."""
+    ended, tenant, id = col(UsageRow.ended_ms), col(UsageRow.tenant_id), col(UsageRow.request_id)
+    statement: Any = select(*columns).where(ended >= sought.since_ms, ended < sought.until_ms)
+    if sought.tenant is not None:
+        statement = statement.where(tenant == sought.tenant)
+    if sought.user is not None:
+        statement = statement.where(col(UsageRow.user_id) == sought.user)
+    if (at := sought.after) is not None:
+        before = tuple_(ended, tenant, id) < tuple_(at.ended_ms, at.tenant, at.request)
+        statement = statement.where(ended <= at.ended_ms, before)
+    return statement.order_by(ended.desc(), tenant.desc(), id.desc())
+
+
+def _fits(sought: Sought, of: Any) -> list[ColumnElement[bool]]:
+    """What no index knows."""
+    equal = {
+        "project_id": sought.project,
+        "key_id": sought.key,
+        "model": sought.model,
+        "pool": sought.pool,
+        "reason": sought.reason,
+        "code": sought.code,
+    }
+    fits = [of[name] == value for name, value in equal.items() if value is not None]
+    if sought.over_ms is not None:
+        fits.append(of["ended_ms"] - of["accepted_ms"] > sought.over_ms)
+    if sought.cost_over_nano is not None:
+        fits.append(of["cost_nano"] > sought.cost_over_nano)
+    return fits
+
+
+async def _rows(session: AsyncSession, sought: Sought) -> Sequence[Any]:
+    """One more than the page holds, where there is one."""
+    columns = [getattr(UsageRow, name) for name in _COLUMNS]
+    scanned = _scanned(sought, *columns)
+    if not _fits(sought, {name: getattr(UsageRow, name) for name in _COLUMNS}):
+        return (await session.exec(scanned.limit(sought.limit + 1))).all()
+    of = scanned.limit(SCANNED_MAX).subquery().c
+    statement: Any = select(*(of[name] for name in _COLUMNS)).where(*_fits(sought, of))
+    statement = statement.order_by(of.ended_ms.desc(), of.tenant_id.desc(), of.request_id.desc())
+    return (await session.exec(statement.limit(sought.limit + 1))).all()
+
+
+async def _bound(session: AsyncSession, sought: Sought) -> Cursor | None:
+    """The last request that a statement looked at, None where it looked at all there are."""
+    columns = (UsageRow.ended_ms, UsageRow.tenant_id, UsageRow.request_id)
+    last = (await session.exec(_scanned(sought, *columns).offset(SCANNED_MAX - 1).limit(1))).first()
+    return Cursor(*last) if last is not None else None
+
+
+async def _corrected(session: AsyncSession, rows: Sequence[Any]) -> dict[tuple[str, str], int]:
+    """What lines after the first ones add to these requests."""
+    found: dict[tuple[str, str], int] = {}
+    for tenant, ids in _by_tenant(rows, "request_id").items():
+        statement = (
+            select(UsageLine.request_id, func.sum(col(UsageLine.amount_nano)))
+            .where(col(UsageLine.tenant_id) == tenant, col(UsageLine.request_id).in_(ids))
+            .where(col(UsageLine.kind) != LineKind.USAGE.value)
+            .group_by(col(UsageLine.request_id))
+        )
+        found |= {(tenant, id): int(nano) for id, nano in (await session.exec(statement)).all()}
+    return found
+
+
+async def _tenant_names(session: AsyncSession, rows: Sequence[Any]) -> dict[str, str]:
+    ids = sorted({row.tenant_id for row in rows})
+    statement = select(Tenant.tenant_id, Tenant.name).where(col(Tenant.tenant_id).in_(ids))
+    return {id: name for id, name in (await session.exec(statement)).all()}
+
+
+async def _user_names(db: Database, rows: Sequence[Any]) -> dict[tuple[str, str], str]:
+    return {
+        (tenant, id): name
+        for tenant, ids in _by_tenant(rows, "user_id").items()
+        for id, name in (await known_users(db, tenant, ids)).items()
+    }
+
+
+def _by_tenant(rows: Sequence[Any], name: str) -> dict[str, list[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        found[row.tenant_id].add(getattr(row, name))
+    return {tenant: sorted(values) for tenant, values in found.items()}
+
+
+def _cursor(row: Any) -> Cursor:
+    return Cursor(row.ended_ms, row.tenant_id, row.request_id)
+
+
+def _found(row: Any, tenants: Any, users: Any, corrected: Any) -> FoundRequest:
+    first = row.first_token_ms
+    return FoundRequest(
+        id=row.request_id,
+        tenant=row.tenant_id,
+        tenant_name=tenants.get(row.tenant_id, row.tenant_id),
+        ended_ms=row.ended_ms,
+        accepted_ms=row.accepted_ms,
+        took_ms=row.ended_ms - row.accepted_ms,
+        first_token_after_ms=first - row.accepted_ms if first else None,
+        user=users.get((row.tenant_id, row.user_id), row.user_id),
+        user_id=row.user_id,
+        project=row.project_id,
+        key=row.key_id,
+        model=row.model,
+        pool=row.pool,
+        reason=row.reason,
+        code=row.code,
+        input_uncached=row.input_uncached,
+        input_cached=row.input_cached,
+        output_text=row.output_text,
+        output_reasoning=row.output_reasoning,
+        cost_nano=row.cost_nano,
+        corrected_nano=corrected.get((row.tenant_id, row.request_id), 0),
+        currency=row.currency,
+        claims=row.claims,
+    )

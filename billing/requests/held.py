@@ -1,0 +1,103 @@
+"""What the tenant's slot in Redis keeps of one request: what it holds while it runs, and of which limits."""
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+
+from billing.quota.bindings import prices_of
+from billing.quota.redis_keys import rq_key
+from core.redis import Client
+from core.unreadable import Unreadable, read
+
+MONEY = "money"
+TENANTS_AT_ONCE = 500
+
+
+class CountedIn(msgspec.Struct, frozen=True):
+    """A limit that a request counts in: `money`, `rate` or `conc`, whose, and of what (a budget's period, a
+    policy's models and dimension). `shadow`: it refuses nothing."""
+
+    kind: str
+    scope: str
+    scope_id: str
+    of: str
+    shadow: bool
+
+
+class Held(msgspec.Struct, frozen=True):
+    """What Redis says of an admitted request. `state`: open, ended, or released: the queue did not take it.
+    `granted`: output tokens that it may have so far (it asks for more as it comes near); `held_nano`: money
+    that it holds of each of its budgets and the wallet."""
+
+    state: str
+    pool: str
+    project: str
+    key: str
+    user_id: str
+    model: str
+    input_tokens: int
+    granted: int
+    held_nano: int
+    admitted_ms: int
+    deadline_ms: int
+    cancelled: bool
+    book: str
+    version: int
+    counted_in: list[CountedIn]
+
+
+async def holders_of(redis: Client, tenants: Sequence[str], request_id: str) -> list[str]:
+    """Those of the tenants whose slot knows a request of this id. For operators."""
+    client: Any = redis
+    found = list[str]()
+    for at in range(0, len(tenants), TENANTS_AT_ONCE):
+        some = tenants[at : at + TENANTS_AT_ONCE]
+        pipeline = client.pipeline(transaction=False)
+        for tenant in some:
+            pipeline.hexists(rq_key(tenant, request_id), "state")
+        found += [tenant for tenant, known in zip(some, await pipeline.execute(), strict=True) if known]
+    return found
+
+
+async def held_of(redis: Client, tenant_id: str, request_id: str) -> Held | Unreadable | None:
+    """None where Redis knows nothing of it: it was never admitted, or ended some time ago."""
+    client: Any = redis
+    record: dict[bytes, bytes] = await client.hgetall(rq_key(tenant_id, request_id))
+    return read("a directory record", _held, record) if record else None
+
+
+def _held(record: dict[bytes, bytes]) -> Held:
+    prices = prices_of(record[b"prices"])
+    state = record[b"state"].decode()
+    return Held(
+        state=state,
+        pool=record[b"pool"].decode(),
+        project=record[b"project"].decode(),
+        key=record.get(b"by", record[b"key"]).decode(),
+        user_id=record[b"user"].decode(),
+        model=record[b"model"].decode(),
+        input_tokens=int(record[b"input"]),
+        granted=int(record[b"granted"]),
+        held_nano=int(record[b"hold"]),
+        admitted_ms=int(record[b"admitted"]),
+        deadline_ms=int(record[b"deadline"]),
+        cancelled=record[b"cancelled"] != b"0",
+        book=prices.book,
+        version=prices.version,
+        counted_in=counted_in(record[b"limits"]) if state == "open" else [],
+    )
+
+
+def counted_in(packed: bytes) -> list[CountedIn]:
+    """The limits that a record names. Raises ValueError where it names none as `admit` does. Pure."""
+    rates, concurrency, money, *_ = msgspec.msgpack.decode(packed)
+    return [_counted(str(limit[0])) for limit in (*money, *rates, *concurrency)]
+
+
+def _counted(key: str) -> CountedIn:
+    kind, scope, id, *rest = key.split(":")
+    said = [unquote(each) for each in rest]
+    of = said[0] if kind.startswith(MONEY) else " ".join(each for each in said if each != "*")
+    return CountedIn(kind.rstrip("~"), scope, unquote(id), of, kind.endswith("~"))

@@ -1,0 +1,274 @@
+"""Takes people out of the books: names, labels, ids that were names. Amounts and chains stay as they are.
+
+What the ledger chains (lines, transactions) names nobody, and proves what is erased by a hash whose key goes
+with it (billing/ledger/proofs.py). The audit log is chained too: its rows of the time
+when ids were names are kept, and shown without them (billing/audit/view.py).
+"""
+
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import ColumnElement, delete, func, text, update
+from sqlmodel import SQLModel, col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.audit.log import record
+from billing.audit.states import is_watched, restate
+from billing.ledger.proofs import KEPT_OF_WORDS, OPAQUE_USER
+from billing.tables.approvals import Proposal
+from billing.tables.ledger import CostCenter, RollupHour
+from billing.tables.limits import Budget, QuotaPolicy
+from billing.tables.prices import Charge
+from billing.tables.refusals import RefusalMinute
+from billing.tables.sessions import BrowserSession
+from billing.tables.tenants import ApiKey, Project, Tenant, TenantUser, UsageQuarantine, UsageRow
+from billing.tables.wallets import AlertTarget, BudgetAlert, BudgetSpent, Outbox, WalletGrant
+from billing.tenants.tenancy import NOBODYS
+from billing.tenants.users import opaque_id
+from billing.usage import NOTHING_SAID, UsageEvent, encode, read_event
+from core.clock import now_ms
+from core.database import Database
+from core.errors import bad_request
+from core.unreadable import Unreadable
+
+REQUESTS_AT_ONCE = 500
+ERASING = 0x657261736500  # of the numbers under which Postgres locks
+
+# Where a user's id stands beside `tenant_user`; in those with a scope, where it is `user`.
+_BY_USER: tuple[type[SQLModel], ...] = (UsageRow, RollupHour, Charge, ApiKey, RefusalMinute)
+_BY_SCOPE: tuple[type[SQLModel], ...] = (QuotaPolicy, Budget, BudgetSpent, BudgetAlert)
+
+
+async def requests_of(
+    db: Database, tenant_id: str, user_id: str | None = None
+) -> AsyncGenerator[Sequence[UsageRow]]:
+    """The requests that were billed to a tenant, or to one user of it, in pages; oldest first."""
+    after = ""
+    while True:
+        statement = select(UsageRow).where(
+            col(UsageRow.tenant_id) == tenant_id, col(UsageRow.request_id) > after
+        )
+        if user_id is not None:
+            statement = statement.where(col(UsageRow.user_id) == user_id)
+        async with db.session() as session:
+            statement = statement.order_by(col(UsageRow.request_id)).limit(REQUESTS_AT_ONCE)
+            page = (await session.exec(statement)).all()
+        if not page:
+            return
+        yield page
+        after = page[-1].request_id
+
+
+async def held_events_of(
+    db: Database, tenant_id: str, user_id: str | None = None
+) -> AsyncGenerator[UsageEvent]:
+    """The events that were held back, of a tenant or of one user of it: what was never billed stands in no
+    row of usage. Those that nobody can read are nobody's."""
+    async with db.session() as session:
+        async for page in _held(session, tenant_id):
+            for each in page:
+                event = _readable(each)
+                if event is not None and user_id in (None, event.owner.user):
+                    yield event
+
+
+async def erase_user(db: Database, tenant_id: str, user_id: str) -> str:
+    """Take the name of a closed user away, and what else the books hold of their words; the id that stays.
+
+    Raises Refused where they are not closed."""
+    async with db.erasing() as session:
+        await _alone(session, tenant_id)
+        user = await session.get(TenantUser, (tenant_id, user_id), with_for_update=True)
+        assert user is not None, "the caller found the user"
+        if user.closed_ms is None:
+            raise bad_request("only a closed user can be erased: see `parley users close --help`")
+        id = await _erase(session, user)
+        await record(session, tenant_id, "user.erase", id, None, {"erased_ms": now_ms()})
+    return id
+
+
+async def erase_tenant(db: Database, tenant_id: str) -> int:
+    """Take all names of a closed tenant away, its users', projects', keys' and its own; how many users.
+
+    Raises Refused where it is not closed."""
+    async with db.erasing() as session:
+        await _alone(session, tenant_id)
+        tenant = await session.get(Tenant, tenant_id, with_for_update=True)
+        assert tenant is not None, "the caller found the tenant"
+        if tenant.closed_ms is None:
+            raise bad_request("only a closed tenant can be erased: see `parley tenants close --cancel`")
+        named = select(TenantUser).where(
+            col(TenantUser.tenant_id) == tenant_id, col(TenantUser.name).is_not(None)
+        )
+        users = (await session.exec(named)).all()
+        for user in users:
+            if not OPAQUE_USER.fullmatch(user.id):
+                await _erase(session, user)
+        await _erase_users(session, tenant_id)
+        await _erase_names(session, tenant)
+        await record(session, tenant_id, "tenant.erase", tenant_id, None, {"users": len(users)})
+    return len(users)
+
+
+async def no_erasing(session: AsyncSession, tenants: Iterable[str]) -> None:
+    """Nobody of these tenants is erased until this transaction ends: what it writes of them is erased after.
+
+    (On SQLite there is one writer. A row's lock would want the right to write it, which billers lack.)"""
+    if _has_locks(session):
+        locks = text(
+            "SELECT pg_advisory_xact_lock_shared(hashtextextended(tenant, :erasing)) "
+            "FROM unnest(CAST(:tenants AS text[])) AS tenant"
+        )
+        connection = await session.connection()
+        await connection.execute(locks, {"erasing": ERASING, "tenants": sorted(tenants)})
+
+
+async def _alone(session: AsyncSession, tenant: str) -> None:
+    """Nobody posts a tenant's words until this transaction ends."""
+    if _has_locks(session):
+        lock = text("SELECT pg_advisory_xact_lock(hashtextextended(:tenant, :erasing))")
+        connection = await session.connection()
+        await connection.execute(lock, {"erasing": ERASING, "tenant": tenant})
+
+
+def _has_locks(session: AsyncSession) -> bool:
+    return session.get_bind().dialect.name == "postgresql"
+
+
+async def erased_tenants(db: Database, ids: Iterable[str]) -> set[str]:
+    """Those of them that are erased."""
+    found = select(Tenant.tenant_id).where(
+        col(Tenant.tenant_id).in_(list(ids)), col(Tenant.name).endswith(NOBODYS, autoescape=True)
+    )
+    async with db.session() as session:
+        return set((await session.exec(found)).all())
+
+
+async def _erase_users(session: AsyncSession, tenant: str) -> None:
+    """All at once, however many there are: what else the books hold of them goes with the whole tenant's."""
+    now = now_ms()
+    closed_ms = func.coalesce(col(TenantUser.closed_ms), now)
+    named = col(TenantUser.name).is_not(None)
+    await _set(session, TenantUser, tenant, named, name=None, closed_ms=closed_ms, erased_ms=now)
+
+
+async def _erase(session: AsyncSession, user: TenantUser) -> str:
+    """In the caller's transaction; the id that the user has from now on."""
+    now, tenant = now_ms(), user.tenant_id
+    id = user.id if OPAQUE_USER.fullmatch(user.id) else opaque_id(now)
+    await _erase_labels(session, tenant, col(UsageRow.user_id) == user.id)
+    await _set(session, ApiKey, tenant, _open_keys(user.id), revoked_ms=now)
+    await _set(session, ApiKey, tenant, col(ApiKey.user_id) == user.id, name="")
+    sessions = (col(BrowserSession.tenant_id) == tenant, col(BrowserSession.user_id) == user.id)
+    await session.exec(delete(BrowserSession).where(*sessions))
+    if id != user.id:
+        await _rename(session, tenant, user.id, id)
+    await _erase_events(session, tenant, user.id, id)
+    await session.delete(user)
+    await session.flush()
+    closed_ms = user.closed_ms or now
+    session.add(
+        TenantUser(
+            tenant_id=tenant, id=id, name=None, created_ms=user.created_ms, closed_ms=closed_ms, erased_ms=now
+        )
+    )
+    await session.flush()
+    return id
+
+
+def _open_keys(user_id: str) -> ColumnElement[bool]:
+    return (col(ApiKey.user_id) == user_id) & col(ApiKey.revoked_ms).is_(None)
+
+
+async def _rename(session: AsyncSession, tenant: str, old: str, new: str) -> None:
+    """Give whoever's id is their name another, everywhere that is not chained."""
+    for table in _BY_USER:
+        await _set(session, table, tenant, _column(table, "user_id") == old, user_id=new)
+    for table in _BY_SCOPE:
+        of_user = (_column(table, "scope") == "user") & (_column(table, "scope_id") == old)
+        await _set(session, table, tenant, of_user, scope_id=new)
+    told = select(Outbox).where(col(Outbox.tenant_id) == tenant)
+    for message in (await session.exec(told)).all():
+        if (message.payload.get("scope"), message.payload.get("scope_id")) == ("user", old):
+            message.payload = message.payload | {"scope_id": new}
+
+
+async def _erase_labels(session: AsyncSession, tenant: str, where: ColumnElement[bool] | None) -> None:
+    """With the key of their proof, so that nobody can try words on what is left of it."""
+    kept = func.substr(col(UsageRow.words_proof), 1, KEPT_OF_WORDS)
+    await _set(session, UsageRow, tenant, where, request_metadata={}, words_proof=kept)
+
+
+async def _erase_events(session: AsyncSession, tenant: str, old: str | None, new: str) -> None:
+    """Events that were held back keep their amounts and not their words. `old` None: those of all users."""
+    async for page in _held(session, tenant):
+        for each in page:
+            event = _readable(each)
+            if event is None:
+                each.event = b""  # nobody can read it; whatever it said is gone
+            elif old in (None, event.owner.user):
+                user = new if old is not None else event.owner.user
+                owner = msgspec.structs.replace(event.owner, user=user, metadata=NOTHING_SAID)
+                each.event = encode(msgspec.structs.replace(event, owner=owner))
+        await session.flush()
+
+
+async def _held(session: AsyncSession, tenant: str) -> AsyncGenerator[Sequence[UsageQuarantine]]:
+    """A tenant's held events in pages: a worker that was taken over may have made any number of them."""
+    after = ""
+    while True:
+        statement = select(UsageQuarantine).where(
+            col(UsageQuarantine.tenant_id) == tenant, col(UsageQuarantine.event_sha256) > after
+        )
+        statement = statement.order_by(col(UsageQuarantine.event_sha256)).limit(REQUESTS_AT_ONCE)
+        page = (await session.exec(statement)).all()
+        if not page:
+            return
+        yield page
+        after = page[-1].event_sha256
+
+
+def _readable(held: UsageQuarantine) -> UsageEvent | None:
+    event = read_event(held.event)
+    return None if isinstance(event, Unreadable) else event
+
+
+async def _erase_names(session: AsyncSession, tenant: Tenant) -> None:
+    id = tenant.tenant_id
+    await _erase_labels(session, id, None)
+    await _set(session, ApiKey, id, None, name="")
+    await _set(session, ApiKey, id, col(ApiKey.revoked_ms).is_(None), revoked_ms=now_ms())
+    await _set(session, AlertTarget, id, None, address="", secret="")
+    await _set(session, AlertTarget, id, col(AlertTarget.ended_ms).is_(None), ended_ms=now_ms())
+    await _set(session, WalletGrant, id, None, note="")
+    await _set(session, Project, id, None, name=col(Project.id) + NOBODYS)
+    await _set(session, CostCenter, id, None, name="", code=col(CostCenter.id) + NOBODYS)
+    await session.exec(delete(Outbox).where(col(Outbox.tenant_id) == id))
+    await session.exec(delete(Proposal).where(col(Proposal.tenant_id) == id))
+    await session.exec(delete(BrowserSession).where(col(BrowserSession.tenant_id) == id))
+    await _erase_events(session, id, None, "")
+    tenant.name = f"erased {id[-12:]}{NOBODYS}"
+
+
+async def _set(
+    session: AsyncSession,
+    table: type[SQLModel],
+    tenant: str,
+    where: ColumnElement[bool] | None,
+    **values: Any,
+) -> None:
+    """Set columns, and have the next change in the audit log tell how it left the rows."""
+    of = [_column(table, "tenant_id") == tenant, *([] if where is None else [where])]
+    told = is_watched(table)
+    ids = (await session.exec(select(_column(table, "id")).where(*of))).all() if told else []
+    await session.exec(update(table).where(*of).values(**values))
+    for at in range(0, len(ids), REQUESTS_AT_ONCE):
+        page = _column(table, "id").in_(ids[at : at + REQUESTS_AT_ONCE])
+        rows = select(table).where(_column(table, "tenant_id") == tenant, page)
+        for row in (await session.exec(rows.execution_options(populate_existing=True))).all():
+            restate(session, row)
+
+
+def _column(table: type[SQLModel], name: str) -> Any:
+    return getattr(table, name)

@@ -1,0 +1,88 @@
+"""How this package's commands reach a pool, and what they say where Redis does not answer."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import click
+from redis.exceptions import RedisError
+from sqlalchemy.exc import SQLAlchemyError
+
+from billing.api import note
+from core.database import Database, require_schema
+from core.errors import StartupError
+from core.pools import announced_pools
+from core.redis import connect
+from core.settings import Settings
+from core.store_errors import database_away, redis_away
+from engine.operations.inspection import Inspection, RequestDetail
+from engine.queue.client import PoolQueue
+
+T = TypeVar("T")
+
+tenant_option = click.option("--tenant", help="The tenant's id. Without it, whoever's it is.")
+pool_option = click.option("--pool", help="By default PARLEY_POOL.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+
+
+class Pool:
+    """One pool, for looking at and for giving orders."""
+
+    def __init__(self, settings: Settings, queue: PoolQueue) -> None:
+        self.settings = settings
+        self.queue = queue
+        self.name = queue.pool
+        self.inspection = Inspection(queue)
+        self.fleet = self.inspection.fleet
+
+    def another(self, name: str) -> "Pool":
+        """Another pool of the same installation."""
+        return Pool(self.settings, PoolQueue(self.queue.redis, name, self.settings))
+
+
+async def on_record(pool: "Pool", tenant: str, action: str, target: str, **facts: object) -> None:
+    """Write an order into the audit log, before it is given: there is none without its row.
+
+    `tenant`: whose it concerns, PLATFORM: nobody's in particular. Raises StartupError where it cannot."""
+    db = Database(pool.settings.database_endpoint)
+    try:
+        await require_schema(db)
+        await note(db, tenant, action, target, {"pool": pool.name, **facts})
+    except StartupError as error:
+        raise StartupError(f"nothing is done, since it cannot be recorded: {error}") from error
+    except (SQLAlchemyError, OSError) as error:
+        why = database_away(error)
+        raise StartupError(f"nothing is done, since it cannot be recorded: {why}") from error
+    finally:
+        await db.close()
+
+
+def in_pool(name: str | None, action: Callable[[Pool], Awaitable[T]]) -> T:
+    """Run `action` on the pool. What it cannot do is one line on stderr and exit code 1 (StartupError)."""
+    settings = Settings()
+
+    async def connected() -> T:
+        redis = connect(settings)
+        try:
+            return await action(Pool(settings, PoolQueue(redis, name or settings.pool, settings)))
+        finally:
+            await redis.aclose()
+
+    try:
+        return asyncio.run(connected())
+    except (RedisError, OSError) as error:
+        raise redis_away(error, settings) from error
+
+
+async def find_request(pool: Pool, id: str, tenant: str | None) -> tuple[Pool, RequestDetail]:
+    """A request and its pool: this one, or another of the installation that knows it."""
+    others = sorted(await announced_pools(pool.queue.redis, pool.settings) - {pool.name})
+    for each in [pool, *map(pool.another, others)]:
+        member = await each.inspection.find(id, tenant)
+        detail = await each.inspection.request(*member) if member else None
+        if detail is not None:
+            return each, detail
+    whose = f" of tenant {tenant}" if tenant else ""
+    raise StartupError(
+        f"pool {pool.name} knows no request {id!r}{whose}" + (", nor does any other pool" if others else "")
+    )

@@ -1,0 +1,193 @@
+"""`parley requests explain`: why one request took what it took, and cost what it cost."""
+
+import asyncio
+from collections.abc import Iterator
+
+import click
+
+from billing.api import UNITS, Booked, BookedLine, FoundRefusals, Held, HeldBack, Meter, to_display
+from core.database import Database, require_schema
+from core.errors import Refused, StartupError
+from core.redis import connect
+from core.settings import Settings
+from core.terminal import Block, Table, say_json, show_blocks
+from engine.cli.connection import json_option
+from engine.cli.formatting import NOTHING, duration, time_of_day
+from engine.operations.explain import Explained, explain
+from engine.operations.inspection import RequestDetail
+
+Facts = Iterator[tuple[str, str]]
+
+
+@click.command("explain")
+@click.argument("id")
+@click.option("--tenant", help="The tenant's name or id. Without it, whoever's it is.")
+@json_option
+def explain_command(id: str, tenant: str | None, as_json: bool) -> None:
+    """All that is known of the request ID but what was said.
+
+    What it was billed, line by line; the version of prices that was in force, and why; who paid; corrections;
+    its time line; the month it is billed in. Of one that runs: what it holds, of which limits, how far it is.
+    """
+    found = asyncio.run(_explained(Settings(), id, tenant))
+    if as_json:
+        say_json(found)
+    else:
+        show_blocks(*_blocks(found))
+
+
+async def _explained(settings: Settings, id: str, tenant: str | None) -> Explained:
+    db, redis = Database(settings.database_endpoint), connect(settings)
+    try:
+        await require_schema(db)
+        return await explain(db, redis, settings, id, tenant)
+    except Refused as refused:
+        raise StartupError(refused.refusal.message) from refused
+    finally:
+        await redis.aclose()
+        await db.close()
+
+
+def _blocks(found: Explained) -> Iterator[Block]:
+    facts = [
+        ("request", found.id),
+        ("tenant", f"{found.tenant_name} ({found.tenant})"),
+        ("state", found.state),
+    ]
+    if found.unread:
+        facts.append(("not looked at", found.unread))
+    yield _sheet([*facts, *(_billed(found.booked) if found.booked else ())])
+    if found.booked is not None:
+        yield from ("", "What it was billed", _lines(found.booked), "", "Its time", _steps(found.booked))
+    for back in found.held_back:
+        yield from ("", "Held back", _sheet(_back(back)))
+    for refused in found.refused:
+        yield from ("", "Refused", _sheet(_refused(refused)))
+    if found.in_pool is not None:
+        yield from ("", "In its pool", _sheet(_in_pool(found.in_pool)))
+    if found.holds is not None and found.holds.state == "open":
+        yield from ("", "What it holds", _sheet(_holds(found.holds)))
+
+
+def _sheet(facts: Iterator[tuple[str, str]] | list[tuple[str, str]]) -> Table:
+    table = Table(headed=False)
+    table.columns("fact", whole=True)
+    table.columns("is")
+    for name, value in facts:
+        table.row(name, value)
+    return table
+
+
+def _billed(booked: Booked) -> Facts:
+    yield "whose", f"user {booked.user or NOTHING}, key {booked.key}, project {booked.project}"
+    yield "model", f"{booked.model}, pool {booked.pool}"
+    yield "end", f"{booked.reason} {booked.code}".strip()
+    cached = f"{booked.input_uncached + booked.input_cached} input ({booked.input_cached} cached)"
+    again = f"{booked.claims} claims, {booked.recomputed_tokens} computed again"
+    yield "tokens", f"{cached}, {booked.output_text + booked.output_reasoning} output; {again}"
+    price = booked.price
+    yield (
+        "prices",
+        f"book {price.book}, version {price.version}, model {price.model or NOTHING}",
+    )
+    since = time_of_day(price.from_ms or 0) or "the beginning"
+    yield "", f"from {since} to {time_of_day(price.until_ms or 0) or 'further notice'}: {price.why}"
+    if price.tiers:
+        tiers = ", ".join(f"{meter} {mode}" for meter, mode in sorted(price.tiers.items()))
+        yield "tiers", f"{tiers}: what they make of the month is booked when it is closed"
+    yield (
+        "cost",
+        _money(booked.cost_nano, booked)
+        + (
+            f", corrected to {_money(booked.amount_nano, booked)}"
+            if booked.amount_nano != booked.cost_nano
+            else ""
+        ),
+    )
+    for each in booked.paid:
+        yield "paid", f"{_money(each.amount_nano, booked)} by the {each.kind} grant {each.grant}"
+    if booked.owed_nano is None:
+        yield "paid", f"by invoice: {_money(booked.amount_nano, booked)} owed"
+    elif booked.owed_nano:
+        yield "owed", f"{_money(booked.owed_nano, booked)}, which no grant paid"
+    for each in booked.months:
+        closed = f"closed {time_of_day(each.closed_ms)}" if each.closed_ms else "not closed yet"
+        yield "month", f"{each.month}: {_money(each.amount_nano, booked)}, {closed}"
+
+
+def _lines(booked: Booked) -> Table:
+    table = Table()
+    table.columns("line", right=True)
+    table.columns("kind", "meter")
+    table.columns("quantity", "price", "amount", right=True)
+    table.columns("booked", "corrects", "cause")
+    for line in booked.lines:
+        amounts = (price_text(line, booked.currency), _money(line.amount_nano, booked))
+        corrects = "" if line.adjusts is None else str(line.adjusts)
+        booked_on = (time_of_day(line.posted_ms) or NOTHING).partition("T")[0]  # times are in the time line
+        table.row(
+            *(str(line.line), line.kind, line.meter, f"{line.quantity:,}", *amounts),
+            *(booked_on, corrects, line.cause),
+        )
+    return table
+
+
+def price_text(line: BookedLine, currency: str) -> str:
+    """As price files say it: of one request, else for a million."""
+    if line.meter == Meter.REQUEST:
+        return f"{to_display(line.price_nano // UNITS, currency)} each"
+    return f"{to_display(line.price_nano, currency)} a million"
+
+
+def _steps(booked: Booked) -> Table:
+    table = Table()
+    table.columns("step", "at")
+    table.columns("after", right=True)
+    for step in booked.steps:
+        table.row(step.name, time_of_day(step.at_ms) or NOTHING, duration(step.after_ms))
+    return table
+
+
+def _back(back: HeldBack) -> Facts:
+    yield "reason", f"{back.reason}: {back.detail}"
+    yield "since", time_of_day(back.since_ms) or NOTHING
+    yield "decided", back.resolution or f"not yet: `parley quarantine accept {back.event_sha256} --reason …`"
+
+
+def _refused(refused: FoundRefusals) -> Facts:
+    yield "minute", time_of_day(refused.minute_ms) or NOTHING
+    yield "code", f"{refused.code} {refused.why}".strip()
+    yield "whose", "others" if refused.others else f"user {refused.user or NOTHING}, key {refused.key}"
+    yield "beside it", f"{refused.number - 1:,} more of them in that minute"
+
+
+def _in_pool(found: RequestDetail) -> Facts:
+    row = found.row
+    yield "pool", f"{row.pool}, {row.priority}, {row.status}, worker {row.worker or 'none'}"
+    if found.older is not None:
+        yield "in line", f"{found.older} of its class wait longer"
+    yield (
+        "tokens",
+        (
+            f"{row.prompt_tokens} prompt ({found.input_cached} cached), {row.tokens} sampled, "
+            f"{found.granted} granted; {row.claims} claims, {found.recomputed_tokens} computed again, "
+            f"{found.preempts} preemptions"
+        ),
+    )
+    times = {"accepted": row.accepted_ms, "claimed": row.claimed_ms, "first token": row.first_token_ms}
+    for name, at in {**times, "deadline": row.deadline_ms}.items():
+        yield name, time_of_day(at) or NOTHING
+
+
+def _holds(held: Held) -> Facts:
+    yield "admitted", time_of_day(held.admitted_ms) or NOTHING
+    yield "prices", f"book {held.book}, version {held.version}"
+    yield "tokens", f"{held.input_tokens} input, {held.granted} output granted so far"
+    yield "money", f"{to_display(held.held_nano)} of each budget and the wallet"
+    for each in held.counted_in:
+        shadow = " (shadow)" if each.shadow else ""
+        yield "counts in", f"{each.kind} of {each.scope} {each.scope_id} {each.of}".rstrip() + shadow
+
+
+def _money(nano: int, booked: Booked) -> str:
+    return to_display(nano, booked.currency)

@@ -1,0 +1,51 @@
+"""How this package's commands write what they found. Pure."""
+
+from datetime import UTC, datetime
+
+from core.terminal import Table
+from engine.operations.inspection import WorkerRow
+
+NOTHING = "-"
+
+
+def worker_table(rows: list[WorkerRow]) -> Table:
+    """Workers, one a line."""
+    table = Table(ruled=True)
+    table.columns("worker", "node", "model", "state", min_width=8)
+    numbers = ("held", "running", "waiting", "KV", "step age", "memory", "GPU", "lease")
+    table.columns(*numbers, right=True, whole=True)
+    table.columns("")
+    for row in rows:
+        table.row(
+            *(row.worker, row.node, row.model or NOTHING, row.state, str(row.claims)),
+            *(_or_nothing(row.running), _or_nothing(row.waiting)),
+            NOTHING if row.kv_usage is None else f"{row.kv_usage:.0%}",
+            duration(row.step_age_ms),
+            NOTHING if row.memory_mib is None else f"{row.memory_mib:,} MiB",
+            NOTHING if row.gpu is None or row.gpu.temperature is None else f"{row.gpu.temperature} °C",
+            duration(row.lease_ms or None),
+            row.why,
+        )
+    return table
+
+
+def duration(ms: int | None) -> str:
+    """A span in the unit that suits it."""
+    if ms is None:
+        return NOTHING
+    if ms < 1000:
+        return f"{ms} ms"
+    if ms < 120_000:
+        return f"{ms / 1000:.1f} s"
+    return f"{ms // 60_000} min" if ms < 7_200_000 else f"{ms // 3_600_000} h"
+
+
+def time_of_day(unix_ms: int) -> str | None:
+    """ISO time with milliseconds, None for a time that was never reached."""
+    if not unix_ms:
+        return None
+    return datetime.fromtimestamp(unix_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def _or_nothing(number: int | None) -> str:
+    return NOTHING if number is None else str(number)

@@ -1,0 +1,111 @@
+"""`parley models`: what models this installation can run."""
+
+import asyncio
+from dataclasses import asdict
+
+import click
+from redis.exceptions import RedisError
+
+from core.database import Database, migrate
+from core.embedded import ensure_home
+from core.errors import StartupError
+from core.redis import connect
+from core.settings import Settings
+from core.store_errors import redis_away
+from core.terminal import Table, say, say_json, show_blocks
+from engine.models.provision import prepare, register
+from engine.models.registry import ModelRecord, list_models, resolve, route
+from engine.queue.client import PoolQueue
+
+FINGERPRINT_CHARACTERS = 12
+
+
+@click.group()
+def command() -> None:
+    """The models that requests can name."""
+
+
+@command.command()
+@click.argument("model")
+def add(model: str) -> None:
+    """Make MODEL ready: smollm2, a folder (config, tokenizer, template, safetensors) or a hub id.
+
+    A hub id is looked up again: where it has a newer commit, that becomes the newest version.
+    owner/name@commit is that commit and no other.
+    """
+    record = asyncio.run(_add(Settings(), model))
+    say(f"{record.name} {record.version} is ready in {record.folder}")
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+def list_command(as_json: bool) -> None:
+    """The newest version of each model."""
+    records = asyncio.run(_list(Settings()))
+    if as_json:
+        for record in records:
+            say_json(asdict(record))
+        return
+    if not records:
+        say("No model yet: parley models add smollm2")
+        return
+    table = Table(ruled=True)
+    table.columns("name", "version", "fingerprint", "pool", "tokens at most", "folder")
+    for record in records:
+        fingerprint = record.fingerprint[:FINGERPRINT_CHARACTERS]
+        facts = (record.name, record.version, fingerprint, record.pool, f"{record.max_model_len:,}")
+        table.row(*facts, str(record.folder))
+    show_blocks(table)
+
+
+@command.command("route")
+@click.argument("model")
+@click.option("--to", "pool", required=True, help="The pool that new requests go to.")
+def route_command(model: str, pool: str) -> None:
+    """Send new requests of MODEL to another pool, within two seconds, where a worker must run it already.
+
+    What is in the old pool stays there: `parley requests migrate --all --from-pool OLD --to POOL` moves it.
+    `parley up` and `parley models add` route a model back to PARLEY_POOL.
+    """
+    before = asyncio.run(_route(Settings(), model, pool))
+    say(f"new requests of {model} go to pool {pool}" + (f", no more to {before}" * (before != pool)))
+
+
+async def _route(settings: Settings, model: str, pool: str) -> str:
+    db, redis = Database(settings.database_endpoint), connect(settings)
+    try:
+        record = await resolve(db, model)
+        if record is None:
+            raise StartupError(f"there is no model {model}: see `parley models list`")
+        workers = await PoolQueue(redis, pool, settings).workers()
+        if not any(worker.alive and worker.fingerprint == record.fingerprint for worker in workers):
+            missing = f"no worker of pool {pool} runs {model} {record.version}"
+            raise StartupError(f"{missing}: start `parley supervisor --pool {pool}`")
+        await route(db, model, pool)
+        return record.pool
+    except (RedisError, OSError) as error:
+        raise redis_away(error, settings) from error
+    finally:
+        await redis.aclose()
+        await db.close()
+
+
+async def _add(settings: Settings, model: str) -> ModelRecord:
+    await asyncio.to_thread(ensure_home, settings)
+    await migrate(settings.database_endpoint)
+    folder = await prepare(model, settings.home, say, refresh=True)
+    db = Database(settings.database_endpoint)
+    try:
+        return await register(db, folder, settings)
+    finally:
+        await db.close()
+
+
+async def _list(settings: Settings) -> list[ModelRecord]:
+    await asyncio.to_thread(ensure_home, settings)
+    await migrate(settings.database_endpoint)
+    db = Database(settings.database_endpoint)
+    try:
+        return await list_models(db)
+    finally:
+        await db.close()

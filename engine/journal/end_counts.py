@@ -1,0 +1,52 @@
+"""What one process ended, by the hour, told to the biller: by it lost ends show. Pure, but for `publish`."""
+
+from collections import OrderedDict
+from typing import Any
+
+import msgspec
+
+from billing.usage import EndedCounts, ended_hours, read_event
+from core.redis import Client
+from core.unreadable import Unreadable
+from engine.journal.token_counts import HOUR_MS
+from engine.queue.journaled_ends import End
+
+REMEMBERED_MAX = 16_384
+HOURS_MAX = 3  # told again each time: a late end may still come into the hour before
+
+
+class EndsCounted:
+    """Counts of one process. An end that is told twice, as its reply was lost, is one."""
+
+    def __init__(self) -> None:
+        self._hours: dict[int, EndedCounts] = {}
+        self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
+
+    def add(self, end: End) -> None:
+        """One more, in the hour that it will be billed in."""
+        key = end.tenant, end.request
+        event = read_event(end.event)
+        if key in self._known or isinstance(event, Unreadable):
+            return
+        self._known[key] = None
+        if len(self._known) > REMEMBERED_MAX:
+            self._known.popitem(last=False)
+        counts = self._hours.setdefault(event.ended_ms - event.ended_ms % HOUR_MS, EndedCounts())
+        counts.requests += 1
+        counts.output += event.output_text + event.output_reasoning
+        counts.cost_nano += event.cost_nano
+        while len(self._hours) > HOURS_MAX:
+            del self._hours[min(self._hours)]
+
+    @property
+    def hours(self) -> dict[int, EndedCounts]:
+        """By the Unix ms of an hour's beginning; the latest ones."""
+        return dict(self._hours)
+
+
+async def publish(redis: Client, pool: str, writer: str, counted: EndsCounted) -> None:
+    """Tell the biller; the same again changes nothing."""
+    client: Any = redis
+    fields = {f"{writer}:{hour}": msgspec.msgpack.encode(each) for hour, each in counted.hours.items()}
+    if fields:
+        await client.hset(ended_hours(pool), mapping=fields)

@@ -1,0 +1,258 @@
+"""How a request ends: its `end` entry and its usage event, from one set of facts. Pure, but for
+`end_unclaimed`, `end_overdue_move` and `end_claimed`.
+
+What is billed (docs/architecture.md, from log to ledger): an error bills no output, and input only where
+text was shown; a blocked answer bills the tokens whose text was shown; everything else bills what was
+sampled. A request that never ran bills nothing.
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+import msgspec
+
+from billing import usage
+from billing.api import Counts, PinnedPrices, Quota, UsageEvent, UsageOwner, rate
+from core.error_facts import named
+from core.telemetry import logger
+from core.unreadable import Unreadable, read
+from engine.queue.client import PoolQueue
+from engine.queue.request_log import DamagedLogError, LogReader
+from engine.queue.types import Append, AppendCode, Claim, Unowned
+from engine.request import (
+    TOKEN_BYTES,
+    EndReason,
+    Entry,
+    EntryKind,
+    RequestInput,
+    Sampling,
+    Status,
+    input_decoder,
+)
+
+OVERDUE_MS = 2_000  # as reap.lua waits for whoever is about to end it
+
+log = logger(__name__)
+
+
+@dataclass(frozen=True)
+class EndFacts:
+    """What is known when a request ends. `text` is the final visible text, `n` the sampled tokens,
+    `covered` those whose text was shown; times are Unix ms, 0 where never reached."""
+
+    tenant: str
+    request: str
+    pool: str
+    reason: EndReason
+    text: str
+    prompt_tokens: int
+    n: int
+    covered: int
+    input_cached: int
+    claims: int
+    claimed_ms: int
+    first_token_ms: int
+    ended_ms: int
+    recomputed_tokens: int = 0
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """`payload` is the END entry's `v`, `event` what billing gets."""
+
+    payload: bytes
+    event: UsageEvent
+
+
+def end_payload(facts: EndFacts, request: RequestInput) -> Ending:
+    """The `end` that readers get and the event that is billed, of one request. Both name the same cost."""
+    counts = billable(facts)
+    _, cost = rate(counts, request.prices)
+    event = UsageEvent(
+        tenant=facts.tenant,
+        request=facts.request,
+        pool=facts.pool,
+        model=request.model,
+        fingerprint=request.fingerprint,
+        owner=request.owner,
+        accepted_ms=request.accepted_ms,
+        ended_ms=facts.ended_ms,
+        reason=facts.reason.value,
+        prices=request.prices,
+        claimed_ms=facts.claimed_ms,
+        first_token_ms=facts.first_token_ms,
+        code=facts.code,
+        input_uncached=counts.input_uncached,
+        input_cached=counts.input_cached,
+        output_text=counts.output_text,
+        cost_nano=cost,
+        claims=facts.claims,
+        recomputed_tokens=facts.recomputed_tokens,
+        asked_input=len(request.prompt) // TOKEN_BYTES,
+        asked_output=request.sampling.max_tokens,
+        seal=request.seal,
+    )
+    return Ending(_payload(facts, counts, event), event)
+
+
+def billable(facts: EndFacts) -> Counts:
+    """The quantities that this end bills."""
+    match facts.reason:
+        case EndReason.ERROR:
+            ran, output = facts.claims > 0 and facts.covered > 0, 0
+        case EndReason.BLOCKED:
+            ran, output = facts.claims > 0, min(facts.covered, facts.n)
+        case _:
+            ran, output = facts.claims > 0, facts.n
+    if not ran:
+        return Counts()
+    cached = min(facts.input_cached, facts.prompt_tokens)
+    return Counts(input_uncached=facts.prompt_tokens - cached, input_cached=cached, output_text=output)
+
+
+def _payload(facts: EndFacts, counts: Counts, event: UsageEvent) -> bytes:
+    total_input = counts.input_uncached + counts.input_cached
+    left_queue_ms = facts.claimed_ms or facts.ended_ms
+    value: dict[str, object] = {"reason": facts.reason.value}
+    if facts.code:
+        value["code"] = facts.code
+    value["usage"] = {
+        "input": total_input,
+        "cached_input": counts.input_cached,
+        "output": counts.output_text,
+        "total": total_input + counts.output_text,
+    }
+    value["cost"] = {"nano": event.cost_nano, "currency": event.prices.currency}
+    value["timing"] = {
+        "queue_ms": max(0, left_queue_ms - event.accepted_ms),
+        "ttft_ms": max(0, facts.first_token_ms - event.accepted_ms) if facts.first_token_ms else 0,
+        "total_ms": max(0, facts.ended_ms - event.accepted_ms),
+    }
+    value["h"] = text_hash(facts.text)
+    return msgspec.json.encode(value)
+
+
+def text_hash(text: str) -> str:
+    """What a client compares its text with: lower-case hex sha-256 of its UTF-8."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+async def end_unclaimed(
+    queue: PoolQueue, quota: Quota, tenant: str, id: str, reason: EndReason | str, code: str | None = None
+) -> bool:
+    """End a queued or parked request and settle it. False: a worker has it, it is over, or its log just
+    moved on; the reaper comes back to it where that is due."""
+    found = await queue.unowned(tenant, id)
+    return found is not None and await _end(queue, quota, (tenant, id), found, (reason, code))
+
+
+async def end_overdue_move(queue: PoolQueue, quota: Quota, tenant: str, id: str) -> bool:
+    """End a request whose move nobody finishes, once its deadline is over: that of its admission, since its
+    record's may be a worker's word. False: that is to come, or it is somewhere else by now."""
+    found = await queue.recorded(tenant, id)
+    if found is None or found.status is not Status.MOVING:
+        return False
+    admitted = await quota.directory(tenant, id)
+    deadline_ms = admitted.deadline_ms if admitted else found.deadline_ms
+    if await queue.now_ms() <= deadline_ms + OVERDUE_MS:
+        return False
+    return await _end(queue, quota, (tenant, id), found, (EndReason.DEADLINE, None))
+
+
+async def _end(
+    queue: PoolQueue,
+    quota: Quota,
+    at: tuple[str, str],
+    found: Unowned,
+    why: tuple[EndReason | str, str | None],
+) -> bool:
+    reason, code = why
+    ending, end = await _ending(queue, quota, at, found, (EndReason(reason), code or ""))
+    if await queue.finish(*at, found.head, [end], usage.encode(ending.event)) is None:
+        return False
+    await quota.settle(ending.event)
+    return True
+
+
+async def end_claimed(queue: PoolQueue, quota: Quota, worker: str, claim: Claim) -> UsageEvent | None:
+    """End a claim that its worker cannot read, `error internal`: no other worker could either. None: it is
+    not this worker's any more. The caller settles the event."""
+    at = (claim.tenant, claim.id)
+    while (found := await queue.recorded(*at)) is not None:
+        ending, end = await _ending(queue, quota, at, found, (EndReason.ERROR, "internal"))
+        append = Append(
+            tenant=claim.tenant,
+            id=claim.id,
+            ck=claim.ck,
+            n0=found.n,
+            o0=found.head,
+            raw=claim.raw,
+            visible=found.visible,
+            entries=[end],
+            end=usage.encode(ending.event),
+        )
+        (answer,) = await queue.append(worker, [append])
+        if answer.code is not AppendCode.GAP:
+            return ending.event if answer.code is AppendCode.ENDED else None
+    return None
+
+
+async def _ending(
+    queue: PoolQueue, quota: Quota, at: tuple[str, str], found: Unowned, why: tuple[EndReason, str]
+) -> tuple[Ending, Entry]:
+    request = await _request_of(quota, *at, found)
+    text = await _text_of(queue, *at, found.head)
+    ending = end_payload(_facts(queue.pool, *at, found, text, *why, await queue.now_ms()), request)
+    return ending, Entry(o=found.head + 1, k=EntryKind.END, i=found.n, v=ending.payload)
+
+
+async def _text_of(queue: PoolQueue, tenant: str, id: str, head: int) -> str:
+    """The visible text; none where the log is damaged, which its readers are told as `log_lost`."""
+    try:
+        return await LogReader(queue.redis, queue.pool).text_through(tenant, id, head)
+    except DamagedLogError as error:
+        log.error("log cannot be read", tenant=tenant, id=id, error=named(error))
+        return ""
+
+
+async def _request_of(quota: Quota, tenant: str, id: str, found: Unowned) -> RequestInput:
+    """What was asked for; where that cannot be read, what its admission says of owner and prices. Without
+    that either, the biller finds no price and holds what is to be paid."""
+    request = read("input", input_decoder.decode, found.input)
+    if not isinstance(request, Unreadable):
+        return request
+    log.error("input cannot be read", tenant=tenant, id=id, error=request.why)
+    admitted = await quota.directory(tenant, id)
+    return RequestInput(
+        prompt=b"",
+        sampling=Sampling(max_tokens=0),
+        owner=UsageOwner(admitted.project, admitted.key, admitted.user) if admitted else UsageOwner("", ""),
+        prices=admitted.prices if admitted else PinnedPrices("", 0, 0, 0, 0),
+        model=found.model,
+        fingerprint=found.fingerprint,
+        accepted_ms=found.accepted_ms,
+        deadline_ms=0,
+    )
+
+
+def _facts(
+    pool: str, tenant: str, id: str, found: Unowned, text: str, reason: EndReason, code: str, now_ms: int
+) -> EndFacts:
+    return EndFacts(
+        tenant=tenant,
+        request=id,
+        pool=pool,
+        reason=reason,
+        text=text,
+        prompt_tokens=found.prompt_tokens,
+        n=found.n,
+        covered=found.covered,
+        input_cached=found.input_cached,
+        claims=found.claims,
+        claimed_ms=found.claimed_ms,
+        first_token_ms=found.first_token_ms,
+        ended_ms=now_ms,
+        recomputed_tokens=found.recomputed_tokens,
+        code=code,
+    )

@@ -1,0 +1,253 @@
+"""Moves requests to another pool: out of one slot of Redis, into the other, each step idempotent.
+
+No script touches both pools, so a move is a row of calls that whoever comes can make again: `move` takes the
+request out of its place in its pool (from then on nobody there can append to it), `copy` and `adopt` make it
+in the other, the tenant's directory follows, and `moved` leaves a redirect for 15 minutes. The one who began
+may die anywhere between: the reaper of the old pool finishes, where the order's seal is good, since a worker
+could have written the rest. `hop`, which counts a request's moves, tells a late call of an earlier move from
+this one's.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from billing.api import Bindings, Quota
+from core.clock import now_ms
+from core.pools import HOPS_MAX, known_pools
+from core.redis import Client
+from core.settings import Settings
+from core.signed_text import Keyring
+from core.unreadable import Unreadable, read
+from engine.queue import lua_scripts, redis_keys
+from engine.queue.client import PoolQueue
+from engine.queue.migration_orders import HOP_MAX, Orders, order_of
+from engine.queue.types import Moved
+from engine.request import Control, Status, input_decoder
+
+MOVED_KEEP_SECONDS = 15 * 60
+MOVED_LOG_KEEP_SECONDS = 60
+RETRY_MS = 1_000
+PAGE_ENTRIES = 256
+COPIES_MAX = 8
+ROUND_TRIPS_MAX = 8
+
+
+class MoveReason(StrEnum):
+    """Why a request stays where it is."""
+
+    UNKNOWN = "unknown"
+    ENDED = "ended"
+    SAME_POOL = "same_pool"
+    UNKNOWN_POOL = "unknown_pool"
+    NO_WORKER = "no_worker"
+    TOO_LARGE = "too_large"
+    MOVING_ELSEWHERE = "moving_elsewhere"
+    ALREADY_MOVED = "already_moved"
+    OTHER_SECRET = "other_secret"
+
+
+class MoveRefused(Exception):  # noqa: N818  (an answer, not a fault)
+    """A move that did not begin, and why, in words."""
+
+    def __init__(self, reason: MoveReason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class NotOrdered(Exception):  # noqa: N818  (an answer, not a fault)
+    """A move that nobody who may has ordered, or too long ago, or to where there is no pool. It stays."""
+
+
+class Departure(msgspec.Struct, frozen=True):
+    """A request on its way, as it left its pool: nothing of it changes any more but a cancel."""
+
+    dest: str
+    hop: int
+    head: int
+    control: Control
+    fields: dict[bytes, bytes]
+    input: bytes
+    tokens: bytes
+
+
+class Mover:
+    """Moves requests between the pools of one Redis. Whoever has one has the signing secret."""
+
+    def __init__(
+        self, redis: Client, settings: Settings, keyring: Keyring, clock: Callable[[], int] | None = None
+    ) -> None:
+        self._client = redis
+        self._redis: Any = redis  # redis-py types replies as unions of its sync and async forms
+        self._settings = settings
+        self._clock = clock
+        self._orders = Orders(keyring, settings.installation)
+        self._quota = Quota(redis, settings, bindings=Bindings(keyring, settings.installation))
+
+    async def move(self, pool: str, tenant: str, id: str, dest: str) -> Moved:
+        """Move a request that has not ended to `dest`, where a worker of its fingerprint lives. Repeating it
+        changes nothing. Raises MoveRefused, and then it has stayed."""
+        status, where = await self._begin(pool, tenant, id, dest)
+        if status is Status.ENDED:
+            raise _refused(MoveReason.ENDED, "it has ended")
+        if where != dest:
+            reason = MoveReason.ALREADY_MOVED if status is Status.MOVED else MoveReason.MOVING_ELSEWHERE
+            raise _refused(reason, f"it is in pool {where} or on its way there")
+        try:
+            await self._finish(pool, tenant, id)  # by this order, whoever began it
+        except (ValueError, KeyError) as error:
+            raise _refused(MoveReason.UNKNOWN, "its record is damaged") from error
+        return Moved(dest)
+
+    async def finish(self, pool: str, tenant: str, id: str) -> bool:
+        """Bring a move that another one has begun to its end. False: there is none, or somebody else has.
+        Raises NotOrdered, and then nothing has been done."""
+        names = ("status", "dest", "hop", "ordered", "seal")
+        status, *found = await self._redis.hmget(redis_keys.record(pool, tenant, id), *names)
+        if status != Status.MOVING.value.encode():
+            return False
+        order = order_of(*found)
+        good = self._orders.good(tenant, id, pool, order, self._now_ms())
+        if not good or order.dest not in await known_pools(self._client, self._settings):
+            raise NotOrdered
+        return await self._finish(pool, tenant, id)
+
+    async def _finish(self, pool: str, tenant: str, id: str) -> bool:
+        found = await self._departure(pool, tenant, id)
+        if found is None:
+            return False
+        adopted = await self._arrive(pool, found, tenant, id)
+        await self._quota.rebind(tenant, id, found.dest, found.hop)
+        # Who adopted it before may have done so before its cancel came.
+        known = found.control if adopted else Control(0)
+        while (flags := await self._leave(pool, found, known, tenant, id)) >= 0:
+            known = Control(flags)
+            await self._cancel(found.dest, tenant, id)
+        return True
+
+    async def _cancel(self, pool: str, tenant: str, id: str) -> None:
+        """A cancel that came while it was on its way. The reaper there ends what no worker has."""
+        for _ in range(HOPS_MAX):
+            reply = await self._queue(pool).control(tenant, id, Control.CANCEL)
+            if not isinstance(reply, Moved):
+                return
+            pool = reply.pool
+
+    async def _begin(self, pool: str, tenant: str, id: str, dest: str) -> tuple[Status, str]:
+        """Take it out of its pool. Its status then, and the pool that it goes or went to."""
+        for _ in range(ROUND_TRIPS_MAX):
+            hop = await self._check(pool, tenant, id, dest) + 1
+            order = self._orders.give(tenant, id, pool, dest, hop, self._now_ms())
+            given = (dest, hop, RETRY_MS, order.at_ms, order.seal)
+            reply = await self._run(lua_scripts.MOVE, pool, tenant, id, *given)
+            if reply is None:
+                raise _refused(MoveReason.UNKNOWN, f"pool {pool} knows no such request")
+            status, where = Status(reply[0].decode()), reply[1].decode()
+            if status in (Status.MOVING, Status.MOVED, Status.ENDED):
+                return status, where
+            # It has been away and come back since it was looked at.
+        raise TimeoutError("others move this request, too")
+
+    async def _check(self, pool: str, tenant: str, id: str, dest: str) -> int:
+        """How often it has moved so far. Raises MoveRefused where the destination can never go on with it."""
+        if dest == pool:
+            raise _refused(MoveReason.SAME_POOL, f"it is in pool {pool}")
+        if dest not in await known_pools(self._client, self._settings):
+            problem = f"there is no pool {dest}: a supervisor makes it (parley supervisor --pool {dest})"
+            raise _refused(MoveReason.UNKNOWN_POOL, problem)
+        if not await self._quota.is_sealed_alike(tenant, id):
+            problem = "its admission was sealed under another PARLEY_SECRET than this one, or tampered with"
+            raise _refused(MoveReason.OTHER_SECRET, problem)
+        record = redis_keys.record(pool, tenant, id)
+        fingerprint, hops = await self._redis.hmget(record, "fingerprint", "hop")
+        packed = await self._redis.get(redis_keys.input_(pool, tenant, id))
+        if not 0 <= (moves := int(hops or 0)) < HOP_MAX - 1:
+            raise _refused(MoveReason.UNKNOWN, "its record is damaged")
+        if fingerprint is None or packed is None:
+            return moves  # unknown, ended or on its way: `move` says which
+        theirs = [each for each in await self._queue(dest).workers() if each.alive]
+        able = [each for each in theirs if each.fingerprint == fingerprint.decode()]
+        if not able:
+            raise _refused(MoveReason.NO_WORKER, f"no worker of pool {dest} runs this version of its model")
+        size = max(int(each.info.get("kv_tokens", 0)) for each in able)
+        if 0 < size < _need(packed):
+            raise _refused(MoveReason.TOO_LARGE, f"no worker of pool {dest} holds more than {size} tokens")
+        return moves
+
+    async def _departure(self, pool: str, tenant: str, id: str) -> Departure | None:
+        fields: dict[bytes, bytes] = await self._redis.hgetall(redis_keys.record(pool, tenant, id))
+        if fields.get(b"status") != Status.MOVING.value.encode():
+            return None
+        packed = await self._redis.get(redis_keys.input_(pool, tenant, id)) or b""
+        tokens = await self._redis.get(redis_keys.tokens(pool, tenant, id)) or b""
+        if await self._redis.hget(redis_keys.record(pool, tenant, id), "status") != fields[b"status"]:
+            return None  # somebody finished the move between these reads
+        return Departure(
+            dest=fields[b"dest"].decode(),
+            hop=int(fields[b"hop"]),
+            head=int(fields[b"o"]),
+            control=Control(int(fields[b"control"])),
+            fields=fields,
+            input=packed,
+            tokens=tokens,
+        )
+
+    async def _arrive(self, pool: str, found: Departure, tenant: str, id: str) -> bool:
+        """Until the destination has it: True by this call, False by another's."""
+        fields = [part for pair in found.fields.items() for part in pair]
+        for _ in range(COPIES_MAX):
+            head = await self._copy(pool, found, tenant, id)
+            arguments = (tenant, id, found.hop, head, found.input, found.tokens, *fields)
+            if (adopted := (await self._run(lua_scripts.ADOPT, found.dest, *arguments))[0]) >= 0:
+                return adopted == 1
+        raise TimeoutError("others copy this log, too, and none of them comes to its end")
+
+    async def _copy(self, pool: str, found: Departure, tenant: str, id: str) -> int:
+        """The log, in pages. Replies the offset that it ends at, which is less than `head` only where the old
+        pool has lost its tail."""
+        after = 0
+        while after < found.head:
+            page = await self._redis.xrange(
+                redis_keys.log(pool, tenant, id), min=f"{after + 1}-0", max="+", count=PAGE_ENTRIES
+            )
+            if not page:
+                return after
+            entries = [part for entry in page for part in _arguments(*entry)]
+            what = (tenant, id, found.hop, after, MOVED_KEEP_SECONDS)
+            after = await self._run(lua_scripts.COPY, found.dest, *what, *entries)
+            if after < 0:
+                return found.head  # it has arrived
+        return after
+
+    async def _leave(self, pool: str, found: Departure, known: Control, tenant: str, id: str) -> int:
+        keep = (MOVED_KEEP_SECONDS, MOVED_LOG_KEEP_SECONDS)
+        return await self._run(lua_scripts.MOVED, pool, tenant, id, found.hop, int(known), *keep)
+
+    def _now_ms(self) -> int:
+        return self._clock() if self._clock else now_ms()
+
+    def _queue(self, pool: str) -> PoolQueue:
+        return PoolQueue(self._client, pool, self._settings, self._clock)
+
+    async def _run(self, script: lua_scripts.Script, pool: str, *arguments: str | bytes | int) -> Any:
+        now = self._clock() if self._clock else 0
+        return await script(self._client, [redis_keys.system(pool)], [now, *arguments])
+
+
+def _refused(reason: MoveReason, message: str) -> MoveRefused:
+    return MoveRefused(reason, message)
+
+
+def _need(packed: bytes) -> int:
+    """KV tokens that it takes at most; 0 where its input cannot be read, which is for a worker to say."""
+    request = read("input", input_decoder.decode, packed)
+    if isinstance(request, Unreadable):
+        return 0
+    return len(request.prompt) // 4 + request.sampling.max_tokens
+
+
+def _arguments(stream_id: bytes, fields: Mapping[bytes, bytes]) -> list[str | bytes | int]:
+    """One entry as `copy` takes it."""
+    return [stream_id, 2 * len(fields), *(part for pair in fields.items() for part in pair)]

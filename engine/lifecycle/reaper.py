@@ -1,0 +1,127 @@
+"""The reaper: requeues what dead workers held, ends what nobody can run and, where it has the signing secret,
+finishes moves to other pools that somebody left half done. Any number may run, anywhere."""
+
+import asyncio
+import time
+
+from redis.exceptions import RedisError, ResponseError
+
+from billing.api import Quota
+from core.error_facts import named
+from core.failed_rounds import AWAY, survived
+from core.signed_text import Keyring
+from core.telemetry import Seldom, logger
+from engine import instruments
+from engine.lifecycle.finish import end_overdue_move, end_unclaimed
+from engine.lifecycle.migration import Mover, NotOrdered
+from engine.lifecycle.stale_admissions import SWEEP_SECONDS, sweep
+from engine.queue.client import PoolQueue
+from engine.queue.types import Expired
+
+UNORDERED_MAX = 1_000  # that are named in the log; what else a worker makes up is not
+SWEPT_FOR = 0.9  # of the time between two sweeps nobody else begins one
+
+log = logger(__name__)
+away = Seldom(log)
+
+
+class Reaper:
+    """Reaps one pool at a fixed interval until its task is cancelled. `keyring`: who has none, a supervisor,
+    leaves moves to gateways."""
+
+    def __init__(
+        self, queue: PoolQueue, quota: Quota, interval_ms: int, keyring: Keyring | None = None
+    ) -> None:
+        self._queue = queue
+        self._quota = quota
+        self._mover = Mover(queue.redis, queue.settings, keyring) if keyring else None
+        self._unordered = set[tuple[str, str]]()
+        self._interval_seconds = interval_ms / 1000
+        self._sweep_due = time.monotonic() + SWEEP_SECONDS
+
+    async def run(self) -> None:
+        """For ever. A Redis that does not answer is tried again."""
+        while True:
+            with survived(log, "reap failed", pool=self._queue.pool):
+                await self.once()
+            if time.monotonic() >= self._sweep_due:
+                self._sweep_due = time.monotonic() + SWEEP_SECONDS
+                with survived(log, "sweep failed", pool=self._queue.pool):
+                    await self.sweep()
+            await asyncio.sleep(self._interval_seconds)
+
+    async def sweep(self) -> None:
+        """Give back what was admitted and never came. Of all reapers, one at a time does."""
+        try:
+            if not await self._queue.may_sweep(SWEEP_SECONDS * SWEPT_FOR):
+                return
+            instruments.swept_admissions.add(await sweep(self._queue, self._quota))
+        except (RedisError, OSError) as error:
+            away.warning("sweep failed", error=named(error))
+
+    async def once(self) -> None:
+        """One round."""
+        try:
+            reaped = await self._queue.reap(moves=self._mover is not None)
+            for expired in reaped.expired:
+                await self._end(expired)
+        except (RedisError, OSError, ValueError) as error:
+            away.warning("reap failed", error=named(error))
+            return
+        if self._mover is not None:
+            for tenant, id in reaped.moves:
+                await self._finish_move(self._mover, tenant, id)
+        instruments.requeued_requests.add(reaped.requeued)
+        if reaped.requeued or reaped.dead_readers:
+            log.info("reaped", requeued=reaped.requeued, dead_readers=reaped.dead_readers)
+
+    async def _end(self, expired: Expired) -> None:
+        tenant, id, reason, code = expired.tenant, expired.id, expired.reason, expired.code
+        try:
+            ended = await end_unclaimed(self._queue, self._quota, tenant, id, reason, code or None)
+        except Exception as error:  # its keys are not what they should be: the others must not suffer
+            if isinstance(error, AWAY) and not isinstance(error, ResponseError):
+                raise
+            log.error("request not ended", tenant=tenant, id=id, error=named(error))
+            return
+        if ended:
+            instruments.orphan_ends.add(1, {"reason": reason})
+            log.info("request ended", tenant=tenant, id=id, reason=reason, code=code)
+
+    async def _finish_move(self, mover: Mover, tenant: str, id: str) -> None:
+        """The new pool may be on a node that does not answer: the others must not wait for it."""
+        try:
+            finished = await mover.finish(self._queue.pool, tenant, id)
+        except NotOrdered:
+            await self._end_or_say(tenant, id)
+            return
+        except (RedisError, OSError, ValueError, KeyError) as error:
+            log.warning("move not finished", tenant=tenant, id=id, error=named(error))
+            return
+        if finished:
+            log.info("move finished", tenant=tenant, id=id)
+
+    async def _end_or_say(self, tenant: str, id: str) -> None:
+        """What nobody ordered stays among what is moving, until whoever wants it moved orders that again or
+        its deadline is over: nobody waits for it then, and what was held for it is given back."""
+        try:
+            ended = await end_overdue_move(self._queue, self._quota, tenant, id)
+        except (RedisError, OSError, ValueError, KeyError) as error:
+            log.warning("move not ended", tenant=tenant, id=id, error=named(error))
+            return
+        if ended:
+            instruments.orphan_ends.add(1, {"reason": "deadline"})
+            log.info("request ended", tenant=tenant, id=id, reason="deadline", code="")
+        else:
+            self._say_unordered(tenant, id)
+
+    def _say_unordered(self, tenant: str, id: str) -> None:
+        """Once a request."""
+        if (tenant, id) not in self._unordered and len(self._unordered) < UNORDERED_MAX:
+            self._unordered.add((tenant, id))
+            log.error(
+                "a move that nobody has ordered is not finished: `parley requests migrate` orders it anew",
+                pool=self._queue.pool,
+                tenant=tenant,
+                id=id,
+            )

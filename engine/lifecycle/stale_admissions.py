@@ -1,0 +1,44 @@
+"""Admissions that never reached their pool, because a gateway died in between, are given back.
+
+First the pool is told, so that a gateway that was only slow cannot enqueue what is no longer admitted.
+"""
+
+from collections.abc import Sequence
+
+from redis.exceptions import ResponseError
+
+from billing.api import Quota
+from core.error_facts import named
+from core.failed_rounds import AWAY
+from core.telemetry import logger
+from engine.queue.client import PoolQueue
+
+SWEEP_SECONDS = 10.0
+STALE_MS = 60_000
+IDS_MAX = 100
+
+log = logger(__name__)
+
+
+async def sweep(queue: PoolQueue, quota: Quota, older_than_ms: int = STALE_MS) -> int:
+    """Give back what one pool should have had for so long and has not; how many that were."""
+    swept = 0
+    for tenant in sorted(await quota.open_tenants()):
+        try:
+            stale = [id for id, pool in await quota.stale(tenant, older_than_ms) if pool == queue.pool]
+            for at in range(0, len(stale), IDS_MAX):
+                swept += await _sweep(queue, quota, tenant, stale[at : at + IDS_MAX])
+        except Exception as error:  # its keys are not what they should be: the others must not suffer
+            if isinstance(error, AWAY) and not isinstance(error, ResponseError):
+                raise
+            log.error("tenant not swept", tenant=tenant, error=named(error))
+    return swept
+
+
+async def _sweep(queue: PoolQueue, quota: Quota, tenant: str, ids: Sequence[str]) -> int:
+    swept = 0
+    for id in await queue.bury(tenant, ids):
+        if await quota.release(tenant, id):
+            log.info("admission swept", tenant=tenant, id=id)
+            swept += 1
+    return swept

@@ -1,0 +1,160 @@
+"""What supervisors report of their workers, and the orders that operators leave for both. Decides nothing."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from billing.api import READY_GAP_MS_MAX, READY_INTERVALS_MAX
+from core.scripts import Script
+from core.telemetry import logger
+from core.unreadable import Unreadable, read
+from engine.gpus import DeviceHealth
+from engine.queue import redis_keys
+from engine.queue.client import PoolQueue
+from engine.queue.lua_scripts import FOLDER
+
+REPORT_LEASE_MS = 5_000
+ORDER_KEEP_MS = 15_000
+
+REPORT = Script(FOLDER / "report.lua", [FOLDER / "prelude" / "base.lua"])
+READY = Script(FOLDER / "ready.lua", [FOLDER / "prelude" / "base.lua"])
+ORDER = Script(FOLDER / "order.lua", [FOLDER / "prelude" / "base.lua"])
+
+log = logger(__name__)
+
+
+class SlotState(StrEnum):
+    """What a supervisor is doing with one of its places for a worker. SICK: its GPU must not be used; ALARM:
+    the model has not loaded again and again, which is still tried."""
+
+    STARTING = "starting"
+    READY = "ready"
+    DRAINING = "draining"
+    RESTARTING = "restarting"
+    SICK = "sick"
+    ALARM = "alarm"
+
+
+class SlotReport(msgspec.Struct, frozen=True):
+    """One place. `worker` is the process that runs there now or ran last; `why`: what went wrong last.
+
+    `gpu`: its index on the node, None where there is none or none can be read.
+    """
+
+    index: int
+    worker: str
+    pid: int
+    state: SlotState
+    starts: int = 0
+    failures: int = 0
+    memory_mib: int | None = None
+    why: str = ""
+    gpu: int | None = None
+
+
+class NodeReport(msgspec.Struct, frozen=True):
+    """One supervisor and its places. `devices_missing`: why no GPU could be read."""
+
+    supervisor: str
+    node: str
+    pid: int
+    slots: list[SlotReport]
+    devices: list[DeviceHealth] = []
+    devices_missing: str = ""
+
+
+class Heartbeat(msgspec.Struct, frozen=True):
+    """A place's worker, for the time in which its GPUs were ready. `device`: what is counted once."""
+
+    worker: str
+    state: SlotState
+    gpus: int
+    device: str
+    gpu_type: str
+
+
+class OrderKind(StrEnum):
+    """DRAIN is obeyed by the worker itself, KILL by its supervisor."""
+
+    DRAIN = "drain"
+    KILL = "kill"
+
+
+class Order(msgspec.Struct, frozen=True):
+    """Something to be done to a worker."""
+
+    kind: OrderKind
+    worker: str
+
+
+class Fleet:
+    """The supervisors and workers of one pool. Holds nothing but the client."""
+
+    def __init__(self, queue: PoolQueue) -> None:
+        self._queue = queue
+        self._redis: Any = queue.redis  # redis-py types replies as unions of its sync and async forms
+        self._pool = queue.pool
+
+    async def report(self, report: NodeReport) -> None:
+        """Say how this supervisor's workers are; holds for REPORT_LEASE_MS."""
+        await self._run(REPORT, report.supervisor, msgspec.json.encode(report), REPORT_LEASE_MS)
+
+    async def beat(self, heartbeats: Sequence[Heartbeat]) -> bool:
+        """Extend the ready time of these workers, where the pool agrees that they are ready. False: some of
+        it was not kept, because no biller has taken any for very long."""
+        facts = [
+            (each.worker, each.state.value, each.gpus, each.device, each.gpu_type) for each in heartbeats
+        ]
+        arguments = [argument for each in facts for argument in each]
+        reply = await self._run(READY, READY_GAP_MS_MAX, READY_INTERVALS_MAX, *arguments)
+        return int(reply) == 0
+
+    async def leave(self, supervisor: str) -> None:
+        """This supervisor has ended."""
+        await self._run(REPORT, supervisor, "", 0)
+
+    async def reports(self) -> list[NodeReport]:
+        """What every living supervisor said last."""
+        names = await self._redis.zrange(self._key("supervisors"), 0, -1)
+        named = [
+            read("supervisor", lambda name: self._key(f"supervisor:{name.decode()}"), name) for name in names
+        ]
+        found = [await self._redis.get(key) for key in named if not isinstance(key, Unreadable)]
+        reports = [read("report", _report, each) for each in found if each is not None]
+        return [each for each in reports if not isinstance(each, Unreadable)]
+
+    async def order(self, addressee: str, kind: OrderKind, worker: str) -> None:
+        """Leave an order with a worker or a supervisor. Whether it was obeyed shows in `workers`."""
+        await self._run(ORDER, addressee, kind.value, worker, ORDER_KEEP_MS)
+
+    async def next_order(self, addressee: str, seconds: float) -> Order | None:
+        """The oldest order that waits, or the first that comes within `seconds`."""
+        taken = await self._redis.blpop([self._key(f"orders:{addressee}")], timeout=seconds)
+        if taken is None:
+            return None
+        order = read("order", _order, taken[1])
+        if isinstance(order, Unreadable):
+            log.warning("an order cannot be read", pool=self._pool, why=order.why)
+            return None
+        return order
+
+    async def is_draining(self, worker: str) -> bool:
+        """A registered worker was told to drain."""
+        return await self._redis.hget(redis_keys.worker(self._pool, worker), "state") == b"draining"
+
+    def _key(self, name: str) -> str:
+        return f"{{p:{self._pool}}}{name}"
+
+    async def _run(self, script: Script, *arguments: str | bytes | int) -> Any:
+        return await script(self._queue.redis, [redis_keys.system(self._pool)], [0, *arguments])
+
+
+def _report(data: bytes) -> NodeReport:
+    return msgspec.json.decode(data, type=NodeReport)
+
+
+def _order(data: bytes) -> Order:
+    kind, _, worker = data.decode().partition(" ")
+    return Order(OrderKind(kind), worker)

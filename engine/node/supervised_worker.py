@@ -1,0 +1,328 @@
+"""A supervisor's place for one worker: starts it on a leash, sees its exit at once, gives back what it held,
+and starts the next one."""
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass
+from urllib.parse import quote
+
+import psutil
+from redis.exceptions import RedisError
+
+from core.environment import child_environment
+from core.error_facts import named
+from core.errors import StartupError
+from core.leash import LeashedProcess, spawn
+from core.processes import WORKER
+from core.settings import Settings
+from core.telemetry import logger
+from engine import instruments
+from engine.backends.environment import usable_cpus
+from engine.gpus import Assigned
+from engine.models.known import RECORD
+from engine.models.registry import ModelRecord
+from engine.node import cpu_share
+from engine.node.reports import Heartbeat, SlotReport, SlotState
+from engine.node.sockets import engine_sockets
+from engine.queue.client import PoolQueue
+from engine.queue.types import WorkerView
+
+log = logger(__name__)
+
+STABLE_SECONDS = 60.0
+BACKOFF_SECONDS_MIN = 0.5
+BACKOFF_SECONDS_MAX = 30.0
+STOP_SECONDS_MAX = 15.0
+RELEASE_TRIES = 20
+RELEASE_RETRY_SECONDS = 0.1
+LAPSED_SECONDS_MAX = 30.0
+MEMORY_SECONDS = 10.0
+BLIND_SECONDS = 5.0
+LOAD_RETRIES = 3
+ENGINE_DEAD = 70
+MIB = 1 << 20
+CPU = "cpu"
+MAKERS = frozenset({"nvidia", "tesla", "geforce"})
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """How long to wait before a worker is started again. Pure: each exit gives the next state."""
+
+    failures: int = 0
+
+    def after_exit(self, ran_seconds: float, planned: bool = False) -> "Backoff":
+        """A worker that ran for a while, or ended in order, starts the count anew."""
+        return Backoff(1 if planned or ran_seconds >= STABLE_SECONDS else self.failures + 1)
+
+    @property
+    def seconds(self) -> float:
+        """The first restart is immediate: a crash after a long run says nothing about the next start."""
+        if self.failures <= 1:
+            return 0.0
+        return min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_MIN * 2 ** (self.failures - 2))
+
+
+class Slot:
+    """Runs one worker after the other until told to stop. `changed` is called when its state does, `model`
+    says before each start what it runs; `gpu` is set before `keep`, where the node has any."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        queue: PoolQueue,
+        index: int,
+        workers: int,
+        changed: Callable[[], None],
+        model: Callable[[], Awaitable[ModelRecord]],
+    ) -> None:
+        self.worker = ""
+        self.gpu: Assigned | None = None
+        self._settings = settings
+        self._queue = queue
+        self._index = index
+        self._workers = workers
+        self._changed = changed
+        self._model = model
+        self._process: LeashedProcess | None = None
+        self._state = SlotState.STARTING
+        self._backoff = Backoff()
+        self._starts = 0
+        self._why = ""
+        self._fault = ""
+        self._well = asyncio.Event()
+        self._loaded = False
+        self._memory_mib: int | None = None
+        self._load_failures = 0
+        self._started_at = self._alive_at = self._looked_at = self._measured_at = 0.0
+
+    async def keep(self, stop: asyncio.Event) -> None:
+        """Until `stop`; then the worker drains and ends. No worker runs while the place is sick."""
+        while not stop.is_set():
+            if self._fault:
+                await self._until_well(stop)
+                continue
+            self.worker = f"{self._settings.node}-{self._index}-{secrets.token_hex(4)}"
+            started = time.monotonic()
+            with engine_sockets(self._settings, self._index) as sockets:
+                code = await self._run_one(stop, sockets)
+            await self._count_load(code)
+            await self._release(code)
+            self._backoff = self._backoff.after_exit(time.monotonic() - started, planned=code == 0)
+            if not stop.is_set():
+                await self._pause(code, stop)
+
+    def look(self, view: WorkerView | None) -> None:
+        """What the pool says of this worker now, about once a second: one that lost its lease for long, or
+        does not get ready, is ended."""
+        now = time.monotonic()
+        blind, self._looked_at = now - self._looked_at > BLIND_SECONDS, now
+        if view is not None and view.worker == self.worker and not self._loaded:
+            self._loaded, self._why = True, ""
+            self._to(SlotState.READY)
+        if blind or (view is not None and view.alive):
+            self._alive_at = now
+        if self._process is None or self._state is SlotState.DRAINING:
+            return
+        start_max = self._settings.worker_start_seconds_max
+        if not self._loaded and now - self._started_at > start_max:
+            self._retire(f"not ready after {start_max} s")
+        elif self._loaded and now - self._alive_at > LAPSED_SECONDS_MAX:
+            self._retire(f"no lease for {LAPSED_SECONDS_MAX:.0f} s")
+
+    def judge(self, fault: str) -> None:
+        """Its device's fault takes its worker out, in order; without one it works again."""
+        if fault and not self._fault:
+            log.error("device fault", worker=self.worker, fault=fault)
+            instruments.alarms.add(1, {"kind": "device"})
+        self._fault = fault
+        if not fault:
+            self._well.set()
+            return
+        self._well.clear()
+        if self._process is not None and self._state is not SlotState.DRAINING:
+            self._retire(fault)
+
+    def kill(self) -> None:
+        """SIGKILL the worker and everything it started; its exit is seen like any other."""
+        if self._process is not None:
+            log.warning("worker killed by order", worker=self.worker)
+            self._process.kill()
+
+    def report(self) -> SlotReport:
+        """How it stands."""
+        return SlotReport(
+            index=self._index,
+            worker=self.worker,
+            pid=self._process.pid if self._process else 0,
+            state=self._state,
+            starts=self._starts,
+            failures=self._backoff.failures,
+            memory_mib=self._memory() if self._process else None,
+            why=self._fault or self._why,
+            gpu=self.gpu.device.index if self.gpu else None,
+        )
+
+    def heartbeat(self) -> Heartbeat | None:
+        """What its ready time is counted by; None where it has no GPU and none are counted without."""
+        if self.gpu is not None:
+            device = self.gpu.device
+            return Heartbeat(self.worker, self._state, 1, device.uuid, gpu_type(device.name))
+        if not self._settings.meter_cpu:
+            return None
+        device = f"cpu-{quote(self._settings.node, safe='')}-{self._index}"
+        return Heartbeat(self.worker, self._state, 1, device, CPU)
+
+    def _memory(self) -> int | None:
+        """Now and then: it looks at every process of the node."""
+        now = time.monotonic()
+        if self._process is not None and now - self._measured_at > MEMORY_SECONDS:
+            self._measured_at, self._memory_mib = now, _memory_mib(self._process.pid)
+        return self._memory_mib
+
+    async def _run_one(self, stop: asyncio.Event, sockets: Mapping[str, str]) -> int:
+        """One worker from its start to its end; its exit code."""
+        logs = self._settings.home / "logs"
+        argv = [sys.executable, "-m", "engine.main", "worker", "--name", self.worker]
+        argv += ["--unsure"] if self._alarmed else []
+        self._starts += 1
+        self._loaded, self._started_at = False, time.monotonic()
+        self._measured_at = 0.0
+        self._alive_at = self._started_at
+        self._to(SlotState.ALARM if self._alarmed else SlotState.STARTING)
+        try:
+            logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+            environment = {**sockets, **self._environment(os.environ, await self._model())}
+            process = await spawn(argv, environment, logs / self._log_name)
+        except (StartupError, OSError) as error:
+            log.error("worker not started", worker=self.worker, error=named(error))
+            return 1
+        log.info("worker started", worker=self.worker, pid=process.pid)
+        self._process = process
+        stopping = asyncio.create_task(stop.wait())
+        ended = asyncio.create_task(process.wait())
+        try:
+            if self._starts > 1:
+                await asyncio.to_thread(cpu_share.give_way, process.pid)
+            await asyncio.wait([stopping, ended], return_when=asyncio.FIRST_COMPLETED)
+            if not ended.done():
+                self._to(SlotState.DRAINING)
+                await _stop(process)
+            return await ended
+        finally:
+            stopping.cancel()
+            process.kill()
+            self._process = None
+
+    async def _pause(self, code: int, stop: asyncio.Event) -> None:
+        if code != 0 and not self._alarmed:
+            self._why = f"ended with code {code}" + ("" if self._loaded else ", not ready by then")
+        self._to(SlotState.ALARM if self._alarmed else SlotState.RESTARTING)
+        log.warning("worker ended", worker=self.worker, code=code, restart_in=self._backoff.seconds)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._backoff.seconds):
+                await stop.wait()
+
+    async def _until_well(self, stop: asyncio.Event) -> None:
+        self._to(SlotState.SICK)
+        waits = [asyncio.create_task(event.wait()) for event in (self._well, stop)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+
+    def _retire(self, why: str) -> None:
+        """End the worker in order, by force where it does not go."""
+        log.warning("worker taken out", worker=self.worker, why=why)
+        self._why = why
+        self._to(SlotState.DRAINING)
+        assert self._process is not None, "only what runs can end"
+        self._process.terminate()
+        asyncio.get_running_loop().call_later(STOP_SECONDS_MAX, self._process.kill)
+
+    async def _count_load(self, code: int) -> None:
+        """A worker that ended before it was ready did not load its model: retried, then an alarm."""
+        if self._loaded or code in (0, ENGINE_DEAD) or await self._is_registered():
+            self._load_failures = 0
+            return
+        self._load_failures += 1
+        if self._load_failures == LOAD_RETRIES + 1:
+            self._why = f"its model has not loaded {self._load_failures} times: see {self._log_name}"
+            log.error("model does not load", worker=self.worker, code=code, failures=self._load_failures)
+            instruments.alarms.add(1, {"kind": "load"})
+
+    async def _is_registered(self) -> bool:
+        with contextlib.suppress(RedisError, OSError):
+            return any(view.worker == self.worker for view in await self._queue.workers())
+        return False
+
+    @property
+    def _alarmed(self) -> bool:
+        return self._load_failures > LOAD_RETRIES
+
+    async def _release(self, code: int) -> None:
+        """Give back at once what an ended worker held. A lease that lapses does the same, seconds later."""
+        instruments.worker_exits.add(1, {"outcome": "drained" if code == 0 else "died"})
+        for _ in range(RELEASE_TRIES):
+            try:
+                requeued = await self._queue.deregister(self.worker, "lost" if code else "drain")
+            except (RedisError, OSError):
+                await asyncio.sleep(RELEASE_RETRY_SECONDS)
+                continue
+            if requeued:
+                log.warning("requests given back", worker=self.worker, requeued=requeued)
+            return
+
+    def _to(self, state: SlotState) -> None:
+        self._state = state
+        self._changed()
+
+    @property
+    def _log_name(self) -> str:
+        """Supervisors of several pools share a data folder."""
+        pool = self._settings.pool
+        of_pool = "" if pool == Settings.model_fields["pool"].default else f"{quote(pool, safe='')}-"
+        return f"worker-{of_pool}{self._index}.log"
+
+    def _environment(self, base: Mapping[str, str], record: ModelRecord) -> dict[str, str]:
+        """What of ours a worker needs, its model, and an even share of the cores where nobody said
+        otherwise."""
+        environment = child_environment(base, WORKER) | {"PARLEY_POOL": self._settings.pool}
+        if own := self._settings.worker_redis_url:
+            environment.pop("PARLEY_REDIS_URL_FILE", None)
+            environment["PARLEY_REDIS_URL"] = own.get_secret_value()
+        environment[RECORD] = json.dumps(asdict(record), default=str)
+        if self.gpu is not None:
+            environment |= self.gpu.environment
+        if self._settings.metrics_port is not None:  # the supervisor's own is the first
+            environment["PARLEY_METRICS_PORT"] = str(self._settings.metrics_port + 1 + self._index)
+        if self._settings.worker_threads is None and "OMP_NUM_THREADS" not in environment:
+            environment["PARLEY_WORKER_THREADS"] = str(max(1, usable_cpus() // self._workers))
+        return environment
+
+
+def gpu_type(name: str) -> str:
+    """How prices name a GPU: `h200` of `NVIDIA H200`. One that does not tell is `gpu`."""
+    words = "".join(char if char.isalnum() else " " for char in name.lower()).split()
+    return "-".join(word for word in words if word not in MAKERS) or "gpu"
+
+
+async def _stop(process: LeashedProcess) -> None:
+    process.terminate()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(STOP_SECONDS_MAX):
+            await process.wait()
+
+
+def _memory_mib(pid: int) -> int | None:
+    """Resident memory of a worker and of what it started, what they share counted for each."""
+    try:
+        leader = psutil.Process(pid)
+        return sum(each.memory_info().rss for each in [leader, *leader.children(recursive=True)]) // MIB
+    except psutil.Error:
+        return None

@@ -1,0 +1,216 @@
+"""The supervisor: keeps a node's workers running, each on a leash, and the pool free of what they leave
+behind.
+
+It sees a worker's exit at once and gives the worker's requests back in the same moment, which is what makes
+a crash a short pause for readers. It reports every second how its workers and their GPUs are, takes sick
+ones out, obeys what operators order (`parley workers`), and needs no GPU.
+"""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import tempfile
+import time
+from collections.abc import Coroutine, Generator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from redis.exceptions import RedisError
+
+from billing.api import Quota
+from core import file_lock
+from core.error_facts import reason
+from core.errors import StartupError
+from core.failed_rounds import survived
+from core.metrics import serving_metrics
+from core.pools import announce_pool
+from core.redis import Client
+from core.scripts import keep_scripts
+from core.settings import Settings
+from core.tasks import end_tasks
+from core.telemetry import Seldom, logger
+from engine import instruments
+from engine.gpus import DeviceHealth, Devices, DeviceWatch, Reserved, assign, reserve
+from engine.journal.journal import journal_of
+from engine.journal.keeper import Keeper
+from engine.lifecycle.reaper import Reaper
+from engine.models.known import KnownModel
+from engine.node.reports import Fleet, NodeReport, OrderKind
+from engine.node.sockets import clear_sockets
+from engine.node.supervised_worker import Slot
+from engine.queue.client import PoolQueue
+from engine.queue.types import WorkerView
+from engine.trials.server import TrialDesk, can_try
+
+log = logger(__name__)
+away = Seldom(log)
+
+REPORT_SECONDS = 1.0
+HEALTH_LOG_SECONDS = 60.0
+ORDER_WAIT_SECONDS = 1.0
+
+
+class Supervisor:
+    """Runs `workers` workers of one pool on this node."""
+
+    def __init__(self, settings: Settings, redis: Client, workers: int) -> None:
+        self._name = f"{settings.node}-{secrets.token_hex(4)}"
+        self._settings = settings
+        self._journal = journal_of(settings, settings.pool, self._name)
+        ended = self._journal.add if self._journal else None
+        self._queue = PoolQueue(redis, settings.pool, settings, ended=ended)
+        self._fleet = Fleet(self._queue)
+        self._reaper = Reaper(self._queue, Quota(redis, settings), settings.reap_interval_ms)
+        self._changed = asyncio.Event()
+        model = KnownModel(settings).read
+        self._slots = [
+            Slot(settings, self._queue, index, workers, self._changed.set, model) for index in range(workers)
+        ]
+        self._devices: Devices | None = None
+        self._devices_missing = ""
+        self._seen: list[DeviceHealth] = []
+        self._reserved: list[Reserved] = []
+        self._watches: dict[str, DeviceWatch] = {}
+        self._logged_at = time.monotonic()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until `stop`; then the workers drain and end. Raises StartupError where another supervisor runs
+        this pool's workers from this data folder."""
+        with _alone(self._settings), serving_metrics(self._settings, 0, lambda: ""):
+            clear_sockets(self._settings)
+            await asyncio.to_thread(self._open_devices)
+            beside = [asyncio.create_task(loop) for loop in self.loops()]
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for slot in self._slots:
+                        group.create_task(slot.keep(stop))
+            finally:
+                await end_tasks(beside)
+                for each in self._reserved:
+                    os.close(each.lock)
+                with contextlib.suppress(RedisError, OSError):
+                    await self._fleet.leave(self._name)
+
+    def loops(self) -> list[Coroutine[Any, Any, None]]:
+        """What it does beside its workers, each for ever."""
+        loops: list[Coroutine[Any, Any, None]]
+        loops = [keep_scripts(self._queue.redis), self._reaper.run(), self._watch(), self._obey()]
+        if self._journal is not None:
+            loops += [self._journal.run(), Keeper(self._queue, self._journal).run()]
+        if can_try():
+            loops.append(TrialDesk(self._settings, self._queue.redis).run())
+        return loops
+
+    def _open_devices(self) -> None:
+        try:
+            self._devices = Devices.open()
+            self._seen = self._devices.read()
+        except OSError as error:
+            self._devices_missing = str(error)
+            return
+        self._watches = {device.uuid: DeviceWatch(device) for device in self._seen}
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        self._reserved = reserve(self._seen, visible, len(self._slots), Path(tempfile.gettempdir()))
+        if self._seen and visible != "" and not self._reserved:
+            raise StartupError(
+                f"other supervisors of node {self._settings.node} have all {len(self._seen)} GPUs: "
+                "stop one, or let CUDA_VISIBLE_DEVICES name one that is free"
+            )
+        for index, slot in enumerate(self._slots):
+            slot.gpu = assign(index, visible, [each.device for each in self._reserved])
+
+    async def _watch(self) -> None:
+        """Look at the workers and their GPUs and say how they are, for ever."""
+        while True:
+            self._changed.clear()
+            await self._look_at_devices()
+            instruments.show_places([slot.report().state.value for slot in self._slots], self._seen)
+            with survived(away, "report failed", pool=self._settings.pool):
+                await announce_pool(self._queue.redis, self._settings, self._queue.pool)
+                views = {view.worker: view for view in await self._queue.workers()}
+                for slot in self._slots:
+                    slot.look(views.get(slot.worker))
+                await self._fleet.report(self._report())
+                await self._beat()
+                self._log_health(views)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(REPORT_SECONDS):
+                    await self._changed.wait()
+
+    async def _beat(self) -> None:
+        """Ready GPUs are metered by these heartbeats."""
+        heartbeats = [each for slot in self._slots if (each := slot.heartbeat()) and each.worker]
+        if heartbeats and not await self._fleet.beat(heartbeats):
+            away.warning("ready time is not kept: no biller takes it", pool=self._settings.pool)
+
+    async def _look_at_devices(self) -> None:
+        if self._devices is None:
+            return
+        self._seen = await asyncio.to_thread(self._devices.read)
+        xids = await asyncio.to_thread(self._devices.xids)
+        for device in self._seen:
+            self._watches[device.uuid].see(device, xids.get(device.uuid, []))
+        for slot in self._slots:
+            if slot.gpu is not None:
+                slot.judge(self._watches[slot.gpu.device.uuid].fault)
+
+    def _report(self) -> NodeReport:
+        slots = [slot.report() for slot in self._slots]
+        node, pid = self._settings.node, os.getpid()
+        return NodeReport(self._name, node, pid, slots, self._seen, self._devices_missing)
+
+    def _log_health(self, views: dict[str, WorkerView]) -> None:
+        """One line a worker now and then."""
+        if time.monotonic() - self._logged_at < HEALTH_LOG_SECONDS:
+            return
+        self._logged_at = time.monotonic()
+        devices = {device.index: device for device in self._seen}
+        for slot in (slot.report() for slot in self._slots):
+            info = views[slot.worker].info if slot.worker in views else {}
+            load = {
+                name: info.get(name) for name in ("running", "waiting", "kv_usage", "steps", "step_age_ms")
+            }
+            gpu = devices[slot.gpu].temperature if slot.gpu is not None else self._devices_missing
+            state, memory = slot.state.value, slot.memory_mib
+            log.info("worker health", worker=slot.worker, state=state, memory_mib=memory, gpu=gpu, **load)
+
+    async def _obey(self) -> None:
+        """Orders as they come, for ever."""
+        while True:
+            with survived(away, "orders not read", pool=self._settings.pool):
+                await self._obey_next()
+                continue
+            await asyncio.sleep(ORDER_WAIT_SECONDS)
+
+    async def _obey_next(self) -> None:
+        order = await self._fleet.next_order(self._name, ORDER_WAIT_SECONDS)
+        if order is not None and order.kind is OrderKind.KILL:
+            for slot in self._slots:
+                if slot.worker == order.worker:
+                    slot.kill()
+
+
+@contextlib.contextmanager
+def _alone(settings: Settings) -> Generator[None]:
+    """One supervisor a data folder, node and pool: two would write the same logs and each use all cores."""
+    names = f"{quote(settings.node, safe='')}-{quote(settings.pool, safe='')}"
+    path = settings.home / f"supervisor-{names}.lock"
+    try:
+        settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = file_lock.take(path, 0)
+    except OSError as error:
+        raise StartupError(f"cannot use PARLEY_HOME {settings.home}: {reason(error)}") from error
+    if lock is None:
+        raise StartupError(
+            f"another supervisor runs pool {settings.pool} on node {settings.node} from {settings.home} "
+            f"(process {path.read_text().strip() or 'unknown'}): "
+            "stop it, or choose another PARLEY_NODE, PARLEY_POOL or PARLEY_HOME"
+        )
+    try:
+        os.truncate(lock, 0)
+        os.pwrite(lock, b"%d\n" % os.getpid(), 0)
+        yield
+    finally:
+        os.close(lock)

@@ -1,0 +1,73 @@
+"""Ends what a key, a user, a project or a tenant has queued and running, for commands that shut them out."""
+
+import asyncio
+import time
+
+from redis.exceptions import NoPermissionError, ResponseError
+
+from billing.api import Quota, Whose, open_of
+from core.pools import HOPS_MAX
+from core.redis import Client, is_unwell
+from core.settings import Settings
+from core.unreadable import ERRORS
+from engine.lifecycle.finish import end_unclaimed
+from engine.queue.client import PoolQueue
+from engine.queue.types import Moved
+from engine.request import Control, EndReason, Status
+
+# Gateways know within a second who may come in no more: until then there may be new ones.
+NEWCOMERS_SECONDS = 1.0
+CANCEL_SECONDS_MAX = 10.0
+AT_ONCE_MAX = 16
+POLL_SECONDS = 0.1
+
+
+async def cancel_requests(redis: Client, settings: Settings, whose: Whose) -> tuple[int, int]:
+    """Cancel all that is open and what comes in meanwhile; how many were told to end, and how many of them
+    have not yet: their workers do not obey, and the reaper ends them. Repeating it changes nothing."""
+    began, told = time.monotonic(), set[str]()
+    while True:
+        found = await open_of(redis, whose)
+        told |= {id for id, _ in found}
+        await _cancel_all(redis, settings, whose.tenant, found)
+        passed = time.monotonic() - began
+        if passed > (CANCEL_SECONDS_MAX if found else NEWCOMERS_SECONDS):
+            left = await open_of(redis, whose) if found else []  # this round may have ended them
+            return len(told), len(left)
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def _cancel_all(redis: Client, settings: Settings, tenant: str, found: list[tuple[str, str]]) -> None:
+    slots, quota = asyncio.Semaphore(AT_ONCE_MAX), Quota(redis, settings)
+
+    async def one(id: str, pool: str) -> None:
+        async with slots:
+            try:
+                await _cancel(PoolQueue(redis, pool, settings), quota, tenant, id)
+            except (ResponseError, *ERRORS) as error:
+                # Its keys are not what they should be: it counts as not ended, and the others end.
+                if isinstance(error, ResponseError) and (
+                    is_unwell(error) or isinstance(error, NoPermissionError)
+                ):
+                    raise
+
+    async with asyncio.TaskGroup() as group:
+        for id, pool in found:
+            group.create_task(one(id, pool))
+
+
+async def _cancel(queue: PoolQueue, quota: Quota, tenant: str, id: str) -> None:
+    queue, status = await cancel_where_it_is(queue, tenant, id)
+    if status in (Status.QUEUED, Status.PARKED):
+        await end_unclaimed(queue, quota, tenant, id, EndReason.CANCELLED)
+
+
+async def cancel_where_it_is(queue: PoolQueue, tenant: str, id: str) -> tuple[PoolQueue, Status | None]:
+    """Set the flag in the pool to which a request has moved; that pool, and the status there. None: nobody
+    knows it, or a worker leads from one pool to the next without an end."""
+    for _ in range(HOPS_MAX):
+        status = await queue.control(tenant, id, Control.CANCEL)
+        if not isinstance(status, Moved):
+            return queue, status
+        queue = PoolQueue(queue.redis, status.pool, queue.settings)
+    return queue, None

@@ -1,0 +1,140 @@
+"""Everything that is known of one request but what was said: what the books have, what Redis has, and where
+it is in a pool. One function for `parley requests explain` and the console."""
+
+from collections.abc import Sequence
+
+import msgspec
+from redis.exceptions import RedisError
+
+from billing.api import (
+    PLATFORM,
+    Booked,
+    FoundRefusals,
+    Held,
+    HeldBack,
+    booked_of,
+    find_tenant,
+    held_back_of,
+    held_of,
+    holders_of,
+    list_tenants,
+    refusals_of,
+    tenants_with,
+)
+from core.database import Database
+from core.errors import bad_request
+from core.pools import announced_pools
+from core.redis import Client
+from core.settings import Settings
+from core.unreadable import Unreadable
+from engine.operations.inspection import Inspection, RequestDetail
+from engine.queue.client import PoolQueue
+from engine.request import Status
+
+
+class Explained(msgspec.Struct, frozen=True):
+    """One request. `state`: booked, held_back, refused, or how it stands in its pool; `refused`: the minutes
+    in which it was; `unread`: what could not be looked at."""
+
+    id: str
+    tenant: str
+    tenant_name: str
+    state: str
+    booked: Booked | None = None
+    held_back: list[HeldBack] = []
+    holds: Held | None = None
+    in_pool: RequestDetail | None = None
+    refused: list[FoundRefusals] = []
+    unread: str = ""
+
+
+async def explain(db: Database, redis: Client, settings: Settings, id: str, tenant: str | None) -> Explained:
+    """`tenant`: its name or id. Raises Refused where there is no such request, or several without it."""
+    inspections = _Inspections(redis, settings)
+    owner = await _owner(db, redis, id, tenant)
+    found = await find_tenant(db, owner)
+    booked, back = await booked_of(db, owner, id), await held_back_of(db, owner, id)
+    refused = await refusals_of(db, id, owner)
+    holds, in_pool, unread = None, None, ""
+    try:
+        kept = await held_of(redis, owner, id)
+        holds, unread = (None, str(kept)) if isinstance(kept, Unreadable) else (kept, "")
+        if booked is None:
+            in_pool = await inspections.detail(owner, id)
+    except (RedisError, OSError) as error:
+        unread = f"Redis does not answer ({type(error).__name__}): what holds it is not known"
+    if not (booked or back or holds or in_pool or refused):
+        raise bad_request(_none(id, tenant, unread))
+    return Explained(
+        id=id,
+        tenant=owner,
+        tenant_name=found.name if found is not None else owner,
+        state=_state(booked, back, holds, in_pool),
+        booked=booked,
+        held_back=back,
+        holds=holds,
+        in_pool=in_pool,
+        refused=refused,
+        unread=unread,
+    )
+
+
+class _Inspections:
+    """The pools of an installation, for looking at one request."""
+
+    def __init__(self, redis: Client, settings: Settings) -> None:
+        self._redis = redis
+        self._settings = settings
+
+    async def detail(self, tenant: str, id: str) -> RequestDetail | None:
+        """Where it is now: a pool that it has left only says so."""
+        for pool in await self._all():
+            detail = await pool.request(tenant, id)
+            if detail is not None and detail.row.status != Status.MOVED:
+                return detail
+        return None
+
+    async def _all(self) -> Sequence[Inspection]:
+        names = {self._settings.pool} | await announced_pools(self._redis, self._settings)
+        return [Inspection(PoolQueue(self._redis, name, self._settings)) for name in sorted(names)]
+
+
+async def _owner(db: Database, redis: Client, id: str, tenant: str | None) -> str:
+    if tenant is not None:
+        named = await find_tenant(db, tenant)
+        if named is None:
+            raise bad_request(f"there is no tenant {tenant!r}: see `parley tenants list`")
+        return named.tenant_id
+    owners = set(await tenants_with(db, id)) | {each.tenant for each in await refusals_of(db, id, None)}
+    owners.discard(PLATFORM)
+    if not owners:
+        try:
+            tenants = [each.tenant_id for each in await list_tenants(db)]
+            owners = set(await holders_of(redis, tenants, id))
+        except (RedisError, OSError) as error:
+            why = f"Redis does not answer ({type(error).__name__})"
+            raise bad_request(f"{id!r} is in no books, and {why}: try again, or name the tenant") from error
+    if not owners:
+        raise bad_request(_none(id, None, ""))
+    if len(owners) > 1:
+        raise bad_request(f"{len(owners)} tenants have a request {id!r}: name one with --tenant")
+    return owners.pop()
+
+
+def _none(id: str, tenant: str | None, unread: str) -> str:
+    whose = f" of tenant {tenant!r}" if tenant is not None else ""
+    return f"nobody knows a request {id!r}{whose}" + (f"; {unread}" if unread else "")
+
+
+def _state(
+    booked: Booked | None, back: Sequence[HeldBack], holds: Held | None, in_pool: RequestDetail | None
+) -> str:
+    if booked is not None:
+        return "booked"
+    if any(not each.resolution for each in back):
+        return "held_back"
+    if in_pool is not None:
+        return in_pool.row.status
+    if holds is not None:
+        return f"admission {holds.state}"
+    return "dismissed" if back else "refused"

@@ -1,0 +1,391 @@
+"""What operators see of a pool: workers, requests, lines. Reads only, and never prompts or answers.
+
+Every read is bounded: by the page, by `limit`, or by what a pool's workers can hold.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from billing import usage
+from core.unreadable import Unreadable
+from engine.gpus import DeviceHealth
+from engine.node.reports import Fleet, NodeReport, SlotReport, SlotState
+from engine.queue import redis_keys
+from engine.queue.client import PoolQueue
+from engine.queue.types import WorkerView
+from engine.request import PriorityClass, Status
+
+PAGE = 500
+SCANNED_MAX = 50_000
+ENDED_SCANNED_MAX = 5_000
+TENANTS_PER_CLASS = 64
+COUNTER_UNIT = 1000  # thousandths, as in engine/queue/lua/prelude/fair.lua
+FIELDS = (
+    *("status", "class", "lane", "worker", "warm", "model", "fingerprint", "epoch", "cn", "n", "o", "prompt"),
+    *("visible", "granted", "cached", "covered", "recomputed", "deaths", "preempts", "control"),
+    *("order", "accepted", "claimed", "first", "deadline", "dest"),
+)
+
+
+class WorkerRow(msgspec.Struct, frozen=True):
+    """One worker, or one place of a supervisor where none is registered. `lease_ms`: what is left of it.
+
+    `state`: a SlotState, or lapsed (its lease ended). None, in any field: nobody reported it; `gpu_missing`
+    says why there is no `gpu`.
+    """
+
+    worker: str
+    node: str
+    model: str
+    state: str
+    claims: int
+    running: int | None
+    waiting: int | None
+    kv_usage: float | None
+    step_age_ms: int | None
+    memory_mib: int | None
+    lease_ms: int
+    pid: int | None
+    starts: int | None
+    why: str
+    gpu: DeviceHealth | None = None
+    gpu_missing: str = ""
+
+
+class RequestRow(msgspec.Struct, frozen=True):
+    """One request that has not ended, or one that has and is still known. Times are Unix ms, 0 where never
+    reached; `tokens` counts sampled ids, `log_head` log entries."""
+
+    tenant: str
+    id: str
+    pool: str
+    status: str
+    priority: str
+    lane: str
+    worker: str
+    model: str
+    claims: int
+    prompt_tokens: int
+    tokens: int
+    log_head: int
+    accepted_ms: int
+    claimed_ms: int
+    first_token_ms: int
+    deadline_ms: int
+    reason: str = ""
+
+
+class RequestDetail(msgspec.Struct, frozen=True):
+    """Everything about one request but what was said. `older`: requests of its class that wait longer, None
+    where it does not wait; `readers`: gateway -> reading | stuck; `log_first`: the oldest entry kept."""
+
+    row: RequestRow
+    warm: str
+    fingerprint: str
+    epoch: int
+    visible: int
+    covered: int
+    granted: int
+    input_cached: int
+    recomputed_tokens: int
+    deaths: int
+    preempts: int
+    control: int
+    moved_to: str
+    older: int | None
+    log_first: int | None
+    readers: dict[str, str]
+    now_ms: int
+
+
+class ClassRow(msgspec.Struct, frozen=True):
+    """One class. `oldest_ms`: how long its oldest request has waited."""
+
+    priority: str
+    waiting: int
+    running: int
+    oldest_ms: int
+
+
+class TenantRow(msgspec.Struct, frozen=True):
+    """One tenant. `blocked`: at one of its caps in some class; `tokens`: KV tokens in flight; `served`: its
+    counter, in tokens at weight 1, by which tenants take turns."""
+
+    tenant: str
+    waiting: int
+    running: int
+    blocked: bool
+    weight: float
+    tokens: int
+    served: int
+
+
+class PoolSnapshot(msgspec.Struct, frozen=True):
+    """A pool at a glance. `tenants`: those with most in hand, at most 64 a class looked at."""
+
+    pool: str
+    at_ms: int
+    parked: int
+    classes: list[ClassRow]
+    tenants: list[TenantRow]
+    workers: list[WorkerRow]
+
+
+class Inspection:
+    """Looks at one pool."""
+
+    def __init__(self, queue: PoolQueue) -> None:
+        self._queue = queue
+        self._redis: Any = queue.redis  # redis-py types replies as unions of its sync and async forms
+        self._pool = queue.pool
+        self.fleet = Fleet(queue)
+
+    async def workers(self) -> list[WorkerRow]:
+        """Registered workers, and what supervisors say of those that are not."""
+        now, views, reports = (
+            await self._queue.now_ms(),
+            await self._queue.workers(),
+            await self.fleet.reports(),
+        )
+        places = {slot.worker: (report, slot) for report in reports for slot in report.slots}
+        rows: list[WorkerRow] = []
+        for view in views:
+            report, slot = places.pop(view.worker, (None, None))
+            draining = await self.fleet.is_draining(view.worker)
+            rows.append(_with_gpu(_registered(view, slot, draining, now), report, slot))
+        rows += [_with_gpu(_unregistered(*place), *place) for place in places.values()]
+        return sorted(rows, key=lambda row: (row.node, row.worker))
+
+    async def requests(self, tenant: str | None, status: Status | None, limit: int) -> list[RequestRow]:
+        """Requests of this pool, those that have not ended unless `status` says so; the nearest deadline
+        first, what is on its way to another pool before all; the latest end first."""
+        if status is Status.ENDED:
+            return await self._ended(tenant, limit)
+        rows: list[RequestRow] = []
+        for line in ("moving", "deadlines"):
+            for start in range(0, SCANNED_MAX, PAGE):
+                names = await self._redis.zrange(self._key(line), start, start + PAGE - 1)
+                members = [redis_keys.split_member(name.decode()) for name in names]
+                wanted = [member for member in members if tenant in (None, member[0])]
+                for (t, id), fields in zip(wanted, await self._records(wanted), strict=True):
+                    if fields["status"] and status in (None, fields["status"]):
+                        rows.append(_row(self._pool, t, id, fields))
+                if len(rows) >= limit or len(names) < PAGE:
+                    break
+        return rows[:limit]
+
+    async def find(self, id: str, tenant: str | None) -> tuple[str, str] | None:
+        """(tenant, id) of a request that this pool still knows. Without a tenant every key is looked at."""
+        if tenant is not None:
+            return (
+                (tenant, id) if await self._redis.exists(redis_keys.record(self._pool, tenant, id)) else None
+            )
+        if not id or any(not (c.isascii() and (c.isalnum() or c in "-_.")) for c in id):
+            return None
+        pattern = f"{{p:{_literal(self._pool)}}}req:*:{id}"
+        async for name in self._redis.scan_iter(match=pattern, count=1000):
+            return redis_keys.split_member(name.decode().partition("req:")[2])
+        return None
+
+    async def request(self, tenant: str, id: str) -> RequestDetail | None:
+        """One request; None where the pool does not know it."""
+        (fields,) = await self._records([(tenant, id)])
+        if not fields["status"]:
+            return None
+        older = None
+        if fields["status"] == Status.QUEUED:
+            older = await self._redis.zrank(
+                self._key(f"age:{fields['class']}"), redis_keys.member(tenant, id)
+            )
+        first = await self._redis.xrange(redis_keys.log(self._pool, tenant, id), count=1)
+        readers = await self._redis.hgetall(self._key(f"rd:{redis_keys.member(tenant, id)}"))
+        return RequestDetail(
+            row=_row(self._pool, tenant, id, fields),
+            warm=fields["warm"],
+            fingerprint=fields["fingerprint"],
+            epoch=_number(fields["epoch"]),
+            visible=_number(fields["visible"]),
+            covered=_number(fields["covered"]),
+            granted=_number(fields["granted"]),
+            input_cached=_number(fields["cached"]),
+            recomputed_tokens=_number(fields["recomputed"]),
+            deaths=_number(fields["deaths"]),
+            preempts=_number(fields["preempts"]),
+            control=_number(fields["control"]),
+            moved_to=fields["dest"],
+            older=older,
+            log_first=int(first[0][0].partition(b"-")[0]) if first else None,
+            readers={gateway.decode(): state.decode() for gateway, state in readers.items()},
+            now_ms=await self._queue.now_ms(),
+        )
+
+    async def snapshot(self) -> PoolSnapshot:
+        """The pool at a glance."""
+        now, workers = await self._queue.now_ms(), await self.workers()
+        held = [member for row in workers if row.claims for member in await self._queue.claimed(row.worker)]
+        classes = Counter(fields["class"] for fields in await self._records(held))
+        return PoolSnapshot(
+            pool=self._pool,
+            at_ms=now,
+            parked=await self._redis.zcard(self._key("parked")),
+            classes=[await self._class(each, classes[each.value], now) for each in PriorityClass],
+            tenants=await self._tenants(Counter(tenant for tenant, _ in held)),
+            workers=workers,
+        )
+
+    async def _class(self, priority: PriorityClass, running: int, now: int) -> ClassRow:
+        line = self._key(f"age:{priority}")
+        oldest = await self._redis.zrange(line, 0, 0, withscores=True)
+        waited = max(0, now - int(oldest[0][1]) // 1000) if oldest else 0
+        return ClassRow(priority.value, await self._redis.zcard(line), running, waited)
+
+    async def _tenants(self, running: Mapping[str, int]) -> list[TenantRow]:
+        waiting, blocked = Counter[str](), set[str]()
+        for priority in PriorityClass:
+            eligible = await self._redis.zrange(self._key(f"act:{priority}"), 0, TENANTS_PER_CLASS - 1)
+            capped = await self._redis.sscan(self._key(f"blocked:{priority}"), count=TENANTS_PER_CLASS)
+            stopped = {name.decode() for name in capped[1]}
+            blocked |= stopped
+            for tenant in {name.decode() for name in eligible} | stopped:
+                waiting[tenant] += await self._redis.zcard(self._key(f"ids:{priority}:{tenant}"))
+        names = sorted({*waiting, *running}, key=lambda name: (-waiting[name] - running.get(name, 0), name))
+        return [
+            await self._tenant(name, waiting[name], running.get(name, 0), name in blocked) for name in names
+        ]
+
+    async def _tenant(self, name: str, waiting: int, running: int, blocked: bool) -> TenantRow:
+        terms = await self._redis.hmget(self._key(f"ten:{name}"), "weight", "tokens", "counter")
+        weight, tokens, counter = (float(each or 0) for each in terms)
+        served = int(counter) // COUNTER_UNIT
+        return TenantRow(name, waiting, running, blocked, weight or 1.0, int(tokens), served)
+
+    async def _ended(self, tenant: str | None, limit: int) -> list[RequestRow]:
+        """From the stream of ended requests, as far back as it reaches."""
+        raw = await self._redis.xrevrange(usage.ended_stream(self._pool), count=ENDED_SCANNED_MAX)
+        events = [event for _, fields in raw if (event := _event(fields)) is not None]
+        events = [event for event in events if tenant in (None, event.tenant)][:limit]
+        records = await self._records([(event.tenant, event.request) for event in events])
+        return [_ended_row(event, fields) for event, fields in zip(events, records, strict=True)]
+
+    async def _records(self, members: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+        """The records' fields; an empty status where there is none."""
+        if not members:
+            return []
+        pipeline = self._redis.pipeline(transaction=False)
+        for tenant, id in members:
+            pipeline.hmget(redis_keys.record(self._pool, tenant, id), FIELDS)
+        records = await pipeline.execute()
+        return [
+            {name: (value or b"").decode() for name, value in zip(FIELDS, values, strict=True)}
+            for values in records
+        ]
+
+    def _key(self, name: str) -> str:
+        return f"{{p:{self._pool}}}{name}"
+
+
+def _registered(view: WorkerView, slot: SlotReport | None, draining: bool, now: int) -> WorkerRow:
+    if not view.alive:
+        state = "lapsed"
+    elif draining or (slot is not None and slot.state is SlotState.DRAINING):
+        state = SlotState.DRAINING.value
+    else:
+        state = SlotState.READY.value
+    info = view.info
+    return WorkerRow(
+        worker=view.worker,
+        node=str(info.get("node", "")),
+        model=str(info.get("model", "")),
+        state=state,
+        claims=view.claims,
+        running=info.get("running"),
+        waiting=info.get("waiting"),
+        kv_usage=info.get("kv_usage"),
+        step_age_ms=info.get("step_age_ms"),
+        memory_mib=slot.memory_mib if slot else None,
+        lease_ms=max(0, view.lease_ms - now),
+        pid=info.get("pid"),
+        starts=slot.starts if slot else None,
+        why=slot.why if slot else "",
+    )
+
+
+def _unregistered(report: NodeReport, slot: SlotReport) -> WorkerRow:
+    return WorkerRow(
+        worker=slot.worker,
+        node=report.node,
+        model="",
+        state=slot.state.value,
+        claims=0,
+        running=None,
+        waiting=None,
+        kv_usage=None,
+        step_age_ms=None,
+        memory_mib=slot.memory_mib,
+        lease_ms=0,
+        pid=slot.pid or None,
+        starts=slot.starts,
+        why=slot.why,
+    )
+
+
+def _with_gpu(row: WorkerRow, report: NodeReport | None, slot: SlotReport | None) -> WorkerRow:
+    if report is None or slot is None:
+        return row
+    gpu = next((device for device in report.devices if device.index == slot.gpu), None)
+    return msgspec.structs.replace(row, gpu=gpu, gpu_missing=report.devices_missing)
+
+
+def _row(pool: str, tenant: str, id: str, fields: Mapping[str, str]) -> RequestRow:
+    return RequestRow(
+        tenant=tenant,
+        id=id,
+        pool=pool,
+        status=fields["status"],
+        priority=fields["class"],
+        lane=fields["lane"],
+        worker=fields["worker"],
+        model=fields["model"],
+        claims=_number(fields["cn"]),
+        prompt_tokens=_number(fields["prompt"]),
+        tokens=_number(fields["n"]),
+        log_head=_number(fields["o"]),
+        accepted_ms=_number(fields["accepted"]),
+        claimed_ms=_number(fields["claimed"]),
+        first_token_ms=_number(fields["first"]),
+        deadline_ms=_number(fields["deadline"]),
+    )
+
+
+def _ended_row(event: usage.UsageEvent, fields: Mapping[str, str]) -> RequestRow:
+    known = _row(event.pool, event.tenant, event.request, fields)
+    return msgspec.structs.replace(
+        known,
+        status=Status.ENDED.value,
+        model=event.model,
+        claims=event.claims,
+        accepted_ms=event.accepted_ms,
+        claimed_ms=event.claimed_ms,
+        first_token_ms=event.first_token_ms,
+        tokens=max(known.tokens, event.output_text),
+        prompt_tokens=max(known.prompt_tokens, event.input_uncached + event.input_cached),
+        reason=event.code or event.reason,
+    )
+
+
+def _event(fields: Mapping[bytes, bytes]) -> usage.UsageEvent | None:
+    """What the stream holds, None where it is none: the biller says so."""
+    event = usage.read_event(fields.get(usage.ENDED_FIELD.encode(), b""))
+    return None if isinstance(event, Unreadable) else event
+
+
+def _number(value: str) -> int:
+    return int(float(value)) if value else 0
+
+
+def _literal(name: str) -> str:
+    """A name in which a pattern's signs mean themselves."""
+    return "".join(f"\\{c}" if c in "*?[]\\^" else c for c in name)

@@ -1,0 +1,34 @@
+#!lua flags=allow-oom
+-- move(now, t, id, destination, hop, retry ms, ordered, seal): takes a request out of its place here for another pool, as its `hop`th move.
+-- Nobody can append to it any more, and its worker is told. Replies {status, destination, hop}: `moving` by this call or an
+-- earlier one, `moved` or `ended`, another status where it is another move's turn; nil for an unknown id. Whoever asked
+-- copies it next; where that fails, the reaper names it after the retry. `seal`: the word of who may order it (engine/queue/migration_orders.py).
+local t, id, destination, wanted, retry = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+local req, member = key('req', t, id), member_of(t, id)
+local status, class, dest, hop, order = unpack(call('HMGET', req, 'status', 'class', 'dest', 'hop', 'order'))
+if not status then
+  return nil
+elseif number_of(hop) + 1 ~= wanted or (status ~= 'queued' and status ~= 'running' and status ~= 'parked') then
+  return { status, dest or '', number_of(hop) }
+end
+notice_restart()
+if number_of(order) <= number_of(call('HGET', KEYS[1], 'restart_order')) then
+  doubt(t, id)
+end
+if status == 'running' then
+  set_control(t, id, MIGRATE)
+  take_back(t, id, 'moving', 'pool')
+elseif status == 'queued' then
+  leave_line(t, id, class)
+else
+  call('ZREM', P .. 'parked', member)
+end
+local due = call('ZSCORE', P .. 'deadlines', member) or call('HGET', req, 'deadline')
+call('HSET', req, 'status', 'moving', 'dest', destination, 'hop', int(wanted), 'due', int(tonumber(due)),
+  'ordered', ARGV[7], 'seal', ARGV[8], 'place', status == 'parked' and 'parked' or 'queued')
+call('ZREM', P .. 'deadlines', member)
+call('ZREM', P .. 'unread', member)
+call('ZADD', P .. 'moving', int(NOW + retry), member)
+log_event(t, id, 'moved', '{"why":"pool"}')
+publish()
+return { 'moving', destination, wanted }

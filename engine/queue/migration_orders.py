@@ -1,0 +1,55 @@
+"""Orders to move a request to another pool, sealed by who gives them. Pure.
+
+A move stands in the request's record, which its pool's workers may write too. So a process that finishes what
+another one began, or follows a request to where it went, goes by nothing but the seal: whoever has no signing
+secret can begin no move, and lead nobody elsewhere.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from core.signed_text import Keyring, is_sealed, short_seal
+
+PURPOSE = b"parley move v1"
+HOP_MAX = 1 << 31
+# A request may come back, and its old order would stand again: finishing by it ends with the order's hour.
+GOOD_MS = 3_600_000
+CLOCKS_DIFFER_MS_MAX = 5 * 60_000
+
+
+class Order(msgspec.Struct, frozen=True):
+    """A request's `hop`th move, to pool `dest`, ordered at `at_ms`; the seal is empty where there is none."""
+
+    dest: str
+    hop: int
+    at_ms: int
+    seal: bytes
+
+
+@dataclass(frozen=True)
+class Orders:
+    """Gives orders, and tells those that were given from others."""
+
+    keyring: Keyring
+    installation: str
+
+    def give(self, tenant: str, id: str, source: str, dest: str, hop: int, at_ms: int) -> Order:
+        """What only a process with the signing secret can make."""
+        facts = self._facts(tenant, id, source, dest, hop, at_ms)
+        return Order(dest, hop, at_ms, short_seal(facts, self.keyring.key(PURPOSE)))
+
+    def good(self, tenant: str, id: str, source: str, order: Order, now_ms: int) -> bool:
+        """Whether it was given for this request in this pool, not longer ago than an order is good."""
+        if not (0 < order.hop < HOP_MAX and -CLOCKS_DIFFER_MS_MAX <= now_ms - order.at_ms <= GOOD_MS):
+            return False
+        facts = self._facts(tenant, id, source, order.dest, order.hop, order.at_ms)
+        return is_sealed(facts, order.seal, self.keyring.keys(PURPOSE))
+
+    def _facts(self, *facts: str | int) -> bytes:
+        return msgspec.msgpack.encode((self.installation, *facts))
+
+
+def order_of(dest: bytes | None, hop: bytes | None, at_ms: bytes | None, seal: bytes | None) -> Order:
+    """As a record has it. Raises ValueError where no process of ours wrote it so."""
+    return Order((dest or b"").decode(), int(hop or 0), int(at_ms or 0), seal or b"")

@@ -1,0 +1,170 @@
+"""News from the pool over sharded channels. Hints only: what they say is in Redis, and readers poll."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+from redis.asyncio import RedisCluster
+from redis.exceptions import RedisError
+
+from core.redis import Client
+from core.tasks import end_tasks
+from core.telemetry import Seldom, logger
+from core.unreadable import Unreadable, read
+from engine.queue import redis_keys
+from engine.queue.request_log import unpack_entries
+from engine.queue.types import Hint
+from engine.request import Control, Entry
+
+POLL_SECONDS = 1.0
+RETRY_SECONDS = 0.2
+OPEN_SECONDS_MAX = 5.0
+WAITING_HINTS_MAX = 4096
+
+log = logger(__name__)
+away = Seldom(log)
+
+
+class ShardChannel:
+    """One sharded channel on a connection of its own, so that no other node's silence holds its messages up.
+
+    A lost connection is opened again; what was published meanwhile is lost.
+    """
+
+    def __init__(self, redis: Client, name: str) -> None:
+        client: Any = redis  # redis-py types replies as unions of its sync and async forms
+        self.name = name
+        self._pubsub: Any = client.pubsub()
+        cluster = isinstance(redis, RedisCluster)
+        self._get: Any = self._pubsub.get_sharded_message if cluster else self._pubsub.get_message
+
+    async def open(self) -> None:
+        """Subscribe. Whatever is published after this returns arrives, while the connection holds. Where it
+        fails nothing is open."""
+        try:
+            async with asyncio.timeout(OPEN_SECONDS_MAX):
+                await self._pubsub.ssubscribe(self.name)
+                while True:
+                    message = await self._get(timeout=POLL_SECONDS)
+                    if message and message["type"] == "ssubscribe":
+                        return
+        except BaseException:
+            await self.close()
+            raise
+
+    async def messages(self) -> AsyncIterator[bytes]:
+        """Every message, for ever."""
+        while True:
+            try:
+                message = await self._get(timeout=POLL_SECONDS)
+            except (RedisError, OSError) as error:
+                away.warning("channel interrupted", error=type(error).__name__)
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            if message and message["type"] == "smessage":
+                yield message["data"]
+
+    async def close(self) -> None:
+        """Give the connection back."""
+        await self._pubsub.aclose()
+
+
+class Hints:
+    """One gateway's hints from all the pools it follows, in one stream; at its limit the oldest go."""
+
+    def __init__(self, redis: Client, gateway: str) -> None:
+        self._redis = redis
+        self._gateway = gateway
+        self._waiting: asyncio.Queue[Hint] = asyncio.Queue(WAITING_HINTS_MAX)
+        self._channels: dict[str, tuple[ShardChannel, asyncio.Task[None]]] = {}
+        self._following = asyncio.Lock()
+
+    async def follow(self, pool: str) -> None:
+        """Listen to a pool, from now on. Do it before registering as a reader there; again is harmless."""
+        async with self._following:
+            if pool in self._channels:
+                return
+            channel = ShardChannel(self._redis, redis_keys.gateway_channel(pool, self._gateway))
+            await channel.open()
+            self._channels[pool] = channel, asyncio.create_task(self._listen(pool, channel))
+
+    async def __aiter__(self) -> AsyncIterator[Hint]:
+        while True:
+            yield await self._waiting.get()
+
+    async def close(self) -> None:
+        """Stop listening."""
+        while self._channels:
+            _, (channel, task) = self._channels.popitem()
+            try:
+                await end_tasks([task])
+            finally:
+                await channel.close()
+
+    async def _listen(self, pool: str, channel: ShardChannel) -> None:
+        async for message in channel.messages():
+            for hint in _hints(pool, message):
+                if self._waiting.full():
+                    self._waiting.get_nowait()
+                self._waiting.put_nowait(hint)
+
+
+class _News(msgspec.Struct, array_like=True):
+    tenant: str
+    id: str
+    head: int
+    entries: list[tuple[str, str, int, int, int, str]]
+    epoch: int
+    dest: str = ""
+
+
+_news = msgspec.msgpack.Decoder(list[_News], strict=False)
+
+
+def _hints(pool: str, message: bytes) -> list[Hint]:
+    """What a message says; nothing where it is none: readers poll."""
+    found = read("hint", lambda packed: _decoded(pool, packed), message)
+    if isinstance(found, Unreadable):
+        away.warning("hints cannot be read", pool=pool, error=found.why)
+        return []
+    return found
+
+
+def _decoded(pool: str, message: bytes) -> list[Hint]:
+    return [
+        Hint(pool, each.tenant, each.id, _entries(each), each.head, each.epoch, each.dest)
+        for each in _news.decode(message)
+    ]
+
+
+def _entries(news: _News) -> list[Entry]:
+    return unpack_entries(news.head, [list(entry) for entry in news.entries])
+
+
+def _wake(message: bytes) -> tuple[str, str, Control]:
+    tenant, id, flags = msgspec.msgpack.decode(message, type=tuple[str, str, int])
+    return tenant, id, Control(flags)
+
+
+class WorkerWakes:
+    """Control flags of one worker's requests as they are set; `renew` and `append` repeat them."""
+
+    def __init__(self, redis: Client, pool: str, worker: str) -> None:
+        self._channel = ShardChannel(redis, redis_keys.worker_channel(pool, worker))
+
+    async def start(self) -> None:
+        """Start listening."""
+        await self._channel.open()
+
+    async def __aiter__(self) -> AsyncIterator[tuple[str, str, Control]]:
+        async for message in self._channel.messages():
+            woken = read("wake", _wake, message)
+            if isinstance(woken, Unreadable):
+                away.warning("a wake cannot be read", error=woken.why)
+            else:
+                yield woken
+
+    async def close(self) -> None:
+        """Stop listening."""
+        await self._channel.close()

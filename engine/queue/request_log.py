@@ -1,0 +1,121 @@
+"""Reading a request's log: what readers may see, by offset. Never writes."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from core.redis import Client
+from core.unreadable import Unreadable, read
+from engine.queue import redis_keys
+from engine.request import Entry, EntryKind
+
+TEXT_PAGE_ENTRIES = 500
+END_ENTRY_BYTES = 64
+COUNT_END = 1 << 53  # from here on JSON's readers do not tell whole numbers apart
+
+
+class DamagedLogError(Exception):
+    """An entry of a log is none. The message names its offset, nothing of what it holds."""
+
+
+class LogReader:
+    """Reads the logs of one pool."""
+
+    def __init__(self, redis: Client, pool: str) -> None:
+        self._redis: Any = redis
+        self._pool = pool
+
+    async def read(
+        self,
+        tenant: str,
+        id: str,
+        after: int,
+        entries_max: int,
+        bytes_max: int | None = None,
+        epoch: int | None = None,
+    ) -> list[Entry]:
+        """The entries after offset `after`, in order: at most `entries_max`, and only as many as keep their
+        text within `bytes_max` (a first one larger than that comes alone). Nothing where the log is not in
+        this `epoch` any more: it has begun again. Raises DamagedLogError."""
+        pipe = self._redis.pipeline(transaction=False)
+        pipe.xrange(redis_keys.log(self._pool, tenant, id), min=f"{after + 1}-0", max="+", count=entries_max)
+        if epoch is not None:
+            # Asked after the entries: epochs only rise, so what it says held when they were read.
+            pipe.hget(redis_keys.record(self._pool, tenant, id), "epoch")
+        raw, *current = await pipe.execute()
+        if any(found is not None and int(found) != epoch for found in current):
+            return []
+        return list(_within(bytes_max, (entry_of(*item) for item in raw)))
+
+    async def text_through(self, tenant: str, id: str, o: int) -> str:
+        """The visible text of offsets 1 through `o`, retractions obeyed. Raises DamagedLogError."""
+        text, after = "", 0
+        while after < o:
+            entries = await self.read(tenant, id, after, min(TEXT_PAGE_ENTRIES, o - after))
+            if not entries:
+                break
+            text = visible_text(entries, text)
+            after = entries[-1].o
+        return text
+
+
+def visible_text(entries: list[Entry], before: str = "") -> str:
+    """`before` with these entries applied. A retract cuts at its position."""
+    pieces = [before]
+    for entry in entries:
+        if entry.k is EntryKind.RETRACT:
+            pieces = ["".join(pieces)[: entry.p]]
+        elif entry.k is EntryKind.TEXT:
+            pieces.append(entry.x)
+    return "".join(pieces)
+
+
+def entry_of(stream_id: bytes, fields: Mapping[bytes, bytes]) -> Entry:
+    """One stream entry; absent fields have their defaults. Raises DamagedLogError."""
+    offset = int(stream_id.partition(b"-")[0])
+    found = read("entry", lambda entry: _entry(offset, entry), fields)
+    if isinstance(found, Unreadable):
+        raise DamagedLogError(f"the entry at offset {offset} cannot be read ({found.why})")
+    return found
+
+
+def _entry(offset: int, fields: Mapping[bytes, bytes]) -> Entry:
+    return Entry(
+        o=offset,
+        k=EntryKind(fields[b"k"].decode()) if b"k" in fields else EntryKind.TEXT,
+        x=fields.get(b"x", b"").decode(),
+        p=_count(fields.get(b"p", 0)),
+        r=_count(fields.get(b"r", 0)),
+        i=_count(fields.get(b"i", 0)),
+        v=fields.get(b"v", b""),
+    )
+
+
+def _count(written: bytes | int) -> int:
+    """A number that every client can take. Raises ValueError."""
+    if not 0 <= (number := int(written)) < COUNT_END:
+        raise ValueError("out of range")
+    return number
+
+
+def pack_entry(entry: Entry) -> list[Any]:
+    """The form in which scripts take an entry; its offset follows from its place."""
+    return [entry.k.value, entry.x, entry.p, entry.r, entry.i, entry.v.decode()]
+
+
+def unpack_entries(head: int, packed: list[list[Any]]) -> list[Entry]:
+    """Entries from the form in which scripts publish them; the last one is at `head`."""
+    first = head - len(packed) + 1
+    return [
+        Entry(first + at, EntryKind(k), x, _count(p), _count(r), _count(i), v.encode())
+        for at, (k, x, p, r, i, v) in enumerate(packed)
+    ]
+
+
+def _within(bytes_max: int | None, entries: Iterator[Entry]) -> Iterator[Entry]:
+    used = 0
+    for entry in entries:
+        size = len(entry.x.encode()) if entry.k is EntryKind.TEXT else END_ENTRY_BYTES
+        if bytes_max is not None and used and used + size > bytes_max:
+            return
+        used += size
+        yield entry

@@ -1,0 +1,292 @@
+"""What goes into the queue's operations and what comes out. Times are Unix milliseconds, tokens u32
+little-endian."""
+
+import math
+from enum import StrEnum
+from typing import Any, Literal
+
+import msgspec
+
+from engine.queue.migration_orders import Order
+from engine.request import Control, Entry, PriorityClass, Status
+
+ReleaseWhy = Literal["lost", "drain", "preempt", "pool", "park", "grant", "error"]
+ReaderState = Literal["reading", "stuck", "gone"]
+
+
+class Enqueue(msgspec.Struct, frozen=True, kw_only=True):
+    """A request for the pool. `input` is an encoded RequestInput; `granted` the output tokens admitted so
+    far.
+
+    `gateway` registers that gateway as a reader in the same call; `no_reader_ms`: end it when nobody has
+    read it for so long, None: never. `cancelled`: no worker may claim it; the caller ends it, else the
+    reaper does. `shaped`: its answer has a response_format, and a hung engine is blamed on it first.
+    """
+
+    tenant: str
+    id: str
+    body_hash: str
+    input: bytes
+    fingerprint: str
+    prompt_tokens: int
+    max_tokens: int
+    deadline_ms: int
+    accepted_ms: int
+    granted: int
+    model: str
+    priority: PriorityClass = PriorityClass.INTERACTIVE
+    gateway: str | None = None
+    no_reader_ms: int | None = None
+    cancelled: bool = False
+    shaped: bool = False
+
+
+class Enqueued(msgspec.Struct, frozen=True):
+    """Where the request is now. `position`: requests before it; `wait_ms`: predicted. `created` False: it
+    was known. `dest`: the pool a moved request went to."""
+
+    created: bool
+    status: Status
+    epoch: int
+    head: int
+    position: int
+    wait_ms: int
+    dest: str = ""
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """The request lives in this pool now: ask there. `order`: by which it went; None: by who says so."""
+
+    pool: str
+    order: Order | None = None
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """What a worker can take now: free sequences, free KV tokens, prompt tokens it may prefill; nothing of
+    a class below `lowest`."""
+
+    fingerprint: str
+    slots: int
+    kv_tokens: int
+    prefill_tokens: int
+    lowest: PriorityClass = PriorityClass.BULK
+
+
+class TenantTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """A tenant's place in a pool. `weight` > 0: its share against other tenants with waiting work;
+    `slots_max`: running requests; `tokens_max`: KV tokens in flight, None: no cap; `highest`: the class
+    that its requests get at most; `reserve_tokens`: KV tokens of the pool that others leave free for it."""
+
+    weight: float = 1.0
+    slots_max: int | None = None
+    tokens_max: int | None = None
+    highest: PriorityClass = PriorityClass.INTERACTIVE
+    reserve_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.weight < math.inf:
+            raise ValueError("a tenant's weight is above zero")
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A request handed to a worker. `ck` fences its appends, `cn` counts its claims; `n`, `o`: tokens and
+    log head.
+
+    `raw` and `visible`: code points consumed and shown so far; `claimed_ms`: of the first claim; `covered`:
+    tokens whose text was shown; `recomputed_tokens`: computed again because of earlier claims, this one's
+    start included.
+    """
+
+    tenant: str
+    id: str
+    ck: str
+    cn: int
+    epoch: int
+    n: int
+    o: int
+    raw: int
+    visible: int
+    input: bytes
+    tokens: bytes
+    granted: int
+    control: Control
+    deaths: int
+    claimed_ms: int
+    first_token_ms: int
+    input_cached: int
+    recomputed_tokens: int = 0
+    covered: int = 0
+
+
+class Claims(msgspec.Struct, frozen=True):
+    """The answer to one claim call. `retry_ms` > 0: something waits that did not fit; ask again then.
+    `victims`: tenant and id of claims that were ordered to leave for interactive work."""
+
+    claims: list[Claim]
+    retry_ms: int
+    victims: list[tuple[str, str]] = []
+
+
+class Append(msgspec.Struct, frozen=True, kw_only=True):
+    """One request's part of a flush: `tokens` go after the first `n0`, `entries` after offset `o0`.
+
+    `raw`, `visible`: counters after it. `end`: an encoded UsageEvent; then the last entry is the END entry.
+    `input_cached`: prompt tokens found in the engine's cache, kept from the first claim only.
+    """
+
+    tenant: str
+    id: str
+    ck: str
+    n0: int
+    o0: int
+    raw: int
+    visible: int
+    tokens: bytes = b""
+    entries: list[Entry] = []
+    input_cached: int | None = None
+    end: bytes | None = None
+
+
+class AppendCode(StrEnum):
+    """What became of an Append.
+
+    OK: done; DUP: it had been done; ENDED: the request has ended, by this call or earlier; FENCED: it is
+    not yours any more; GAP: Redis has less than you think, append again from its `n` and `o`; MISSING:
+    Redis does not know it.
+    """
+
+    OK = "OK"
+    DUP = "DUP"
+    ENDED = "ENDED"
+    FENCED = "FENCED"
+    GAP = "GAP"
+    MISSING = "MISSING"
+
+
+class EndedAt(msgspec.Struct, frozen=True):
+    """Where a usage event is: which memory of Redis the stream was in, and its id there."""
+
+    memory: str
+    id: str
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """The answer to one Append, with the log's state and the owner's standing orders. `ended`: where the
+    event of this owner's end is, after one."""
+
+    code: AppendCode
+    n: int
+    o: int
+    control: Control
+    granted: int
+    ended: EndedAt | None = None
+
+
+class Watermark(msgspec.Struct, frozen=True):
+    """The memory that has the `ended` stream now, and the id below which the biller has acknowledged all."""
+
+    memory: str
+    below: tuple[int, int]
+
+
+class ReplayCode(StrEnum):
+    """What became of an end that is brought back. OPEN: its request goes on; KNOWN: its event is there, or
+    was; PUT: it is there again."""
+
+    OPEN = "open"
+    KNOWN = "known"
+    PUT = "put"
+
+
+class View(msgspec.Struct, frozen=True):
+    """What a reader needs to know. `first`: oldest offset kept, head + 1 where the log is gone.
+
+    `following`: this gateway is registered and gets hints; False: it polls. `dest`: the pool a moved
+    request went to, by `order`. `body_hash`: of what its sender asked for.
+    """
+
+    status: Status
+    epoch: int
+    head: int
+    n: int
+    control: Control
+    worker: str
+    deadline_ms: int
+    ended: bool
+    first: int
+    dest: str
+    priority: PriorityClass
+    following: bool
+    body_hash: str
+    order: Order
+
+
+class Renewed(msgspec.Struct, frozen=True):
+    """`alive` False: the lease was not renewed and the claims are, or soon will be, others'."""
+
+    alive: bool
+    control: list[tuple[str, str, Control]]
+
+
+class WorkerView(msgspec.Struct, frozen=True):
+    """A registered worker. `lease_ms`: when its lease ends."""
+
+    worker: str
+    fingerprint: str
+    alive: bool
+    lease_ms: int
+    claims: int
+    info: dict[str, Any]
+
+
+class Expired(msgspec.Struct, frozen=True):
+    """A request without an owner that must be ended now (engine/lifecycle/finish.py)."""
+
+    tenant: str
+    id: str
+    reason: str
+    code: str
+
+
+class Reaped(msgspec.Struct, frozen=True):
+    """What one reap did, and what its caller has to end. `moves`: tenant and id of what is on its way to
+    another pool and was left there (engine/lifecycle/migration.py)."""
+
+    requeued: int
+    expired: list[Expired]
+    dead_readers: int
+    moves: list[tuple[str, str]] = []
+
+
+class Unowned(msgspec.Struct, frozen=True):
+    """The record of a request, for ending it. `covered`: tokens whose text was shown."""
+
+    status: Status
+    model: str
+    fingerprint: str
+    head: int
+    n: int
+    covered: int
+    visible: int
+    claims: int
+    prompt_tokens: int
+    input_cached: int
+    accepted_ms: int
+    deadline_ms: int
+    claimed_ms: int
+    first_token_ms: int
+    recomputed_tokens: int
+    input: bytes
+
+
+class Hint(msgspec.Struct, frozen=True):
+    """News of one request's log: these entries were appended in this epoch and led to `head`. Never the only
+    source. `dest`: it is read in that pool from now on."""
+
+    pool: str
+    tenant: str
+    id: str
+    entries: list[Entry]
+    head: int
+    epoch: int
+    dest: str = ""

@@ -1,0 +1,166 @@
+"""What a worker does in Redis beside its decode path: gives back, settles, asks for grants, ends what cannot
+be read. Decides nothing; each call is idempotent and repeated until Redis answers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from redis.exceptions import RedisError, ResponseError
+
+from billing.api import Quota, UsageEvent
+from core.error_facts import named
+from core.failpoints import Point, reached
+from core.redis import is_unwell
+from core.tasks import end_tasks
+from core.telemetry import Seldom, logger
+from engine import instruments
+from engine.lifecycle.finish import end_claimed
+from engine.queue.client import PoolQueue
+from engine.queue.types import Claim, ReleaseWhy
+from engine.worker.allowances import Ask
+from engine.worker.core import Work
+
+T = TypeVar("T")
+Granted = Callable[[str, int, bool], None]  # the answer's key, tokens in all, whether more was refused
+
+log = logger(__name__)
+away = Seldom(log)
+
+REDIS_RETRY_SECONDS = 0.1
+GRANT_WAIT_MS_MIN = 20
+
+
+class Asides:
+    """The calls under way for one worker. `wanted`: whether a grant asked for under this key still is."""
+
+    def __init__(
+        self,
+        queue: PoolQueue,
+        quota: Quota,
+        worker: str,
+        granted: Granted,
+        wanted: Callable[[str], bool],
+    ) -> None:
+        self._queue = queue
+        self._quota = quota
+        self._worker = worker
+        self._granted = granted
+        self._wanted = wanted
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._asking: set[asyncio.Task[None]] = set()
+        self._releasing: dict[tuple[str, str], asyncio.Task[None]] = {}
+
+    def begin(self, work: Work) -> None:
+        """Start what the workload decided."""
+        for tenant, id, ck, why in work.release:
+            self._releasing[tenant, id] = self._start(self._release(tenant, id, ck, why))
+        for event in work.settle:
+            self._start(self._settle(event))
+        for claim, why in work.unreadable:
+            self._start(self._end_unreadable(claim, why))
+        for tenant, id in work.unpark:
+            self._start(self._unpark(tenant, id))
+        for ask in work.extend:
+            self._start(self._extend(ask), self._asking)
+
+    async def finished(self) -> None:
+        """Until none is under way. Who waits for a grant has nothing to finish."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def end(self) -> None:
+        """Stop those under way."""
+        await end_tasks(self._tasks | self._asking)
+
+    async def _release(self, tenant: str, id: str, ck: str, why: ReleaseWhy) -> None:
+        try:
+            released = await _insist(lambda: self._queue.release(self._worker, tenant, id, ck, why))
+        except ResponseError as error:
+            log.error("release failed", tenant=tenant, id=id, error=named(error))
+            return
+        finally:
+            self._releasing.pop((tenant, id), None)
+        instruments.released_requests.add(1, {"why": why})
+        log.info("request released", tenant=tenant, id=id, why=why, released=released)
+
+    async def _end_unreadable(self, claim: Claim, why: str) -> None:
+        """Here and now: given back, it would go from worker to worker."""
+        log.error("claim cannot be read", tenant=claim.tenant, id=claim.id, error=why)
+        try:
+            event = await _insist(lambda: end_claimed(self._queue, self._quota, self._worker, claim))
+        except ResponseError as error:
+            log.error("not ended", tenant=claim.tenant, id=claim.id, error=named(error))
+            return
+        if event is not None:
+            await self._settle(event)
+
+    async def _settle(self, event: UsageEvent) -> None:
+        instruments.ended_requests.add(1, {"reason": event.reason})
+        log.info(
+            "request ended",
+            tenant=event.tenant,
+            id=event.request,
+            reason=event.reason,
+            code=event.code,
+            input=event.input_uncached + event.input_cached,
+            output=event.output_text,
+            claims=event.claims,
+            total_ms=event.ended_ms - event.accepted_ms,
+        )
+        try:
+            await self._quota.settle(event)
+        except (RedisError, OSError) as error:  # the biller settles every event again
+            away.warning("settle failed", error=type(error).__name__)
+
+    async def _unpark(self, tenant: str, id: str) -> None:
+        if releasing := self._releasing.get((tenant, id)):
+            await asyncio.wait([releasing])  # it is parked by that
+        try:
+            await _insist(lambda: self._queue.unpark(tenant, id))
+        except ResponseError as error:
+            log.error("not unparked", tenant=tenant, id=id, error=named(error))
+
+    async def _extend(self, ask: Ask) -> None:
+        """Ask until there is an answer, or nobody wants it any more."""
+        wait_ms = ask.after_ms
+        while True:
+            await asyncio.sleep(wait_ms / 1000)
+            if not self._wanted(ask.key):
+                return
+            try:
+                reached(Point.WORKER_BEFORE_EXTEND)
+                answer = await _insist(lambda: self._quota.extend(ask.tenant, ask.id, ask.tokens))
+                reached(Point.WORKER_AFTER_EXTEND)
+            except ResponseError as error:  # what is left of its budgets will never be known
+                log.error("grant failed", tenant=ask.tenant, id=ask.id, error=named(error))
+                self._granted(ask.key, 0, True)
+                return
+            if answer.wait_ms is None:
+                instruments.grants.add(1, {"answer": "refused" if answer.refusal else "granted"})
+                self._granted(ask.key, answer.granted, answer.refusal is not None)
+                return
+            instruments.grants.add(1, {"answer": "wait"})
+            wait_ms = max(answer.wait_ms, GRANT_WAIT_MS_MIN)
+
+    def _start(
+        self, work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]] | None = None
+    ) -> asyncio.Task[None]:
+        """Kept, so that it is neither collected nor left behind."""
+        kept = self._tasks if tasks is None else tasks
+        task = asyncio.create_task(work)
+        kept.add(task)
+        task.add_done_callback(kept.discard)
+        return task
+
+
+async def _insist(call: Callable[[], Awaitable[T]]) -> T:
+    """The call's answer, once there is one. Raises ResponseError where the answer is that something is wrong
+    with what was asked."""
+    while True:
+        try:
+            return await call()
+        except (RedisError, OSError) as error:
+            if isinstance(error, ResponseError) and not is_unwell(error):
+                raise
+            away.warning("call failed", error=named(error))
+            await asyncio.sleep(REDIS_RETRY_SECONDS)

@@ -1,0 +1,289 @@
+"""One claimed request in a worker: what was sampled, what of it is in the log, and how it ends or leaves.
+Pure.
+
+Everything here follows from the ids. Nothing counts as logged before an append was answered, so what Redis
+has lost can be appended again.
+"""
+
+from collections.abc import Sequence
+from enum import Enum, auto
+
+from tokenizers import Tokenizer
+
+from billing import usage
+from billing.usage import UsageEvent
+from core.unreadable import Unreadable, read
+from engine.lifecycle.finish import EndFacts, end_payload
+from engine.queue.types import Append, Appended, Claim, ReleaseWhy
+from engine.request import EndReason, Entry, EntryKind, RequestInput, input_decoder
+from engine.text.transcript import Transcript
+from engine.worker.continuation import ModelLimits, completed, ids_from, packed
+
+
+class UnreadableClaimError(Exception):
+    """What the pool keeps of this request is no request: no worker could go on with it. The message holds
+    nothing of what was said."""
+
+
+class Phase(Enum):
+    """RUNNING: ids come. WAITING: the engine has nothing of it until more is granted. ENDING: its end is to
+    be logged. LEAVING: it goes back to the queue once all is logged."""
+
+    RUNNING = auto()
+    WAITING = auto()
+    ENDING = auto()
+    LEAVING = auto()
+
+
+class Answer:
+    """One claim's state. `key` is its name in the engine, `ids` every id of the answer from its first, as
+    far as it is granted; what was sampled behind that is `ahead`: in no text and in no log. `final`: nothing
+    more will be granted. Raises UnreadableClaimError."""
+
+    def __init__(self, claim: Claim, tokenizer: Tokenizer, limits: ModelLimits, entry_bytes_max: int) -> None:
+        self.claim = claim
+        self.key = claim.ck
+        self.request, self.prompt, logged = _read(claim)
+        self.ids: list[int] = []
+        self.phase = Phase.RUNNING
+        self.why: ReleaseWhy = "drain"
+        self.event: UsageEvent | None = None
+        self.granted = max(claim.granted, claim.n)  # what is in the log was granted
+        self.final = False
+        self.ahead: list[int] = []
+        self._waiting_since_ms: int | None = None
+        self.prefilling = True
+        self._finished: EndReason | None = None  # the engine's word on the end of `ahead`
+        self._submissions = 0
+        self._limits = limits
+        self._entry_bytes_max = entry_bytes_max
+        self._transcript = Transcript(tokenizer, self.prompt, self.request.sampling)
+        self._cached: int | None = None
+        self._first_token_ms = claim.first_token_ms
+        self._fresh: list[str] = []  # visible text that no entry holds yet
+        self._entries: list[Entry] = []  # every entry made here, those after offset claim.o
+        self._position = claim.visible  # of the text that entries hold
+        self._replayed = claim.visible  # text up to here had its entries before the transcript was fed
+        self._logged_n, self._logged_o = claim.n, claim.o
+        self._end: tuple[EndReason, str] | None = None
+        self._feed(logged)
+
+    def completed(self) -> EndReason | None:
+        """Why the answer is complete as it stands, None where it is to go on."""
+        sampling, stopped = self.request.sampling, self._transcript.stopped
+        if reason := completed(sampling, len(self.prompt), self.ids, stopped, self._limits):
+            return reason
+        if self._finished is not None and not self.ahead:
+            return self._finished
+        return EndReason.BUDGET if self.final and len(self.ids) >= self.granted else None
+
+    @property
+    def open(self) -> bool:
+        """It goes on, in the engine or once more is granted."""
+        return self.phase in (Phase.RUNNING, Phase.WAITING)
+
+    @property
+    def sampled(self) -> int:
+        """Ids that there are, those that nobody has granted too."""
+        return len(self.ids) + len(self.ahead)
+
+    def take(self, ids: Sequence[int], cached: int, now_ms: int, finished: EndReason | None = None) -> None:
+        """Ids sampled by one step; those behind the answer's end are not part of it. `finished`: why
+        the engine samples no more."""
+        self.prefilling = False
+        if self._cached is None:
+            self._cached = cached
+        self._first_token_ms = self._first_token_ms or now_ms
+        self.ahead += ids[: self.request.sampling.max_tokens - self.sampled]
+        self._finished = finished
+        self._advance()
+
+    def grant(self, tokens: int, final: bool) -> None:
+        """It may have `tokens` ids in all. `final`: never more."""
+        if tokens > self.granted:
+            self.granted, self._waiting_since_ms = tokens, None
+        self.final = self.final or final
+        self._advance()
+
+    def wait(self) -> None:
+        """The engine has nothing of it any more: no more is granted for now."""
+        self.phase, self._waiting_since_ms, self.prefilling = Phase.WAITING, None, False
+
+    def waited_ms(self, now_ms: int) -> int:
+        """How long it waits without a grant, from the first look on."""
+        if self._waiting_since_ms is None:
+            self._waiting_since_ms = now_ms
+        return now_ms - self._waiting_since_ms
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the engine is to work on it again after a wait."""
+        idle = not self.ahead and self._finished is None
+        return self.phase is Phase.WAITING and idle and self.granted > len(self.ids)
+
+    def go_on(self) -> None:
+        """Back to the engine, under a name that nothing on its way is for."""
+        self._submissions += 1
+        self.key = f"{self.claim.ck}.{self._submissions}"
+        self.phase, self.prefilling = Phase.RUNNING, True
+
+    def end(self, reason: EndReason, code: str = "") -> None:
+        """No more ids will come; the next append carries this end. The first call counts."""
+        if self.phase is not Phase.ENDING:
+            self.phase, self._end = Phase.ENDING, (reason, code)
+
+    def leave(self, why: ReleaseWhy) -> None:
+        """No more ids will come; the request goes back once everything is logged."""
+        if self.open:
+            self.phase, self.why = Phase.LEAVING, why
+
+    @property
+    def logged(self) -> bool:
+        """Everything that there is so far, is in the log."""
+        return (
+            self._logged_n == len(self.ids)
+            and self._logged_o == self.claim.o + len(self._entries)
+            and not self._fresh
+            and (self._end is None or self.event is not None)
+        )
+
+    @property
+    def taken(self) -> int:
+        """How many ids the log has."""
+        return self._logged_n
+
+    def append(self, pool: str, now_ms: int) -> Append | None:
+        """What the log does not have yet, None where there is nothing."""
+        assert len(self.ids) <= self.granted, "no id is appended that was not granted"
+        if self.logged:
+            return None
+        if self.event is None:
+            self._write(pool, now_ms)
+        n0, o0 = self._logged_n, self._logged_o
+        if n0 == len(self.ids) and o0 == self.claim.o + len(self._entries):
+            return None
+        return Append(
+            tenant=self.claim.tenant,
+            id=self.claim.id,
+            ck=self.claim.ck,
+            n0=n0,
+            o0=o0,
+            raw=max(self._position, self.claim.raw),
+            visible=self._position,
+            tokens=packed(self.ids[n0:]),
+            entries=self._entries[o0 - self.claim.o :],
+            input_cached=self._cached,
+            end=usage.encode(self.event) if self.event else None,
+        )
+
+    def question(self) -> Append:
+        """Appends nothing: the reply says whether the log is still as it was left."""
+        claim, n, o = self.claim, self._logged_n, self._logged_o
+        return Append(
+            tenant=claim.tenant,
+            id=claim.id,
+            ck=claim.ck,
+            n0=n,
+            o0=o,
+            raw=max(self._position, claim.raw),
+            visible=self._position,
+        )
+
+    def appended(self, sent: Append) -> None:
+        """An append of ours is in the log."""
+        self._logged_n = sent.n0 + len(sent.tokens) // 4
+        self._logged_o = sent.o0 + len(sent.entries)
+
+    def rewind(self, answer: Appended) -> bool:
+        """The log does not end where it was thought to: it lost its tail, or an append arrived whose reply
+        did not. Go on from where it ends. False where this claim cannot: its first entry came after that."""
+        if not self.claim.o <= answer.o <= self.claim.o + len(self._entries) or answer.n > len(self.ids):
+            return False
+        self._logged_n, self._logged_o = answer.n, answer.o
+        return True
+
+    def _advance(self) -> None:
+        """As far as it is granted, what was sampled becomes part of the answer."""
+        room = max(0, self.granted - len(self.ids))
+        granted, self.ahead = self.ahead[:room], self.ahead[room:]
+        self._feed(granted)
+        if self._transcript.stopped:
+            self.ahead = []
+
+    def _feed(self, ids: Sequence[int]) -> None:
+        for id in ids:
+            if self._transcript.stopped:
+                return
+            self.ids.append(id)
+            self._released(self._transcript.feed(id))
+
+    def _released(self, text: str) -> None:
+        """Keep what no entry holds: of a replay, what comes behind the text that was logged."""
+        if fresh := text[max(0, self._replayed - (self._transcript.length - len(text))) :]:
+            self._fresh.append(fresh)
+
+    def _write(self, pool: str, now_ms: int) -> None:
+        """Make entries of the fresh text and of the end."""
+        if self._end:
+            self._released(self._transcript.finish())
+        text, self._fresh = "".join(self._fresh), []
+        for piece in _pieces(text, self._entry_bytes_max):
+            start, self._position = self._position, self._position + len(piece)
+            self._add(EntryKind.TEXT, piece, start)
+        if self._end:
+            ending = end_payload(self._facts(pool, *self._end, now_ms), self.request)
+            self.event = ending.event
+            self._add(EntryKind.END, value=ending.payload)
+
+    def _add(self, kind: EntryKind, text: str = "", start: int = 0, value: bytes = b"") -> None:
+        covered = self._transcript.covered if kind is EntryKind.TEXT else len(self.ids)
+        offset = self.claim.o + len(self._entries) + 1
+        self._entries.append(Entry(offset, kind, text, start, self._position if text else 0, covered, value))
+
+    def _facts(self, pool: str, reason: EndReason, code: str, now_ms: int) -> EndFacts:
+        claim = self.claim
+        return EndFacts(
+            tenant=claim.tenant,
+            request=claim.id,
+            pool=pool,
+            reason=reason,
+            text=self._transcript.text,
+            prompt_tokens=len(self.prompt),
+            n=len(self.ids),
+            covered=self._transcript.covered,
+            input_cached=claim.input_cached if claim.cn > 1 else self._cached or 0,
+            claims=claim.cn,
+            claimed_ms=claim.claimed_ms,
+            first_token_ms=self._first_token_ms,
+            ended_ms=now_ms,
+            recomputed_tokens=claim.recomputed_tokens,
+            code=code,
+        )
+
+
+def _read(claim: Claim) -> tuple[RequestInput, list[int], list[int]]:
+    """What was asked for, its prompt, and the ids that are logged."""
+    found = read("input", _parts, claim)
+    if isinstance(found, Unreadable):
+        raise UnreadableClaimError(found.why)
+    request, prompt, logged = found
+    if len(logged) != claim.n:
+        raise UnreadableClaimError(f"{len(logged)} token ids where {claim.n} are logged")
+    return request, prompt, logged
+
+
+def _parts(claim: Claim) -> tuple[RequestInput, list[int], list[int]]:
+    request = input_decoder.decode(claim.input)
+    return request, ids_from(request.prompt), ids_from(claim.tokens)
+
+
+def _pieces(text: str, bytes_max: int) -> list[str]:
+    """`text` in pieces of at most `bytes_max` UTF-8 bytes, cut between code points."""
+    if len(text) * 4 <= bytes_max:
+        return [text] if text else []
+    encoded, pieces = text.encode(), list[str]()
+    while encoded:
+        piece = encoded[:bytes_max].decode(errors="ignore")
+        pieces.append(piece)
+        encoded = encoded[len(piece.encode()) :]
+    return pieces

@@ -1,0 +1,398 @@
+"""What a worker has in hand and what follows from each event: claims, steps, orders, time, answers to
+appends. Pure.
+
+Every method returns what the worker must do; it does it and comes back with what happened. One task owns
+this.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from billing.usage import UsageEvent
+from engine.backends.base import Finish, Generation, Measured, StepOutput
+from engine.queue.types import Append, AppendCode, Appended, Claim, Offer, ReleaseWhy
+from engine.request import Control, EndReason
+from engine.scheduling.capacity import Admission, Capacity, Held, Packing
+from engine.scheduling.cost import StepLoad
+from engine.worker.allowances import Ask, Grants
+from engine.worker.claimed_request import Answer, Phase, UnreadableClaimError
+from engine.worker.continuation import ModelLimits, generation
+from engine.worker.end_confirmation import EndedAnswers
+
+UNGRANTED_TOKENS_MAX = 64  # sampled while a grant is on its way, before the engine drops the answer
+WAIT_MS_MAX = 5_000
+
+ORDERS: tuple[tuple[Control, ReleaseWhy], ...] = (
+    (Control.MIGRATE, "pool"),
+    (Control.DRAIN, "drain"),
+    (Control.PREEMPT, "preempt"),
+    (Control.PARK, "park"),
+)
+ENDS = {Finish.STOP: EndReason.STOP, Finish.LENGTH: EndReason.LENGTH}
+
+
+@dataclass
+class Work:
+    """What is to be done now: generations to start, engine ids to abort, requests to give back (tenant, id,
+    ck, why), usage to settle, grants to ask for, parked requests (tenant, id) that may come back, and claims
+    that nobody can work on, with the reason, to be ended."""
+
+    submit: list[Generation] = field(default_factory=list[Generation])
+    abort: list[str] = field(default_factory=list[str])
+    release: list[tuple[str, str, str, ReleaseWhy]] = field(
+        default_factory=list[tuple[str, str, str, ReleaseWhy]]
+    )
+    settle: list[UsageEvent] = field(default_factory=list[UsageEvent])
+    extend: list[Ask] = field(default_factory=list[Ask])
+    unpark: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    unreadable: list[tuple[Claim, str]] = field(default_factory=list[tuple[Claim, str]])
+
+
+class Workload:
+    """All answers of one worker, by their name in the engine."""
+
+    def __init__(
+        self,
+        pool: str,
+        fingerprint: str,
+        capacity: Capacity,
+        open_answer: Callable[[Claim], Answer],
+        limits: ModelLimits,
+        chunk_tokens: int,
+    ) -> None:
+        self._pool = pool
+        self._fingerprint = fingerprint
+        self.capacity = capacity
+        self._admission = Admission(capacity)
+        self._packing = Packing()
+        self.full = False  # by the last offer: nothing is claimed until something leaves
+        self._open = open_answer
+        self._limits = limits
+        self._grants = Grants(chunk_tokens)
+        self._answers: dict[str, Answer] = {}
+        self._keys: dict[tuple[str, str], str] = {}
+        self._ended = EndedAnswers()
+        self._suspects: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    @property
+    def generating(self) -> set[str]:
+        """Names of the answers that the engine works on."""
+        return {key for key, answer in self._answers.items() if answer.phase is Phase.RUNNING}
+
+    def prefills(self, key: str) -> bool:
+        """Nothing of this answer was sampled since it was claimed."""
+        answer = self._answers.get(key)
+        return answer is not None and answer.prefilling
+
+    @property
+    def margin(self) -> float:
+        """The part of its room that is claimed for."""
+        return self._admission.margin
+
+    def offer(self, waiting: int, now_ms: int) -> Offer:
+        """What may be claimed now. `waiting`: generations in the engine's own queue."""
+        room = self._admission.room(map(_held, self._answers.values()), waiting)
+        self.full = room.full
+        lowest = self._packing.lowest(now_ms, 1 - len(self) / self.capacity.slots)
+        room, lowest = self.capacity.kept_for_interactive(room, len(self), lowest)
+        return Offer(self._fingerprint, room.slots, room.kv_tokens, room.prefill_tokens, lowest)
+
+    def answered(self, offer: Offer, now_ms: int) -> None:
+        """Something was claimed with this offer: the next packs of its classes gather from now on."""
+        self._packing.claimed(offer.lowest, now_ms)
+
+    def measured(self, steps: Sequence[Measured], waiting: int, preemptions: int) -> None:
+        """What the engine's last steps took, its queue now and its own preemptions so far."""
+        context = sum(len(a.prompt) + len(a.ids) for a in self._answers.values() if not a.prefilling)
+        for step in steps:
+            load = StepLoad(step.prefill_tokens, step.sequences, context)
+            self._admission.cost.learn(load, step.seconds)
+            self._admission.stepped(waiting, preemptions)
+
+    @property
+    def step_predicted_ms(self) -> int:
+        """What the running step is expected to take."""
+        return round(self._admission.predicted_step(map(_held, self._answers.values())) * 1000)
+
+    @property
+    def prefill_tokens_per_second(self) -> int:
+        """Of prompts, beside nothing else: by it the pool knows what a warm cache saves."""
+        return round(self._admission.cost.prefill_rate(StepLoad(self.capacity.step_tokens, 0, 0)))
+
+    @property
+    def waiting_max(self) -> int:
+        """The longest that the engine's own queue has been."""
+        return self._admission.waiting_max
+
+    def claimed(self, claims: Sequence[Claim], now_ms: int) -> Work:
+        """New work, or work to continue from its log."""
+        work = Work()
+        for claim in claims:
+            try:
+                answer = self._open(claim)
+            except UnreadableClaimError as error:
+                work.unreadable.append((claim, str(error)))
+                continue
+            self._answers[answer.key] = answer
+            self._keys[claim.tenant, claim.id] = answer.key
+            self._admission.claimed(_held(answer))
+            self._start(answer, claim.control, now_ms, work)
+        return work
+
+    def stepped(self, batch: Sequence[StepOutput], now_ms: int) -> Work:
+        """What one engine step sampled."""
+        work = Work()
+        for output in batch:
+            answer = self._answers.get(output.id)
+            if answer is None or answer.phase is not Phase.RUNNING:
+                continue
+            finished = ENDS.get(output.finish) if output.finish else None
+            answer.take(output.tokens, output.cached, now_ms, finished)
+            if reason := answer.completed():
+                answer.end(reason)
+                if not output.finish:
+                    work.abort.append(answer.key)
+            elif output.finish is Finish.ERROR:
+                answer.leave("error")
+            elif output.finish is Finish.UNFIT:
+                answer.end(EndReason.ERROR, "bad_request")
+            else:
+                if finished or len(answer.ahead) >= UNGRANTED_TOKENS_MAX:
+                    if not finished:
+                        self._stop(answer, work)
+                    answer.wait()
+                self._ask_for_grant(answer, work)
+        return work
+
+    def ordered(self, tenant: str, id: str, control: Control) -> Work:
+        """Control flags of one request, new or repeated."""
+        work = Work()
+        answer = self._answers.get(self._keys.get((tenant, id), ""))
+        if answer is not None:
+            self._obey(answer, control, work)
+        return work
+
+    def tick(self, now_ms: int) -> Work:
+        """Time passed: answers at their deadline end, and those that nothing was granted for long make
+        room."""
+        work = Work()
+        for answer in self._answers.values():
+            if answer.open and now_ms >= answer.request.deadline_ms:
+                self._stop(answer, work)
+                answer.end(EndReason.DEADLINE)
+            elif answer.phase is Phase.WAITING and answer.waited_ms(now_ms) >= WAIT_MS_MAX:
+                self._grants.parked(answer)
+                answer.leave("grant")
+        return work
+
+    def refused(self, key: str) -> None:
+        """The engine does not take this generation: another would not either."""
+        answer = self._answers[key]
+        answer.end(EndReason.ERROR, "bad_request" if answer.request.sampling.response_format else "internal")
+
+    def wants_grant(self, key: str) -> bool:
+        """Whether the reply to an `extend` for this name still matters."""
+        return self._grants.wanted(key)
+
+    def granted(self, key: str, tokens: int, refused: bool) -> Work:
+        """The answer to an `extend`. Refused: the answer ends at its last granted token."""
+        work = Work()
+        away = self._grants.answered(key, tokens)
+        answer = self._answers.get(key)
+        if answer is None or not answer.open:
+            if away is not None and answer is None:
+                work.unpark.append(away)
+            elif away is not None and answer is not None:
+                answer.why = "drain"  # it is not parked yet, and need not be
+            return work
+        answer.grant(tokens, final=refused)
+        if reason := answer.completed():
+            self._stop(answer, work)
+            answer.end(reason)
+            return work
+        if answer.may_go_on:
+            self._go_on(answer, work)
+        self._ask_for_grant(answer, work)
+        return work
+
+    def given_up(self, answer: Answer) -> Work:
+        """Its log takes nothing: back to the queue, which counts the attempt."""
+        claim = answer.claim
+        work = Work(release=[(claim.tenant, claim.id, claim.ck, "error")])
+        self._forget(answer, work)
+        return work
+
+    def leave(self, why: ReleaseWhy) -> Work:
+        """Give everything back, once it is logged."""
+        work = Work(unpark=self._grants.leave())
+        for answer in self._answers.values():
+            if answer.open:
+                self._stop(answer, work)
+                answer.leave(why)
+        return work
+
+    def drop_all(self) -> Work:
+        """The lease is lost: all of it is, or will be, another worker's."""
+        work = Work(abort=sorted(self.generating))
+        self._grants.forget_all(self._answers)
+        self._answers.clear()
+        self._keys.clear()
+        return work
+
+    def reconcile(self, engine: set[str], queue: set[tuple[str, str]]) -> Work:
+        """Compare with what the engine works on and what the queue says is held here; both ways.
+
+        What the engine lacks may just have finished, so it is given up only when it is missing twice.
+        """
+        work = Work(abort=sorted(engine - self.generating))
+        missing = self.generating - engine
+        for key in missing & self._suspects:
+            self._answers[key].leave("error")
+        self._suspects = missing
+        for who in self._keys.keys() - queue:
+            answer = self._answers[self._keys[who]]
+            if answer.event is None:
+                self._forget(answer, work)
+        return work
+
+    @property
+    def held(self) -> set[tuple[str, str]]:
+        """Tenant and id of every answer in hand, and of those that ended a moment ago."""
+        return set(self._keys) | self._ended.names
+
+    def appends(self, now_ms: int) -> list[tuple[Answer, Append]]:
+        """What the log does not have yet, and questions whether it still has what ended."""
+        found = ((answer, answer.append(self._pool, now_ms)) for answer in self._answers.values())
+        asked = [(answer, answer.question()) for answer in self._ended.due(now_ms)]
+        return [(answer, append) for answer, append in found if append is not None] + asked
+
+    def appended(
+        self, sent: Sequence[tuple[Answer, Append]], answers: Sequence[Appended], now_ms: int
+    ) -> Work:
+        """What became of a flush."""
+        work = Work()
+        for (answer, append), result in zip(sent, answers, strict=True):
+            if answer in self._ended:
+                self._answered(answer, result, work)
+            else:
+                self._appended(answer, append, result, now_ms, work)
+        return work
+
+    def departures(self) -> Work:
+        """Answers that leave and are logged to their last token: give them back and forget them."""
+        work = Work()
+        for answer in [a for a in self._answers.values() if a.phase is Phase.LEAVING and a.logged]:
+            claim = answer.claim
+            work.release.append((claim.tenant, claim.id, claim.ck, answer.why))
+            self._forget(answer, work)
+        return work
+
+    def _start(self, answer: Answer, control: Control, now_ms: int, work: Work) -> None:
+        self._obey(answer, control, work)
+        if answer.phase is not Phase.RUNNING:
+            work.abort.remove(answer.key)
+            return
+        if reason := answer.completed():
+            answer.end(reason)
+        elif now_ms >= answer.request.deadline_ms:
+            answer.end(EndReason.DEADLINE)
+        else:
+            if answer.granted > len(answer.ids):
+                self._submit(answer, work)
+            else:
+                answer.wait()
+            self._ask_for_grant(answer, work)
+
+    def _submit(self, answer: Answer, work: Work) -> None:
+        tenant, request = answer.claim.tenant, answer.request
+        work.submit.append(generation(answer.key, tenant, request, answer.prompt, answer.ids, self._limits))
+
+    def _go_on(self, answer: Answer, work: Work) -> None:
+        """Back to the engine, which still may bring ids under the old name."""
+        before = answer.key
+        answer.go_on()
+        self._grants.renamed(before, answer.key)
+        self._answers[answer.key] = self._answers.pop(before)
+        self._keys[answer.claim.tenant, answer.claim.id] = answer.key
+        self._submit(answer, work)
+
+    def _obey(self, answer: Answer, control: Control, work: Work) -> None:
+        if not answer.open:
+            return
+        if Control.CANCEL in control:
+            self._stop(answer, work)
+            answer.end(EndReason.CANCELLED)
+            return
+        for flag, why in ORDERS:
+            if flag in control:
+                self._stop(answer, work)
+                answer.leave(why)
+                return
+
+    def _stop(self, answer: Answer, work: Work) -> None:
+        if answer.phase is Phase.RUNNING:
+            work.abort.append(answer.key)
+
+    def _answered(self, answer: Answer, result: Appended, work: Work) -> None:
+        """Whether an ended answer's end is still in the log. Where the tail is lost, it goes there again."""
+        if result.code is AppendCode.ENDED:
+            self._ended.confirmed(answer)
+            return
+        self._ended.forget(answer)
+        if result.code is not AppendCode.GAP:
+            return
+        if answer.rewind(result):
+            self._answers[answer.key] = answer
+            self._keys[answer.claim.tenant, answer.claim.id] = answer.key
+        else:
+            self._give_back(answer, work)
+
+    def _appended(self, answer: Answer, append: Append, result: Appended, now_ms: int, work: Work) -> None:
+        match result.code:
+            case AppendCode.OK | AppendCode.DUP:
+                answer.appended(append)
+                self._obey(answer, result.control, work)
+            case AppendCode.ENDED:
+                if append.end is not None and answer.event is not None:
+                    answer.appended(append)
+                    work.settle.append(answer.event)
+                    self._admission.ended(_held(answer))
+                    self._ended.keep(answer, now_ms)
+                self._forget(answer, work)
+            case AppendCode.GAP if answer.rewind(result):
+                self._obey(answer, result.control, work)
+            case AppendCode.GAP:
+                self._give_back(answer, work)
+                self._forget(answer, work)
+            case AppendCode.FENCED | AppendCode.MISSING:
+                self._forget(answer, work)
+
+    def _give_back(self, answer: Answer, work: Work) -> None:
+        claim = answer.claim
+        work.release.append((claim.tenant, claim.id, claim.ck, "drain"))
+
+    def _forget(self, answer: Answer, work: Work) -> None:
+        self._stop(answer, work)
+        self._answers.pop(answer.key, None)
+        self._grants.forget(answer.key)
+        if self._keys.get((answer.claim.tenant, answer.claim.id)) == answer.key:
+            del self._keys[answer.claim.tenant, answer.claim.id]
+
+    def _ask_for_grant(self, answer: Answer, work: Work) -> None:
+        """Off the decode path."""
+        if ask := self._grants.ask(answer):
+            work.extend.append(ask)
+
+
+def _held(answer: Answer) -> Held:
+    return Held(
+        tenant=answer.claim.tenant,
+        prompt_tokens=len(answer.prompt),
+        tokens=len(answer.ids),
+        max_tokens=answer.request.sampling.max_tokens,
+        granted=answer.granted,
+        prefilling=answer.prefilling,
+    )

@@ -1,0 +1,60 @@
+"""Answers that ended a moment ago, kept until their end is safe in Redis. Pure.
+
+A Redis that crashes within the second between two syncs, or fails over, comes back without the tail of a log
+and does not know that it ended. Only its worker has that tail, so it asks after each end twice and appends
+again what is missing (docs/architecture.md, "Continuation, in detail").
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from engine.worker.claimed_request import Answer
+
+ASK_AFTER_MS = (1_500, 5_000)
+KEPT_MAX = 4_096
+
+
+@dataclass
+class _Kept:
+    answer: Answer
+    ended_ms: int
+    asked: int = 0
+
+
+class EndedAnswers:
+    """The latest `KEPT_MAX` of them, by the name that each had in the engine."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+
+    def __contains__(self, answer: Answer) -> bool:
+        return answer.key in self._kept
+
+    @property
+    def names(self) -> set[tuple[str, str]]:
+        """Tenant and id of each."""
+        return {(kept.answer.claim.tenant, kept.answer.claim.id) for kept in self._kept.values()}
+
+    def keep(self, answer: Answer, now_ms: int) -> None:
+        """Its end is in the log, as far as Redis says."""
+        self._kept[answer.key] = _Kept(answer, now_ms)
+        while len(self._kept) > KEPT_MAX:
+            self._kept.popitem(last=False)
+
+    def due(self, now_ms: int) -> list[Answer]:
+        """Those whose end is to be asked for, again where nobody answered."""
+        return [kept.answer for kept in self._kept.values() if now_ms >= self._ask_ms(kept)]
+
+    def confirmed(self, answer: Answer) -> None:
+        """Its end is still there; after the last time it is believed."""
+        kept = self._kept[answer.key]
+        kept.asked += 1
+        if kept.asked == len(ASK_AFTER_MS):
+            self.forget(answer)
+
+    def forget(self, answer: Answer) -> None:
+        """It goes on, or it is somebody else's."""
+        self._kept.pop(answer.key, None)
+
+    def _ask_ms(self, kept: _Kept) -> int:
+        return kept.ended_ms + ASK_AFTER_MS[kept.asked]

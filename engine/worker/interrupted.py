@@ -1,0 +1,201 @@
+"""Answers of one engine that are interrupted at chosen tokens and continued, without a queue: how it is
+proved that a seam does not show. The way from log to engine and back is the worker's: `Answer`,
+`continuation`, the engine's backend.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import msgspec
+from tokenizers import Tokenizer
+
+from billing.usage import PinnedPrices, UsageOwner
+from core.settings import Settings
+from core.tasks import end_tasks
+from engine.backends.base import Engine, Finish, StepOutput
+from engine.models.vocabulary import load_tokenizer, stop_ids
+from engine.queue.request_log import visible_text
+from engine.queue.types import Claim
+from engine.request import Control, EndReason, Entry, RequestInput, Sampling, input_encoder
+from engine.worker.claimed_request import Answer
+from engine.worker.continuation import ModelLimits, generation, ids_from, packed
+
+TENANT = "seams"
+GRANTED = 1 << 30
+PRICES = PinnedPrices(book="seams", version=1, input_nano=0, cached_input_nano=0, output_nano=0)
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """A prompt, how to sample, and after how many of the answer's tokens its engine is lost, ascending.
+    `checked`: with log-probabilities."""
+
+    prompt: list[int]
+    sampling: Sampling
+    cuts: tuple[int, ...] = ()
+    checked: bool = False
+
+
+class Given(msgspec.Struct, frozen=True):
+    """A whole answer as its log has it. `reason`: why it ended, with the code of an error."""
+
+    ids: list[int]
+    text: str
+    reason: str
+    logprobs: list[float]
+
+
+@dataclass
+class _Course:
+    """One answer under way: its log, and who works on it. An engine's name for it is `number:claim`."""
+
+    ask: Ask
+    number: int
+    tokens: bytes = b""
+    entries: list[Entry] = field(default_factory=list[Entry])
+    raw: int = 0
+    visible: int = 0
+    logprobs: list[float] = field(default_factory=list[float])
+    claims: int = 0
+    answer: Answer | None = None
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def cut(self) -> int | None:
+        """Where this claim is lost."""
+        return self.ask.cuts[self.claims - 1] if self.claims <= len(self.ask.cuts) else None
+
+    def claim(self) -> Claim:
+        """The next claim, from the log."""
+        self.claims += 1
+        packed_input = RequestInput(
+            prompt=packed(self.ask.prompt),
+            sampling=self.ask.sampling,
+            owner=UsageOwner(project=TENANT, key=TENANT),
+            prices=PRICES,
+            model=TENANT,
+            fingerprint=TENANT,
+            accepted_ms=0,
+            deadline_ms=0,
+        )
+        return Claim(
+            tenant=TENANT,
+            id=str(self.number),
+            ck=f"{self.number}:{self.claims}",
+            cn=self.claims,
+            epoch=1,
+            n=len(self.tokens) // 4,
+            o=len(self.entries),
+            raw=self.raw,
+            visible=self.visible,
+            input=input_encoder.encode(packed_input),
+            tokens=self.tokens,
+            granted=GRANTED,
+            control=Control(0),
+            deaths=0,
+            claimed_ms=1,
+            first_token_ms=0,
+            input_cached=0,
+        )
+
+    def log(self) -> None:
+        """Append what the answer has, as a worker's flush does."""
+        assert self.answer is not None
+        if append := self.answer.append(TENANT, 1):
+            self.tokens += append.tokens
+            self.entries += append.entries
+            self.raw, self.visible = append.raw, append.visible
+            self.answer.appended(append)
+            if append.end is not None:
+                self.ended.set()
+
+    def given(self) -> Given:
+        """The answer, once it has ended."""
+        end = msgspec.json.decode(self.entries[-1].v)
+        reason = " ".join(filter(None, (end["reason"], end.get("code"))))
+        return Given(ids_from(self.tokens), visible_text(self.entries), reason, self.logprobs)
+
+
+class Interrupted:
+    """A started engine that loses answers on demand. Stop it at the end."""
+
+    def __init__(self, engine: Engine, tokenizer: Tokenizer, limits: ModelLimits, settings: Settings) -> None:
+        self.tokenizer = tokenizer
+        self._engine = engine
+        self._limits = limits
+        self._settings = settings
+        self._numbers = count()
+        self._courses: dict[str, _Course] = {}
+        self._pump = asyncio.create_task(self._follow())
+
+    @classmethod
+    async def start(cls, settings: Settings, folder: Path, max_model_len: int) -> "Interrupted":
+        """With the model in `folder`, on vLLM; the process has `engine_environment`."""
+        from engine.backends.vllm import VllmEngine  # imports torch
+
+        logging.getLogger("vllm").setLevel(logging.WARNING)
+        tokenizer = load_tokenizer(folder)
+        engine = VllmEngine(settings, folder, max_model_len)
+        await engine.start()
+        return cls(engine, tokenizer, ModelLimits(stop_ids(folder, tokenizer), max_model_len), settings)
+
+    async def stop(self) -> None:
+        """End the engine. vLLM complains of it."""
+        logging.getLogger("vllm").setLevel(logging.CRITICAL)
+        await end_tasks([self._pump])
+        await self._engine.stop()
+
+    async def answers(self, asks: Sequence[Ask]) -> list[Given]:
+        """All of them at once, and beside those of other callers, each interrupted where it says. Raises what
+        ended the engine."""
+        courses = [_Course(ask, next(self._numbers)) for ask in asks]
+        for course in courses:
+            await self._claim(course)
+        ended = asyncio.gather(*(course.ended.wait() for course in courses))
+        await asyncio.wait((ended, self._pump), return_when=asyncio.FIRST_COMPLETED)
+        if self._pump.done():
+            ended.cancel()
+            self._pump.result()
+        return [course.given() for course in courses]
+
+    async def _follow(self) -> None:
+        async for batch in self._engine.steps():
+            for output in batch:
+                course = self._courses.get(output.id)
+                if course is not None and course.answer is not None:
+                    await self._stepped(course, course.answer, output)
+
+    async def _claim(self, course: _Course) -> None:
+        """Go on from the log, as a worker that has just claimed it."""
+        answer = Answer(course.claim(), self.tokenizer, self._limits, self._settings.entry_bytes_max)
+        course.answer = answer
+        self._courses[answer.key] = course
+        if reason := answer.completed():
+            answer.end(reason)
+            course.log()
+            return
+        asked = generation(answer.key, TENANT, answer.request, answer.prompt, answer.ids, self._limits)
+        await self._engine.submit(msgspec.structs.replace(asked, checked=course.ask.checked))
+
+    async def _stepped(self, course: _Course, answer: Answer, output: StepOutput) -> None:
+        """What a step sampled, up to where the engine is lost."""
+        room = len(output.tokens) if course.cut is None else course.cut - len(answer.ids)
+        before = len(answer.ids)
+        answer.take(output.tokens[:room], output.cached, 1)
+        course.logprobs += output.logprobs[: len(answer.ids) - before]
+        if course.cut is not None and len(answer.ids) >= course.cut:
+            del self._courses[answer.key]
+            await self._engine.abort([answer.key])
+            course.log()
+            await self._claim(course)
+            return
+        if reason := answer.completed():
+            answer.end(reason)
+            await self._engine.abort([answer.key])
+        elif output.finish is not None:
+            proper = output.finish in (Finish.STOP, Finish.LENGTH)
+            answer.end(EndReason(output.finish.value) if proper else EndReason.ERROR, output.finish.value)
+        course.log()

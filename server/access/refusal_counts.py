@@ -1,0 +1,55 @@
+"""Tells what this gateway refused, by who and why: counts by the second on a bounded stream, which a biller
+stores (billing/requests). Noting one is a look into a dict; nothing waits for Redis, and memory is bounded,
+whoever floods and however long Redis is away.
+"""
+
+import asyncio
+
+from redis.exceptions import RedisError
+
+from billing.api import Principal, RefusalTally
+from core.clock import now_ms
+from core.error_facts import named
+from core.errors import Refusal
+from core.ids import uuid7_ms
+from core.redis import Client
+from core.settings import Settings
+from core.telemetry import logger
+
+FLUSH_SECONDS = 1.0
+FLUSH_SECONDS_MAX = 2.0
+
+log = logger(__name__)
+
+
+class Refusals:
+    """One gateway's."""
+
+    def __init__(self, redis: Client, settings: Settings) -> None:
+        self._tally = RefusalTally(redis, settings.installation)
+
+    @property
+    def rows(self) -> int:
+        """How many counts are in memory."""
+        return self._tally.rows
+
+    def note(self, principal: Principal, id: str, user: str, refused: Refusal) -> None:
+        """A send was refused. `id`: what its sender calls it; `user`: the id of whom it would be charged to,
+        as far as that is known."""
+        limit = " ".join(part for part in (refused.scope, refused.dimension) if part)
+        known_id = id if uuid7_ms(id) is not None else ""
+        self._tally.add((principal.tenant, principal.key, user), str(refused.code), limit, known_id, now_ms())
+
+    async def run(self) -> None:
+        """Tell what is new every second, for ever."""
+        while True:
+            await asyncio.sleep(FLUSH_SECONDS)
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Tell it now. What cannot be told stays, as counts that grow no further."""
+        try:
+            async with asyncio.timeout(FLUSH_SECONDS_MAX):
+                await self._tally.tell()
+        except (RedisError, OSError) as error:  # a TimeoutError is an OSError
+            log.warning("refusals not told", error=named(error))

@@ -1,0 +1,129 @@
+"""What those who are connected may still do: their keys and sessions end, lose rights, and their users are
+closed.
+
+News of it come at once and can be lost, so all are looked up again now and then.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from billing.api import KEY_REVOKED, ControlNews, Principal
+from core.clock import now_ms
+from core.errors import Refusal
+from server.context import Edge
+from server.protocol.codes import CloseCode, ErrorCode, suspended
+from server.session.events import AccessChanged, Event
+
+
+class Occupant(Protocol):
+    """What the door asks of a connection."""
+
+    id: str
+    address: str
+    principal: Principal | None
+
+    def order_close(self, code: CloseCode, reason: ErrorCode | None = None, message: str = "") -> None:
+        """End this connection from outside."""
+        ...
+
+    def feed(self, event: Event) -> None:
+        """Tell its session something."""
+        ...
+
+    def bytes_in_flight(self) -> int:
+        """Sent and not acknowledged."""
+        ...
+
+    def put_out(self) -> None:
+        """End it: it said no hello, and its place is another's."""
+        ...
+
+
+async def check(edge: Edge, connected: Sequence[Occupant], of_tenant: str | None = None) -> None:
+    """Look keys and sessions up, all or those of one tenant, and hold the connections to what they may."""
+    of_proof: dict[tuple[str, str, str], list[Occupant]] = {}
+    for who in connected:
+        if who.principal is not None and of_tenant in (None, who.principal.tenant):
+            of_proof.setdefault(proof_of(who.principal), []).append(who)
+    for proof, users in of_proof.items():
+        fresh = await edge.auth.standing(*proof)
+        refused = suspended() if fresh is None and await edge.auth.is_suspended_proof(*proof) else None
+        for who in users:
+            await _check(edge, who, proof, fresh, refused)
+
+
+async def has_ended(edge: Edge, principal: Principal) -> bool:
+    """Whether a caller who was let in may come in no more: what ended meanwhile was told while nobody was
+    there to be told."""
+    return await edge.auth.standing(*proof_of(principal), principal.user) is None
+
+
+def end_all(connected: Sequence[Occupant], news: ControlNews) -> None:
+    """End the connections of a key that was revoked, or of a browser that signed out."""
+    for who in connected:
+        principal = who.principal
+        if principal is None or principal.tenant != news.tenant:
+            continue
+        if news.key == (principal.key if news.kind == KEY_REVOKED else principal.session):
+            _end(who)
+
+
+def access_ms(principal: Principal) -> int | None:
+    """How long a caller's token is good for, None: without end."""
+    return None if principal.access_ends_ms is None else max(0, principal.access_ends_ms - now_ms())
+
+
+async def _check(
+    edge: Edge,
+    who: Occupant,
+    proof: tuple[str, str, str],
+    fresh: Principal | None,
+    refused: Refusal | None,
+) -> None:
+    """Hold a connection to what its key or session may do now; None: nothing any more. `refused`: why, where
+    that is told."""
+    before = who.principal
+    if before is None or proof_of(before) != proof:  # it showed another token meanwhile
+        return
+    if refused is not None:
+        who.order_close(CloseCode.SUSPENDED, ErrorCode(refused.code), refused.message)
+        return
+    if fresh is None:
+        _end(who)
+        return
+    # A user that a key or a session is fixed to was looked up with it; one who came by a ticket was not.
+    by_ticket = before.fixed_user and not fresh.fixed_user
+    if by_ticket and await edge.closed_users.has(before.tenant, before.user):
+        _end(who)
+    if who.principal is not before:
+        return
+    sooner = _ends_sooner(fresh, before)
+    who.principal = replace(
+        before,
+        access_ends_ms=fresh.access_ends_ms if sooner else before.access_ends_ms,
+        scopes=before.scopes & fresh.scopes,  # a ticket has fewer than its key
+        priority_max=fresh.priority_max,
+        regex=fresh.regex,
+        shows_costs=fresh.shows_costs,
+        cache_by_owner=fresh.cache_by_owner,
+    )
+    if sooner:
+        who.feed(AccessChanged(access_ms(fresh)))
+
+
+def proof_of(principal: Principal) -> tuple[str, str, str]:
+    """What somebody came in by: tenant, key, session."""
+    return principal.tenant, principal.key, principal.session
+
+
+def _ends_sooner(fresh: Principal, known: Principal) -> bool:
+    if fresh.access_ends_ms is None:
+        return False
+    return known.access_ends_ms is None or fresh.access_ends_ms < known.access_ends_ms
+
+
+def _end(who: Occupant) -> None:
+    signed_out = who.principal is not None and who.principal.session
+    message = "the browser was signed out" if signed_out else "the key was revoked"
+    who.order_close(CloseCode.AUTH_INVALID, ErrorCode.UNAUTHORIZED, message)

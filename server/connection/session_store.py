@@ -1,0 +1,144 @@
+"""Session records in Redis, under the tenant: who resumes what, and which requests are still unread.
+
+A record outlives its connection by 15 minutes. The newest connection of a session wins.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from billing.api import Principal
+from core.clock import now_ms
+from core.ids import uuid7
+from core.scripts import Script
+from server.access.authorization import owner_of
+from server.context import Edge
+from server.session.resume_token import ResumeToken, seal, unseal
+
+BEFORE_GRACE_MS = 30_000
+OPEN_IDS_MAX = 256
+# A connection may live long after its welcome: the session's record says whether the token is still good.
+TOKEN_KEPT_MS = 30 * 24 * 3600 * 1000
+
+_FOLDER = Path(__file__).parent / "lua"
+_CLOCK = [_FOLDER / "prelude" / "clock.lua"]
+_RESUME = Script(_FOLDER / "session_resume.lua", _CLOCK)
+_CONFIRM = Script(_FOLDER / "session_confirm.lua", _CLOCK)
+
+
+@dataclass(frozen=True)
+class SessionRecord:
+    """A session as this connection holds it. `token_expires_ms`: where the connection is lost at once;
+    `superseded`: (connection, gateway) that held it before."""
+
+    session: str
+    tenant: str
+    connection: str
+    token: str
+    token_expires_ms: int
+    resumed: bool
+    open_ids: frozenset[str] = frozenset()
+    superseded: tuple[str, str] | None = None
+
+
+class Sessions:
+    """Makes, resumes and ends sessions."""
+
+    def __init__(self, edge: Edge) -> None:
+        self._edge = edge
+        self._redis: Any = edge.redis
+        self._keep_ms = edge.settings.resume_seconds * 1000
+
+    async def open(self, principal: Principal, connection: str, token: str | None) -> SessionRecord:
+        """Resume the token's session, or make a new one where there is no token or it is not good."""
+        now = now_ms()
+        shown = unseal(token, self._edge.settings.keyring, now) if token else None
+        owner = _owner(principal)
+        if shown is not None and (shown.tenant, shown.owner) == (principal.tenant, owner):
+            resumed = await self._resume(principal, connection, shown)
+            if resumed is not None:
+                return resumed
+        session = uuid7(now)
+        fields = {
+            "owner": owner,
+            "n": 1,
+            "before_until": "0",
+            "connection": connection,
+            "gateway": self._edge.gateway,
+        }
+        key = _key(principal.tenant, session)
+        await self._redis.hset(key, mapping=fields)
+        await self._redis.pexpire(key, self._keep_ms)
+        return self._record(principal, session, connection, 1, resumed=False)
+
+    async def confirm(self, record: SessionRecord) -> None:
+        """The client used the newest token's connection: the token before dies soon."""
+        keys = [_key(record.tenant, record.session)]
+        await _CONFIRM(self._edge.redis, keys, [0, record.connection, BEFORE_GRACE_MS])
+
+    async def keep(self, record: SessionRecord) -> bool:
+        """The connection lives: so does the record. False: another connection has the session now."""
+        key = _key(record.tenant, record.session)
+        pipe: Any = self._redis.pipeline(transaction=False)
+        pipe.hget(key, "connection").pexpire(key, self._keep_ms).pexpire(_ids(key), self._keep_ms)
+        holder = (await pipe.execute())[0]
+        return holder is None or holder.decode() == record.connection
+
+    async def note(self, record: SessionRecord, id: str) -> None:
+        """The session has a request whose end its client has not applied."""
+        key = _ids(_key(record.tenant, record.session))
+        if await self._redis.scard(key) < OPEN_IDS_MAX:
+            await self._redis.sadd(key, id)
+            await self._redis.pexpire(key, self._keep_ms)
+
+    async def forget(self, record: SessionRecord, id: str) -> None:
+        """The client has applied the request's end."""
+        await self._redis.srem(_ids(_key(record.tenant, record.session)), id)
+
+    async def end(self, record: SessionRecord) -> None:
+        """The client said bye: the token dies."""
+        key = _key(record.tenant, record.session)
+        await self._redis.delete(key, _ids(key))
+
+    async def _resume(
+        self, principal: Principal, connection: str, shown: ResumeToken
+    ) -> SessionRecord | None:
+        key = _key(principal.tenant, shown.session)
+        arguments = [0, shown.owner, shown.number, connection, self._edge.gateway, self._keep_ms]
+        reply = await _RESUME(self._edge.redis, [key, _ids(key)], arguments)
+        if not reply:
+            return None
+        number, before, gateway = reply
+        ids = frozenset(id.decode() for id in await self._redis.smembers(_ids(key)))
+        superseded = (before.decode(), gateway.decode())
+        return self._record(principal, shown.session, connection, number, True, ids, superseded)
+
+    def _record(
+        self,
+        principal: Principal,
+        session: str,
+        connection: str,
+        number: int,
+        resumed: bool,
+        ids: frozenset[str] = frozenset(),
+        superseded: tuple[str, str] | None = None,
+    ) -> SessionRecord:
+        now, tenant = now_ms(), principal.tenant
+        token = ResumeToken(session, tenant, _owner(principal), number, now + TOKEN_KEPT_MS)
+        sealed = seal(token, self._edge.settings.keyring)
+        expires = now + self._keep_ms
+        return SessionRecord(session, tenant, connection, sealed, expires, resumed, ids, superseded)
+
+
+def _owner(principal: Principal) -> str:
+    return msgspec.json.encode(owner_of(principal)).decode()
+
+
+def _key(tenant: str, session: str) -> str:
+    return f"{{t:{tenant}}}sess:{session}"
+
+
+def _ids(key: str) -> str:
+    return key + ":ids"

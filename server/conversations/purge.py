@@ -1,0 +1,142 @@
+"""Takes deleted conversations away for good: their rows, and what Redis still holds of their answers. And
+what is left of browsers' sessions whose time is over.
+
+Every gateway does it, in small batches; two of them at once only share the work. A conversation that is
+hidden can be read by nobody; from then on it lasts `deleted_keep_seconds` at most, and a round of this.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from sqlalchemy import delete
+from sqlmodel import col, select
+
+from billing.api import clear_sessions
+from core.clock import now_ms
+from core.database import Database
+from core.error_facts import facts
+from core.failed_rounds import is_away, survived
+from core.settings import Settings
+from core.telemetry import logger
+from server.conversations.recorder import Recorders
+from server.conversations.tables import Conversation, Message
+
+ROUND_SECONDS = 30.0
+CONVERSATIONS_AT_ONCE = 20
+ASIDE_MAX = 1_000
+
+log = logger(__name__)
+
+Id = tuple[str, str]  # tenant, conversation
+
+
+class Purge:
+    """One gateway's part of it."""
+
+    def __init__(self, db: Database, recorders: Recorders, settings: Settings) -> None:
+        self._db = db
+        self._recorders = recorders
+        self._settings = settings
+        self._aside = set[str]()
+
+    async def run(self) -> None:
+        """Purge for ever; a failure is logged and tried again in the next round."""
+        while True:
+            for step in (self.step, self.clear_sessions):
+                with survived(log, "purge interrupted", step=step.__name__):
+                    while await step(now_ms()):
+                        pass
+            await asyncio.sleep(ROUND_SECONDS)
+
+    async def clear_sessions(self, now: int) -> int:
+        """Take some sessions away that have ended by themselves, with the users that were made for them."""
+        return await clear_sessions(self._db, now)
+
+    async def step(self, now: int) -> int:
+        """Take some away that were deleted long enough ago, the oldest first; how many."""
+        before_ms = now - self._settings.deleted_keep_seconds * 1000
+        async with self._db.session() as session:
+            statement = (
+                select(Conversation.tenant_id, Conversation.id)
+                .where(col(Conversation.deleted_ms) <= before_ms, col(Conversation.id).not_in(self._aside))
+                .order_by(col(Conversation.deleted_ms))
+                .limit(CONVERSATIONS_AT_ONCE)
+            )
+            found = [(tenant, id) for tenant, id in (await session.exec(statement)).all()]
+        forgotten = [each for each in found if await self._forget(*each)]
+        return await _delete(self._db, forgotten) + len(found) - len(forgotten)
+
+    async def _forget(self, tenant: str, conversation: str) -> bool:
+        """False: its keys in Redis are not what they should be. It stays until a gateway starts anew, and the
+        others go; where there are very many such, its rows go all the same."""
+        try:
+            await _forget(self._db, self._recorders, tenant, conversation)
+        except Exception as error:
+            if is_away(error):
+                raise
+            log.error("conversation not purged", tenant=tenant, conversation=conversation, **facts(error))
+            self._aside.add(conversation)
+            return len(self._aside) > ASIDE_MAX
+        return True
+
+
+async def purge(db: Database, recorders: Recorders, conversations: Sequence[Id]) -> tuple[int, set[str]]:
+    """Take these deleted conversations away, first from Redis: how many were still there, and the requests
+    that stay in Redis because their keys are not what they should be."""
+    broken = set[str]()
+    for tenant, conversation in conversations:
+        for request in await _answers(db, recorders, tenant, conversation):
+            if not await forgotten(recorders, tenant, request):
+                broken.add(request)
+    return await _delete(db, conversations), broken
+
+
+async def forgotten(recorders: Recorders, tenant: str, request: str) -> bool:
+    """Have the pools forget a request's answer. False: its keys are not what they should be; that is said."""
+    try:
+        await recorders.forget(tenant, request)
+    except Exception as error:
+        if is_away(error):
+            raise
+        log.error("an answer stays in Redis", tenant=tenant, request=request, **facts(error))
+        return False
+    return True
+
+
+async def _delete(db: Database, conversations: Sequence[Id]) -> int:
+    gone = 0
+    async with db.erasing() as session:
+        for tenant, conversation in conversations:
+            mine = select(Conversation.id).where(
+                col(Conversation.tenant_id) == tenant,
+                col(Conversation.id) == conversation,
+                col(Conversation.deleted_ms).is_not(None),
+            )
+            if (await session.exec(mine.with_for_update(skip_locked=True))).first() is None:
+                continue  # another gateway has it
+            of_it = (col(Message.tenant_id) == tenant, col(Message.conversation_id) == conversation)
+            await session.exec(delete(Message).where(*of_it))
+            row = (col(Conversation.tenant_id) == tenant, col(Conversation.id) == conversation)
+            await session.exec(delete(Conversation).where(*row))
+            gone += 1
+    if gone:
+        log.info("deleted conversations purged", conversations=gone)
+    return gone
+
+
+async def _forget(db: Database, recorders: Recorders, tenant: str, conversation: str) -> None:
+    """Have the pools forget the conversation's answers. One that still runs is forgotten after its end."""
+    for request in await _answers(db, recorders, tenant, conversation):
+        await recorders.forget(tenant, request)
+
+
+async def _answers(db: Database, recorders: Recorders, tenant: str, conversation: str) -> Sequence[str]:
+    """The conversation's requests that pools may still know."""
+    statement = select(Message.request_id).where(
+        col(Message.tenant_id) == tenant,
+        col(Message.conversation_id) == conversation,
+        col(Message.role) == "assistant",
+        col(Message.created_ms) > now_ms() - recorders.known_ms,
+    )
+    async with db.session() as session:
+        return (await session.exec(statement)).all()

@@ -1,0 +1,284 @@
+"""Writes ended answers into their conversations: consumer group `recorder` on the pools' ended streams.
+
+Every gateway runs one. Idempotent: an answer is written to its running row once, and only then may its log
+expire.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+from redis.exceptions import ResponseError
+
+from billing.api import Admissions, admissions_of
+from billing.usage import ENDED_FIELD, ENDED_GROUP_RECORDER, UsageEvent, ended_stream, read_event
+from core.clock import now_ms
+from core.error_facts import named
+from core.failed_rounds import AWAY, is_away, survived
+from core.pools import HOPS_MAX, ByPool
+from core.redis import Client, is_unwell
+from core.settings import Settings
+from core.telemetry import logger
+from core.unreadable import Unreadable, read
+from engine.api import DamagedLogError, EntryKind, LogReader, PoolQueue, Status, View
+from server.conversations.store import Answer, Conversations
+from server.conversations.tables import Message
+
+READ_COUNT = 50
+BLOCK_MS = 1000
+TAKE_OVER_IDLE_MS = 30_000
+RETRY_SECONDS = 1.0
+LOST_AFTER_MS = 60_000
+TAIL_ENTRIES = 1
+NEWEST_EVENTS = 200
+NUMBER_MAX = 1 << 31
+
+log = logger(__name__)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """One unacknowledged event of the stream, None where it cannot be read: the biller holds that one."""
+
+    stream_id: bytes
+    event: UsageEvent | None
+
+
+class _Cost(msgspec.Struct):
+    nano: Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
+
+
+class _End(msgspec.Struct):
+    """What is stored of a log's last entry."""
+
+    reason: str
+    usage: dict[str, int]
+    timing: dict[str, int]
+    cost: _Cost
+    code: str | None = None
+
+
+_end = msgspec.json.Decoder(_End)
+
+
+class Recorder:
+    """Records the ended requests of one pool."""
+
+    def __init__(
+        self, redis: Client, pool: str, settings: Settings, conversations: Conversations, gateway: str
+    ) -> None:
+        self._redis: Any = redis
+        self._queue = PoolQueue(redis, pool, settings)
+        self._reader = LogReader(redis, pool)
+        self._stream = ended_stream(pool)
+        self._settings = settings
+        self._conversations = conversations
+        self._gateway = gateway
+        self._admissions: Admissions | None = None
+
+    async def run(self) -> None:
+        """Record for ever; a failure is logged and tried again, because the event stays unacknowledged."""
+        while True:
+            with survived(log, "recorder interrupted", pool=self._queue.pool):
+                await self._record_all()
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _record_all(self) -> None:
+        try:
+            await self._make_group()
+            while True:
+                await self._step()
+        except AWAY as error:
+            log.warning("recorder interrupted", error=type(error).__name__)
+
+    async def view(self, tenant: str, request: str) -> View | None:
+        """The request as this pool knows it."""
+        return await self._queue.view(tenant, request)
+
+    async def forget(self, tenant: str, request: str) -> None:
+        """Delete this pool's log and record of a request that has ended."""
+        await self._queue.expire_log(tenant, request, 0)
+
+    async def _make_group(self) -> None:
+        try:
+            await self._redis.xgroup_create(self._stream, ENDED_GROUP_RECORDER, id="0", mkstream=True)
+        except ResponseError as error:
+            if "BUSYGROUP" not in str(error):
+                raise
+
+    async def _step(self) -> None:
+        for ended in await self._taken_over() + await self._new():
+            if ended.event is not None:
+                await self._record_if_readable(ended.event)
+            await self._redis.xack(self._stream, ENDED_GROUP_RECORDER, ended.stream_id)
+
+    async def _new(self) -> list[Ended]:
+        reply = await self._redis.xreadgroup(
+            ENDED_GROUP_RECORDER, self._gateway, {self._stream: ">"}, count=READ_COUNT, block=BLOCK_MS
+        )
+        return [ended for _, items in _streams(reply) for ended in self._events(items)]
+
+    async def _taken_over(self) -> list[Ended]:
+        """What a gateway that died had read and not recorded."""
+        reply = await self._redis.xautoclaim(
+            self._stream, ENDED_GROUP_RECORDER, self._gateway, TAKE_OVER_IDLE_MS, count=READ_COUNT
+        )
+        return self._events(reply[1])
+
+    def _events(self, items: list[tuple[bytes, dict[bytes, bytes]]]) -> list[Ended]:
+        events: list[Ended] = []
+        for stream_id, fields in items:
+            event = _event_of(fields)
+            if isinstance(event, Unreadable):
+                log.error("ended event cannot be read", stream_id=stream_id.decode(), why=event.why)
+                event = None  # left there, it would stop the stream's trimming
+            events.append(Ended(stream_id, event))
+        return events
+
+    async def _record_if_readable(self, event: UsageEvent) -> None:
+        """What a worker wrote may be anything: one that cannot be recorded holds up no other."""
+        try:
+            await self._record_event(event)
+        except Exception as error:
+            if is_away(error):
+                raise
+            log.error("answer not recorded", tenant=event.tenant, id=event.request, error=named(error))
+
+    async def catch_up(self, tenant: str, request: str, view: View) -> None:
+        """Record one that has ended, before its turn comes. Not where its event is not among the newest."""
+        items = await self._redis.xrevrange(self._stream, count=NEWEST_EVENTS)
+        for _, fields in items:
+            event = _event_of(fields)
+            if isinstance(event, Unreadable) or (event.tenant, event.request) != (tenant, request):
+                continue  # that is said where its turn comes
+            if await self._is_own(event):
+                return await self._record(tenant, request, view)
+
+    async def _record_event(self, event: UsageEvent) -> None:
+        view = await self._queue.view(event.tenant, event.request)
+        if view is None:
+            return
+        if event.owner.conversation and await self._is_own(event):
+            await self._record(event.tenant, event.request, view)
+        await self._queue.expire_log(event.tenant, event.request, self._settings.log_keep_seconds)
+
+    async def _is_own(self, event: UsageEvent) -> bool:
+        """A request of this pool that a gateway admitted: what a worker says of others' is not recorded."""
+        if self._admissions is None:
+            self._admissions = await admissions_of(self._conversations.db, self._settings)
+        if problem := self._admissions.strange(self._queue.pool, event, now_ms()):
+            log.error("answer not recorded", tenant=event.tenant, id=event.request, problem=problem)
+        return not problem
+
+    async def _record(self, tenant: str, request: str, view: View) -> None:
+        """Write the answer of a request that has ended into its conversation, once."""
+        try:
+            answer = await self._answer(tenant, request, view.epoch, view.head)
+        except (DamagedLogError, ValueError) as error:
+            log.error("log cannot be read", tenant=tenant, id=request, error=type(error).__name__)
+            found = await self._conversations.answer_row(tenant, request)
+            answer = _lost(found[0]) if found else None
+        if answer is not None:
+            await self._conversations.record(tenant, request, answer)
+
+    async def _answer(self, tenant: str, request: str, epoch: int, head: int) -> Answer | None:
+        """What the log says, None where it does not end there."""
+        tail = await self._reader.read(tenant, request, head - 1, TAIL_ENTRIES)
+        if not tail or tail[0].k is not EntryKind.END:
+            return None
+        end = read("end", _end.decode, tail[0].v)
+        if isinstance(end, Unreadable):
+            raise DamagedLogError(str(end))
+        text = await self._reader.text_through(tenant, request, head)
+        if "\0" in f"{text}{end.reason}{end.code}" or not (0 <= epoch < NUMBER_MAX and head < NUMBER_MAX):
+            raise ValueError("no database holds this")
+        return Answer(
+            text=text,
+            reason=end.reason,
+            code=end.code or "",
+            usage=end.usage,
+            timing=end.timing,
+            cost_nano=end.cost.nano,
+            epoch=epoch,
+            head=head,
+            ended_ms=now_ms(),
+        )
+
+
+class Recorders(ByPool[Recorder]):
+    """The recorders of all pools, and what takes all of them to know: which one has a request."""
+
+    def __init__(self, redis: Client, settings: Settings, conversations: Conversations, gateway: str) -> None:
+        super().__init__(lambda pool: Recorder(redis, pool, settings, conversations, gateway), settings.pool)
+        self._conversations = conversations
+        self._settings = settings
+
+    async def catch_up(self, tenant: str, conversation: str) -> None:
+        """Record a conversation's answer whose request has ended, so that the next turn may come."""
+        row = await self._conversations.running(tenant, conversation)
+        if row is None:
+            return
+        found = await self._find(tenant, row.request_id)
+        if found is not None and found[1].ended:
+            await found[0].catch_up(tenant, row.request_id, found[1])
+        elif found is None and row.created_ms < now_ms() - LOST_AFTER_MS:
+            await self._conversations.record(tenant, row.request_id, _lost(row))
+
+    async def give_up(self, tenant: str, request: str) -> bool:
+        """End the stored answer of a request that no pool knows any more. False: there is none that runs."""
+        found = await self._conversations.answer_row(tenant, request)
+        if found is None or await self._find(tenant, request) is not None:
+            return False
+        return await self._conversations.record(tenant, request, _lost(found[0]))
+
+    @property
+    def known_ms(self) -> int:
+        """How long after its beginning a pool may know a request, at the most."""
+        return self._settings.deadline_bulk_ms + self._settings.unrecorded_log_keep_seconds * 1000
+
+    async def forget(self, tenant: str, request: str) -> None:
+        """Have every pool delete what it holds of a request that has ended. One that cannot keeps no other
+        from it; what it raised is raised then."""
+        broken: Exception | None = None
+        for recorder in self.values():
+            try:
+                await recorder.forget(tenant, request)
+            except ResponseError as error:
+                if is_unwell(error):
+                    raise
+                broken = error
+        if broken is not None:
+            raise broken
+
+    async def _find(self, tenant: str, request: str) -> tuple[Recorder, View] | None:
+        """The recorder of the pool that has a request, and how it stands there."""
+        for recorder in self.values():
+            view = await recorder.view(tenant, request)
+            for _ in range(HOPS_MAX):
+                if view is None or view.status is not Status.MOVED:
+                    break
+                recorder = self[view.dest]
+                view = await recorder.view(tenant, request)
+            if view is not None:
+                return recorder, view
+        return None
+
+
+def _streams(reply: Any) -> list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]]]]]:
+    """redis-py answers a list of streams in RESP2 and a map of them in RESP3."""
+    if isinstance(reply, dict):
+        return [(name, [item for part in parts for item in part]) for name, parts in reply.items()]
+    return list(reply or [])
+
+
+def _event_of(fields: dict[bytes, bytes] | None) -> UsageEvent | Unreadable:
+    """`fields`: none of what is deleted meanwhile."""
+    return read_event((fields or {}).get(ENDED_FIELD.encode(), b""))
+
+
+def _lost(row: Message) -> Answer:
+    """The answer of a request that Redis never got or does not know any more."""
+    usage = {"input": 0, "cached_input": 0, "output": 0, "total": 0}
+    timing = {"queue_ms": 0, "ttft_ms": 0, "total_ms": 0}
+    return Answer("", "error", "log_lost", usage, timing, 0, row.epoch, row.head, now_ms())

@@ -1,0 +1,281 @@
+"""Conversations in SQL: their history, the two rows of a turn, listing and deleting.
+
+Every query names tenant and owner. A turn inserts the user's message and the answer's row (running) in one
+transaction; the recorder completes the row (server/conversations/recorder.py).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, delete, func, update
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import col, select
+
+from core.database import Database
+from core.errors import Refused
+from core.ids import uuid7
+from server.access.authorization import Owner
+from server.conversations.tables import Conversation, Message, MessageStatus
+from server.models.prompts import ChatMessage
+from server.protocol.codes import ErrorCode, refusal
+
+TITLE_CHARACTERS_MAX = 80
+PAGE_ROWS = 50
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One turn of a conversation: what the user said, and the request that answers it."""
+
+    conversation: str
+    request: str
+    content: str
+    model: str
+    now_ms: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the end of a request's log says of its answer."""
+
+    text: str
+    reason: str
+    code: str
+    usage: Mapping[str, Any]
+    timing: Mapping[str, Any]
+    cost_nano: int
+    epoch: int
+    head: int
+    ended_ms: int
+
+
+class Conversations:
+    """Everything this package asks the conversation tables."""
+
+    def __init__(self, db: Database) -> None:
+        self.db = db
+
+    async def history(self, tenant: str, owner: Owner, conversation: str) -> list[ChatMessage]:
+        """The messages so far, oldest first; empty for an id nobody used.
+
+        Raises Refused: unknown_conversation where it is somebody else's or deleted, conversation_busy where
+        an answer in it is still running.
+        """
+        async with self.db.session() as session:
+            row = await session.get(Conversation, (tenant, conversation))
+            if row is None:
+                return []
+            if row.deleted_ms is not None or _owner(row) != owner:
+                raise unknown(conversation)
+            messages = (await session.exec(_messages(tenant, conversation))).all()
+        if any(message.status == MessageStatus.RUNNING for message in messages):
+            raise busy()
+        return [{"role": each.role, "content": each.content} for each in messages]
+
+    async def open_turn(self, tenant: str, owner: Owner, turn: Turn) -> None:
+        """Insert the user's message and the answer's running row; make the conversation at its first turn.
+
+        The same request again changes nothing. Raises Refused as `history` does.
+        """
+        try:
+            async with self.db.transaction() as session:
+                row = await session.get(Conversation, (tenant, turn.conversation))
+                if row is None:
+                    row = _new_conversation(tenant, owner, turn)
+                elif row.deleted_ms is not None or _owner(row) != owner:
+                    raise unknown(turn.conversation)
+                where = (col(Message.tenant_id) == tenant) & (
+                    col(Message.conversation_id) == turn.conversation
+                )
+                known = select(Message.id).where(where, col(Message.request_id) == turn.request)
+                if (await session.exec(known)).first() is not None:
+                    return
+                last = (await session.exec(select(func.max(Message.position)).where(where))).one() or 0
+                row.updated_ms = turn.now_ms
+                session.add(row)
+                session.add_all(_rows(tenant, turn, last))
+        except IntegrityError as error:  # another turn of it came between, or still runs
+            raise busy() from error
+
+    async def abandon(self, tenant: str, request: str) -> None:
+        """Take back a turn that the queue refused."""
+        async with self.db.transaction() as session:
+            mine = (col(Message.tenant_id) == tenant, col(Message.request_id) == request)
+            await session.exec(delete(Message).where(*mine))
+
+    async def record(self, tenant: str, request: str, answer: Answer) -> bool:
+        """Complete an answer's row. False: there is no running row of it (recorded, deleted, or unstored)."""
+        values = {
+            "content": answer.text,
+            "status": MessageStatus.ENDED.value,
+            "reason": answer.reason,
+            "code": answer.code,
+            "usage": dict(answer.usage),
+            "timing": dict(answer.timing),
+            "cost_nano": answer.cost_nano,
+            "epoch": answer.epoch,
+            "head": answer.head,
+            "ended_ms": answer.ended_ms,
+        }
+        async with self.db.transaction() as session:
+            done = await session.exec(update(Message).where(*_running(tenant, request)).values(**values))
+            return done.rowcount > 0
+
+    async def running(self, tenant: str, conversation: str) -> Message | None:
+        """The answer that runs in a conversation."""
+        statement = select(Message).where(
+            col(Message.tenant_id) == tenant,
+            col(Message.conversation_id) == conversation,
+            col(Message.status) == MessageStatus.RUNNING.value,
+        )
+        async with self.db.session() as session:
+            return (await session.exec(statement)).first()
+
+    async def answer_row(self, tenant: str, request: str) -> tuple[Message, Owner] | None:
+        """The stored answer of a request and whose it is, for readers who come after the log is gone."""
+        statement = (
+            select(Message, Conversation)
+            .join(
+                Conversation,
+                (col(Conversation.tenant_id) == col(Message.tenant_id))
+                & (col(Conversation.id) == col(Message.conversation_id)),
+            )
+            .where(
+                col(Message.tenant_id) == tenant,
+                col(Message.request_id) == request,
+                col(Message.role) == "assistant",
+                col(Conversation.deleted_ms).is_(None),
+            )
+        )
+        async with self.db.session() as session:
+            found = (await session.exec(statement)).first()
+        return (found[0], _owner(found[1])) if found else None
+
+    async def page(self, tenant: str, owner: Owner, cursor: tuple[int, str] | None) -> Sequence[Conversation]:
+        """An owner's conversations, last used first, after `cursor` (updated_ms, id): PAGE_ROWS at most."""
+        statement = select(Conversation).where(*_owned(tenant, owner), col(Conversation.deleted_ms).is_(None))
+        if cursor is not None:
+            at, id = cursor
+            older = col(Conversation.updated_ms) < at
+            statement = statement.where(
+                older | ((col(Conversation.updated_ms) == at) & (col(Conversation.id) < id))
+            )
+        order = (col(Conversation.updated_ms).desc(), col(Conversation.id).desc())
+        async with self.db.session() as session:
+            return (await session.exec(statement.order_by(*order).limit(PAGE_ROWS))).all()
+
+    async def running_in(self, tenant: str, conversations: Sequence[str]) -> set[str]:
+        """Those of the conversations in which an answer runs."""
+        statement = select(Message.conversation_id).where(
+            col(Message.tenant_id) == tenant,
+            col(Message.conversation_id).in_(conversations),
+            col(Message.status) == MessageStatus.RUNNING.value,
+        )
+        async with self.db.session() as session:
+            return set((await session.exec(statement)).all())
+
+    async def messages(
+        self, tenant: str, owner: Owner, conversation: str, after: int
+    ) -> Sequence[Message] | None:
+        """A page of an owner's conversation from position `after` + 1 on. None: it is not theirs."""
+        async with self.db.session() as session:
+            row = await session.get(Conversation, (tenant, conversation))
+            if row is None or row.deleted_ms is not None or _owner(row) != owner:
+                return None
+            page = _messages(tenant, conversation).where(col(Message.position) > after).limit(PAGE_ROWS)
+            return (await session.exec(page)).all()
+
+    async def delete(self, tenant: str, owner: Owner, conversation: str, now_ms: int) -> bool:
+        """Hide a conversation from everyone at once. False: it is not theirs."""
+        hide = update(Conversation).where(
+            *_owned(tenant, owner),
+            col(Conversation.id) == conversation,
+            col(Conversation.deleted_ms).is_(None),
+        )
+        async with self.db.transaction() as session:
+            return (await session.exec(hide.values(deleted_ms=now_ms))).rowcount > 0
+
+
+def unknown(conversation: str) -> Refused:
+    """Nobody's, somebody else's and deleted conversations answer alike (INV-16)."""
+    return Refused(
+        refusal(
+            ErrorCode.UNKNOWN_CONVERSATION, f"there is no conversation {conversation} of yours; make a new id"
+        )
+    )
+
+
+def busy() -> Refused:
+    """One request at a time runs in a conversation."""
+    return Refused(
+        refusal(
+            ErrorCode.CONVERSATION_BUSY,
+            "an answer is still running in this conversation: wait for its end, or cancel it",
+            after_ms=1000,
+        )
+    )
+
+
+def _owner(row: Conversation) -> Owner:
+    return Owner(row.project_id, row.owner_key, row.user_id)
+
+
+def _owned(tenant: str, owner: Owner) -> tuple[ColumnElement[bool], ...]:
+    return (
+        col(Conversation.tenant_id) == tenant,
+        col(Conversation.project_id) == owner.project,
+        col(Conversation.owner_key) == owner.key,
+        col(Conversation.user_id) == owner.user,
+    )
+
+
+def _messages(tenant: str, conversation: str) -> Any:
+    return (
+        select(Message)
+        .where(col(Message.tenant_id) == tenant, col(Message.conversation_id) == conversation)
+        .order_by(col(Message.position))
+    )
+
+
+def _running(tenant: str, request: str) -> tuple[ColumnElement[bool], ...]:
+    return (
+        col(Message.tenant_id) == tenant,
+        col(Message.request_id) == request,
+        col(Message.role) == "assistant",
+        col(Message.status) == MessageStatus.RUNNING.value,
+    )
+
+
+def _new_conversation(tenant: str, owner: Owner, turn: Turn) -> Conversation:
+    return Conversation(
+        tenant_id=tenant,
+        id=turn.conversation,
+        project_id=owner.project,
+        owner_key=owner.key,
+        user_id=owner.user,
+        title=" ".join(turn.content.split())[:TITLE_CHARACTERS_MAX],
+        created_ms=turn.now_ms,
+        updated_ms=turn.now_ms,
+    )
+
+
+def _rows(tenant: str, turn: Turn, last: int) -> list[Message]:
+    def row(role: str, content: str, status: MessageStatus, position: int, model: str = "") -> Message:
+        return Message(
+            tenant_id=tenant,
+            id=uuid7(turn.now_ms),
+            conversation_id=turn.conversation,
+            position=position,
+            role=role,
+            content=content,
+            request_id=turn.request,
+            status=status.value,
+            model=model,
+            created_ms=turn.now_ms,
+        )
+
+    return [
+        row("user", turn.content, MessageStatus.ENDED, last + 1),
+        row("assistant", "", MessageStatus.RUNNING, last + 2, turn.model),
+    ]

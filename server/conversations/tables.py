@@ -1,0 +1,92 @@
+"""Tables of the edge: conversations and their messages.
+
+Ids are made by clients, so they are keys only together with the tenant: one tenant can neither meet nor take
+another's. A message's request may still run: its row is made with the request and completed by the recorder.
+"""
+
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, CheckConstraint, ForeignKeyConstraint, Index, UniqueConstraint, text
+from sqlmodel import Field
+
+from core.database import Record
+
+
+class MessageStatus(StrEnum):
+    """Whether a message is complete."""
+
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+class Conversation(Record, table=True):
+    """A thread of one owner (tenant, project, key or user). `deleted_ms` hides it at once; purge.py takes it
+    away."""
+
+    __table_args__ = (
+        Index("ix_conversation_owner", "tenant_id", "project_id", "owner_key", "user_id", "updated_ms", "id"),
+        Index(
+            "ix_conversation_deleted",
+            "deleted_ms",
+            sqlite_where=text("deleted_ms IS NOT NULL"),
+            postgresql_where=text("deleted_ms IS NOT NULL"),
+        ),
+    )
+
+    tenant_id: str = Field(primary_key=True)
+    id: str = Field(primary_key=True)
+    project_id: str
+    owner_key: str
+    user_id: str
+    title: str
+    created_ms: int = Field(sa_type=BigInteger)
+    updated_ms: int = Field(sa_type=BigInteger)
+    deleted_ms: int | None = Field(default=None, sa_type=BigInteger)
+
+
+class Message(Record, table=True):
+    """One message. The fields from `reason` on belong to an answer: what its `end` said, and where its log
+    stood (`epoch`, `head`), so that it can be replayed once the log is gone."""
+
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["tenant_id", "conversation_id"],
+            ["conversation.tenant_id", "conversation.id"],
+            name="fk_message_conversation",
+            deferrable=True,
+            initially="DEFERRED",
+        ),
+        UniqueConstraint("tenant_id", "conversation_id", "position", name="uq_message_position"),
+        UniqueConstraint("tenant_id", "request_id", "role", name="uq_message_request"),
+        Index(
+            "uq_message_running",
+            "tenant_id",
+            "conversation_id",
+            unique=True,
+            sqlite_where=text("status = 'running'"),
+            postgresql_where=text("status = 'running'"),
+        ),
+        CheckConstraint("role IN ('system', 'user', 'assistant')", name="ck_message_role"),
+        CheckConstraint("status IN ('running', 'ended')", name="ck_message_status"),
+        CheckConstraint("cost_nano >= 0", name="ck_message_cost"),
+    )
+
+    tenant_id: str = Field(primary_key=True)
+    id: str = Field(primary_key=True)
+    conversation_id: str
+    position: int
+    role: str
+    content: str
+    request_id: str
+    status: str
+    model: str = ""
+    reason: str = ""
+    code: str = ""
+    usage: dict[str, Any] | None = Field(default=None, sa_type=JSON)
+    timing: dict[str, Any] | None = Field(default=None, sa_type=JSON)
+    cost_nano: int = Field(default=0, sa_type=BigInteger)
+    epoch: int = 1
+    head: int = 0
+    created_ms: int = Field(sa_type=BigInteger)
+    ended_ms: int | None = Field(default=None, sa_type=BigInteger)

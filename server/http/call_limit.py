@@ -1,0 +1,29 @@
+"""Too many HTTP calls from one address are answered before anything is read of them."""
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from core.addresses import address_of
+from core.errors import Refused
+from server.access.rates import Rates
+from server.http.replies import refused_reply
+
+FREE = frozenset({"/healthz", "/readyz"})
+"""What balancers ask, who may share an address with everybody; it costs nothing."""
+
+
+class LimitedCalls:
+    """Stands before the application."""
+
+    def __init__(self, app: ASGIApp, rates: Rates) -> None:
+        self._app = app
+        self._rates = rates
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI."""
+        if scope["type"] == "http" and scope["path"] not in FREE:
+            try:
+                self._rates.call(address_of(scope))
+            except Refused as refused:
+                await refused_reply(refused.refusal)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)

@@ -1,0 +1,106 @@
+"""Who calls over HTTP: a Bearer key, or a browser's sign-in cookie together with its Origin."""
+
+from starlette.requests import Request
+
+from billing.api import Principal
+from core.addresses import address_of
+from core.cookies import read_cookie
+from core.errors import Refused
+from server.access import history_passes, tickets
+from server.access.authentication import KEY_PROBLEM, origin_allowed
+from server.context import Edge
+from server.http.replies import known, unauthorized
+from server.protocol.codes import ErrorCode, refusal, suspended
+
+COOKIE = "parley_session"
+SAFE_METHODS = frozenset({"GET", "HEAD"})
+# What is said is true of all that may have happened: which of it did is not told (as KEY_PROBLEM).
+CODE_PROBLEM = (
+    "this link does not work: it was used, is too old, or is for somebody who may not come in; ask for a new "
+    "one, or use a key"
+)
+SIGNED_OUT_PROBLEM = (
+    "this browser is not signed in any more: its time is over, it was signed out, or its key or account "
+    "does not work any more; sign in again"
+)
+
+
+async def caller(request: Request, edge: Edge) -> Principal:
+    """Who calls. Raises Refused: unauthorized, forbidden where a cookie comes from another site's page, or
+    rate_limited."""
+    principal = await _caller(request, edge)
+    known(request, principal)
+    edge.rates.known(principal)
+    return principal
+
+
+async def reader(request: Request, edge: Edge) -> Principal:
+    """As `caller`, for routes that read conversations: a history pass does, too."""
+    token = bearer_of(request)
+    if token is None or not token.startswith(history_passes.PREFIX):
+        return await caller(request, edge)
+    principal = await edge.auth.of_history_pass(token)
+    if principal is None and await edge.auth.is_suspended(token):
+        raise Refused(suspended())
+    if principal is None:
+        raise failed(request, edge, "history", "this pass is wrong or over: get a new one with a ticket")
+    known(request, principal)
+    edge.rates.known(principal)
+    return principal
+
+
+def failed(request: Request, edge: Edge, shown: str, problem: str) -> Refused:
+    """What to raise for a secret that is no good; it counts against the address."""
+    refused = unauthorized(problem).refusal
+    return Refused(edge.rates.failed(address_of(request.scope), shown, refused))
+
+
+def not_a_key(token: str) -> str:
+    """What is said of a Bearer that is no key, by its looks alone: whether it is good is not told."""
+    if token.startswith(tickets.PREFIX):
+        return "this is a ticket, for `hello` or `auth` over the WebSocket: no route takes one"
+    if token.startswith(history_passes.PREFIX):
+        return "this is a history pass: it reads conversations and nothing else"
+    return KEY_PROBLEM
+
+
+async def _caller(request: Request, edge: Edge) -> Principal:
+    token = bearer_of(request)
+    if token is not None:
+        principal = await edge.auth.of_api_key(token)
+        if principal is None and await edge.auth.is_suspended(token):
+            raise Refused(suspended())
+        if principal is None:
+            raise failed(request, edge, "bearer", not_a_key(token))
+        return principal
+    cookie = read_cookie(request, edge.settings, COOKIE)
+    if not cookie:
+        raise unauthorized("sign in, or send `Authorization: Bearer <key>`")
+    if request.method not in SAFE_METHODS:
+        require_own_page(request, edge)
+    principal = await edge.auth.of_browser(cookie)
+    if principal is None and await edge.auth.is_suspended_browser(cookie):
+        raise Refused(suspended())
+    if principal is None:
+        raise unauthorized(SIGNED_OUT_PROBLEM)
+    return principal
+
+
+def bearer_of(request: Request) -> str | None:
+    """The token of the Authorization header, where it has one."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
+
+
+def require_own_origin(request: Request, edge: Edge) -> None:
+    """Raises Refused (forbidden) where a browser sends this from another site's page."""
+    if not origin_allowed(request, edge.settings):
+        raise Refused(refusal(ErrorCode.FORBIDDEN, "this Origin is not allowed (PARLEY_PUBLIC_ORIGINS)"))
+
+
+def require_own_page(request: Request, edge: Edge) -> None:
+    """Raises Refused (forbidden) where a cookie comes without the Origin that browsers send with every
+    write, or with another site's."""
+    require_own_origin(request, edge)
+    if "origin" not in request.headers:
+        raise Refused(refusal(ErrorCode.FORBIDDEN, "a cookie without an Origin writes nothing: use a key"))

@@ -1,0 +1,53 @@
+"""The pools that a gateway serves: its own, and every other of the installation once it hears of it."""
+
+import asyncio
+
+from redis.exceptions import RedisError
+
+from core.pools import known_pools
+from core.tasks import Group
+from core.telemetry import logger
+from engine.api import Keeper, Reaper
+from server.context import Edge
+
+LOOK_SECONDS = 2.0
+REAP_SLOWER = 4
+
+log = logger(__name__)
+
+
+class Pools:
+    """Runs, for each pool, what every gateway does for it beside its readers."""
+
+    def __init__(self, edge: Edge) -> None:
+        self._edge = edge
+
+    async def run(self) -> None:
+        """Record ended answers and reap, in all pools, for ever."""
+        served = set[str]()
+        async with Group() as group:
+            while True:
+                for pool in sorted({*self._edge.queues, *await self._known()} - served):
+                    served.add(pool)
+                    log.info("serving a pool", pool=pool)
+                    self._edge.serve(pool)
+                    group.create_task(self._edge.recorders[pool].run())
+                    group.create_task(self._reaper(pool).run())
+                    if journal := self._edge.journals.of(pool):
+                        group.create_task(journal.run())
+                        group.create_task(Keeper(self._edge.queues[pool], journal).run())
+                    self._edge.terms.pool_added()
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def _known(self) -> set[str]:
+        try:
+            return await known_pools(self._edge.redis, self._edge.settings)
+        except (RedisError, OSError) as error:
+            log.warning("pools not listed", error=type(error).__name__)
+            return set()
+
+    def _reaper(self, pool: str) -> Reaper:
+        """Supervisors reap too, and faster; but while none lives, what was accepted still ends in time."""
+        edge = self._edge
+        interval_ms = edge.settings.reap_interval_ms * REAP_SLOWER
+        return Reaper(edge.queues[pool], edge.quota, interval_ms, edge.settings.keyring)

@@ -1,0 +1,105 @@
+"""Keeps the pools in line with what tenants may take of them. Every gateway does it: each write is the whole
+truth, so several writers agree, and a Redis that lost its data has it back within seconds."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from billing.api import PoolTerms, list_terms
+from core.clock import monotonic
+from core.database import Database
+from core.error_facts import facts
+from core.failed_rounds import is_away, survived
+from core.redis import Client
+from core.settings import Settings
+from core.telemetry import logger
+from engine.api import PoolQueue, PriorityClass, TenantTerms
+
+ALL_SECONDS = 60.0
+
+log = logger(__name__)
+
+
+class Terms:
+    """One gateway's keeper."""
+
+    def __init__(
+        self, db: Database, redis: Client, queues: Mapping[str, PoolQueue], settings: Settings
+    ) -> None:
+        self._db = db
+        self._redis = redis
+        self._queues = queues
+        self._settings = settings
+        self._changed = asyncio.Event()
+        self._written: dict[str, TenantTerms] = {}
+        self._run_id = ""
+        self._all_due = 0.0
+
+    def changed(self) -> None:
+        """There is news that somebody's terms are other ones."""
+        self._changed.set()
+
+    def pool_added(self) -> None:
+        """Another pool is served from now on: it is to have everybody's terms."""
+        self._run_id = ""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Look at the start, at news, and every `terms_seconds`."""
+        while True:
+            self._changed.clear()
+            with survived(log, "tenants' terms not brought to the pools"):
+                await self.apply()
+            try:
+                async with asyncio.timeout(self._settings.terms_seconds):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
+
+    async def apply(self) -> None:
+        """Write what is new; everything to a Redis that was started anew, and once a minute."""
+        redis: Any = self._redis
+        run_id = (await redis.info("server"))["run_id"]
+        if run_id != self._run_id or monotonic() >= self._all_due:
+            self._written.clear()
+            await self._write_reserves()
+            self._run_id, self._all_due = run_id, monotonic() + ALL_SECONDS
+        for row in await list_terms(self._db):
+            terms = terms_of(row)
+            if self._written.get(row.tenant_id) != terms and await self._write(row.tenant_id, terms):
+                self._written[row.tenant_id] = terms
+
+    async def _write_reserves(self) -> None:
+        for queue in self._queues.values():
+            await queue.set_reserve(PriorityClass.INTERACTIVE, self._settings.reserve_interactive_tokens)
+            await queue.set_reserve(PriorityClass.STANDARD, self._settings.reserve_standard_tokens)
+
+    async def _write(self, tenant: str, terms: TenantTerms) -> bool:
+        """False: a pool's keys are not what they should be; the other tenants and pools have theirs."""
+        whole = True
+        for pool, queue in self._queues.items():
+            try:
+                taken = await queue.set_tenant(tenant, terms)
+            except Exception as error:
+                if is_away(error):
+                    raise
+                log.error("terms not given", pool=pool, tenant=tenant, **facts(error))
+                whole = False
+                continue
+            if not taken:
+                log.error(
+                    "terms not given: the pool has as many reserves as it may (PARLEY_TENANT_RESERVES_MAX)",
+                    pool=pool,
+                    tenant=tenant,
+                )
+        return whole
+
+
+def terms_of(row: PoolTerms) -> TenantTerms:
+    """As the queue takes them. Classes are clamped at the edge, before a request is enqueued."""
+    return TenantTerms(
+        weight=row.weight,
+        slots_max=row.slots_max,
+        tokens_max=row.tokens_max,
+        reserve_tokens=row.reserve_tokens,
+    )

@@ -1,0 +1,259 @@
+"""Where a request's text comes from for a reader, and from which offset: its live log, or its stored answer.
+
+The gateway holds cursors, not queues: a source is asked for the entries after an offset.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from billing.api import Principal
+from core.error_facts import named
+from core.errors import Refusal, Refused
+from core.pools import HOPS_MAX
+from core.telemetry import logger
+from engine.api import DamagedLogError, Entry, EntryKind, LogReader, PriorityClass, Status, View, text_hash
+from server.access.authorization import owns, read_refusal
+from server.context import Edge
+from server.conversations.tables import Message, MessageStatus
+from server.protocol.codes import ErrorCode, refusal
+from server.protocol.messages import Cost, EndPayload, Timing, Usage
+from server.reading.subscriptions import Followed, Hub, Listener, Name
+from server.session.events import Reading
+from server.session.limits import DELTA_BYTES_MAX
+
+CURRENCY = "usd"
+
+log = logger(__name__)
+
+
+class Source(Protocol):
+    """One reader's view of one request."""
+
+    async def read(self, after: int, entries_max: int, bytes_max: int) -> list[Entry]:
+        """The entries after an offset, within limits; one at least where there is any."""
+        ...
+
+    def listen(self, listener: Listener) -> None:
+        """Tell news, and soon those that came between opening and now."""
+        ...
+
+    def report(self, stuck: bool) -> None:
+        """How this reader stands."""
+        ...
+
+    def close(self) -> None:
+        """Nobody reads here any more."""
+        ...
+
+
+class LiveSource:
+    """A log in Redis, in whichever pool its request is. `logs` are by pool."""
+
+    def __init__(self, hub: Hub, logs: Mapping[str, LogReader], name: Name) -> None:
+        self._hub = hub
+        self._logs = logs
+        self._epoch: int | None = None
+        self._joined: Followed = hub.join(name, self)
+
+    @property
+    def _followed(self) -> Followed:
+        while self._joined.successor is not None:
+            self._joined = self._joined.successor
+        return self._joined
+
+    @property
+    def _name(self) -> Name:
+        return self._followed.name
+
+    async def read(self, after: int, entries_max: int, bytes_max: int) -> list[Entry]:
+        """See Source. Raises Refused: log_lost, where an entry is damaged."""
+        name = self._name
+        try:
+            reader = self._logs[name.pool]
+            return await reader.read(name.tenant, name.id, after, entries_max, bytes_max, self._epoch)
+        except DamagedLogError as error:
+            log.error("log cannot be read", tenant=name.tenant, id=name.id, error=named(error))
+            problem = "the platform lost a part of this answer"
+            raise Refused(refusal(ErrorCode.LOG_LOST, problem)) from error
+
+    def listen(self, listener: Listener) -> None:
+        """See Source."""
+        self._followed.listeners[self] = listener
+        loop, followed = asyncio.get_running_loop(), self._followed
+        loop.call_soon(listener.news, [], followed.head)
+        if self._epoch is not None and self._epoch != followed.epoch:
+            loop.call_soon(listener.broken)  # replaced between opening and now
+
+    def seen(self, epoch: int) -> None:
+        """The pool knows the request, in this epoch."""
+        self._epoch = epoch
+        self._followed.seen(epoch)
+
+    def report(self, stuck: bool) -> None:
+        """See Source."""
+        self._hub.report(self._name, self, stuck)
+
+    def close(self) -> None:
+        """See Source."""
+        self._hub.leave(self._name, self)
+
+
+class StoredSource:
+    """A stored answer as the last entries of the log it came from: text in pieces, then the end."""
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self._entries = entries
+
+    async def read(self, after: int, entries_max: int, bytes_max: int) -> list[Entry]:
+        """See Source. The window checks sizes again; a piece is at most one message."""
+        del bytes_max
+        return [entry for entry in self._entries if entry.o > after][:entries_max]
+
+    def listen(self, listener: Listener) -> None:
+        """See Source: nothing is added to a stored answer."""
+
+    def report(self, stuck: bool) -> None:
+        """See Source: a stored answer waits for everyone."""
+
+    def close(self) -> None:
+        """See Source."""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """A request that may be read, and where from. `priority` is the class it runs in."""
+
+    reading: Reading
+    source: Source
+    priority: PriorityClass = PriorityClass.INTERACTIVE
+
+
+class Readers:
+    """Opens requests for reading."""
+
+    def __init__(self, edge: Edge, hub: Hub) -> None:
+        self._edge = edge
+        self._hub = hub
+
+    async def open(self, principal: Principal, id: str, epoch: int | None, o: int) -> Opening:
+        """A request for a reader who applied `o` of that epoch. Raises Refused: forbidden, not_resumable."""
+        found = await self._edge.quota.directory(principal.tenant, id)
+        if found is not None:
+            refused = read_refusal(principal, found)
+            if refused is not None:
+                raise Refused(refused)
+            name = Name(found.pool, principal.tenant, id)
+            opening = await self.open_log(name, found.body_hash, epoch, o)
+            if opening is not None:
+                return opening
+        return await self._stored(principal, id)
+
+    async def reopen(self, principal: Principal, id: str, epoch: int, o: int) -> Opening:
+        """A request that was being read, its log not what it was. Raises Refused: log_lost, forbidden."""
+        try:
+            return await self.open(principal, id, epoch, o)
+        except Refused as refused:
+            if refused.refusal.code != ErrorCode.NOT_RESUMABLE:
+                raise
+        if await self._edge.recorders.give_up(principal.tenant, id):
+            return await self.open(principal, id, epoch, o)
+        # Its admission may be older than what is lost, and would count as an open request until its deadline.
+        await self._edge.quota.release(principal.tenant, id)
+        raise Refused(lost())
+
+    async def open_log(
+        self, name: Name, body_hash: str, epoch: int | None, o: int, hops: int = 0
+    ) -> Opening | None:
+        """A log that is still there, wherever its request has moved; None where it is gone, or another's: who
+        sent something else under its id, after its directory record was deleted, does not read it."""
+        if hops > HOPS_MAX or not await self._hub.follow(name.pool):
+            return None
+        source = LiveSource(self._hub, self._edge.logs, name)
+        try:
+            queue = self._edge.queues[name.pool]
+            view = await queue.reader(name.tenant, name.id, self._edge.gateway, "reading")
+        except BaseException:
+            source.close()
+            raise
+        if view is not None and view.status is Status.MOVED:
+            source.close()
+            if not self._edge.is_ordered(*name, view.order):
+                return None
+            return await self.open_log(name._replace(pool=view.dest), body_hash, epoch, o, hops + 1)
+        if view is None or view.first != 1 or view.body_hash != body_hash:
+            source.close()
+            return None
+        source.seen(view.epoch)
+        return Opening(reading_of(name.id, view, epoch, o), source, view.priority)
+
+    async def _stored(self, principal: Principal, id: str) -> Opening:
+        found = await self._edge.conversations.answer_row(principal.tenant, id)
+        if found is None:
+            raise Refused(not_resumable())
+        row, owner = found
+        if not owns(principal, *owner) and "requests:read" not in principal.scopes:
+            raise Refused(refusal(ErrorCode.FORBIDDEN, "this request is another's"))
+        if row.status != MessageStatus.ENDED:
+            raise Refused(not_resumable())
+        return stored_opening(id, row)
+
+
+def reading_of(id: str, view: View, epoch: int | None, o: int) -> Reading:
+    """Where a reader goes on: after `o`, or from the start where it has what this log has not."""
+    known = (epoch is None or epoch == view.epoch) and o <= view.head
+    state = "running" if view.status in ("moving", "moved") else view.status.value
+    return Reading(id, view.epoch, o if known else 0, view.head, state, None if known else "")
+
+
+def stored_opening(id: str, row: Message) -> Opening:
+    """A stored answer: a snap with its first piece, then the rest and the end as the log's last offsets."""
+    pieces = pieces_of(row.content)
+    head = max(row.head, len(pieces) + 1)
+    base = head - len(pieces)
+    entries: list[Entry] = []
+    position = len(pieces[0])
+    tokens = int((row.usage or {}).get("output", 0))
+    for at, piece in enumerate(pieces[1:], start=base + 1):
+        entries.append(Entry(o=at, k=EntryKind.TEXT, x=piece, p=position, i=tokens))
+        position += len(piece)
+    entries.append(Entry(o=head, k=EntryKind.END, v=_stored_end(row)))
+    return Opening(Reading(id, row.epoch, base, head, "ended", pieces[0]), StoredSource(entries))
+
+
+def pieces_of(text: str) -> list[str]:
+    """The text in pieces of at most one message each; one empty piece for an empty text."""
+    pieces: list[str] = []
+    rest = text.encode()
+    while rest:
+        cut = rest[:DELTA_BYTES_MAX].decode(errors="ignore")
+        pieces.append(cut)
+        rest = rest[len(cut.encode()) :]
+    return pieces or [""]
+
+
+def lost() -> Refusal:
+    """For a request whose log is gone before its answer was kept."""
+    return refusal(ErrorCode.LOG_LOST, "the platform lost this request: send it again with a new id")
+
+
+def not_resumable() -> Refusal:
+    """For a request that nobody knows."""
+    problem = "nobody knows this request: send it again with a new id"
+    return refusal(ErrorCode.NOT_RESUMABLE, problem)
+
+
+def _stored_end(row: Message) -> bytes:
+    usage, timing = row.usage or {}, row.timing or {}
+    payload = EndPayload(
+        reason=row.reason,
+        usage=Usage(*(int(usage.get(name, 0)) for name in Usage.__struct_fields__)),
+        cost=Cost(row.cost_nano, CURRENCY),
+        timing=Timing(*(int(timing.get(name, 0)) for name in Timing.__struct_fields__)),
+        h=text_hash(row.content),
+        code=row.code or None,
+    )
+    return msgspec.json.encode(payload)

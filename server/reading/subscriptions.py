@@ -1,0 +1,303 @@
+"""What this gateway follows: hints of the pools fanned in and handed to whoever reads the request here.
+
+Hints are news, never the truth: a request that is quiet is looked up once a second, which also registers this
+gateway as its reader again, should the pool have dropped it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, NamedTuple, Protocol
+
+from redis.exceptions import RedisError
+
+from core.clock import monotonic
+from core.error_facts import named
+from core.failed_rounds import survived
+from core.pools import HOPS_MAX, announce_pool, known_pools
+from core.tasks import Group
+from core.telemetry import Seldom, logger
+from core.unreadable import ERRORS
+from engine.api import Entry, EntryKind, Hint, Hints, Order, ReaderState, Status
+from server.context import Edge
+
+RENEW_SECONDS = 1.0
+POLLS_AT_ONCE_MAX = 32
+
+log = logger(__name__)
+unreadable = strange = Seldom(log)
+
+
+class Listener(Protocol):
+    """A reader of a request."""
+
+    def news(self, entries: list[Entry], head: int) -> None:
+        """Entries, perhaps not all there are, and the log's head."""
+        ...
+
+    def broken(self) -> None:
+        """The log is not the one that was read: lost, or begun again."""
+        ...
+
+
+class Name(NamedTuple):
+    """A request in its pool."""
+
+    pool: str
+    tenant: str
+    id: str
+
+
+class Followed:
+    """One request that somebody reads here."""
+
+    def __init__(self, name: Name) -> None:
+        self.name = name
+        self.head = 0
+        self.epoch: int | None = None
+        self.ended = False
+        self.heard_at = monotonic()
+        self.successor: Followed | None = None  # where two were one request, before and after it moved
+        self.listeners: dict[object, Listener] = {}
+        self.holders: set[object] = set()
+        self.stuck: set[object] = set()
+
+    @property
+    def state(self) -> ReaderState:
+        """How this gateway's readers stand: stuck where all of them are."""
+        return "stuck" if self.holders and self.stuck >= self.holders else "reading"
+
+    def news(self, entries: list[Entry], head: int) -> None:
+        """Tell the listeners."""
+        self.heard_at = monotonic()
+        self.head = max(self.head, head)
+        self.ended = self.ended or any(entry.k is EntryKind.END for entry in entries)
+        for listener in list(self.listeners.values()):
+            listener.news(entries, self.head)
+
+    def seen(self, epoch: int) -> None:
+        """The pool knows the request, in this epoch."""
+        before, self.epoch = self.epoch, epoch
+        if before not in (None, epoch):
+            self.broken()
+
+    def take_over(self, other: "Followed") -> None:
+        """The same request under its former name: its readers are readers here."""
+        other.successor = self
+        if None not in (self.epoch, other.epoch) and self.epoch != other.epoch:
+            other.broken()
+        self.listeners |= other.listeners
+        self.holders |= other.holders
+        self.stuck |= other.stuck
+
+    def broken(self) -> None:
+        """Tell the listeners that what they read is gone."""
+        self.head, self.ended = 0, False
+        for listener in list(self.listeners.values()):
+            listener.broken()
+
+
+class Hub:
+    """All requests that are followed here. One task runs it."""
+
+    def __init__(self, edge: Edge) -> None:
+        self._edge = edge
+        self._hints = Hints(edge.redis, edge.gateway)
+        self._followed: dict[Name, Followed] = {}
+        self._telling: set[asyncio.Task[None]] = set()
+        self._pools: set[str] = set()
+
+    async def start(self) -> None:
+        """Listen to every pool that there is."""
+        models = await self._edge.catalogue.models()
+        for pool in sorted({*self._edge.queues, *(model.pool for model in models)}):
+            await self.announce(pool)
+        for pool in sorted(await known_pools(self._edge.redis, self._edge.settings)):
+            await self.follow(pool)
+
+    async def announce(self, pool: str) -> None:
+        """Say that there is a pool, one of the settings or of a model, and listen to it. Before any request
+        goes there."""
+        if pool not in self._pools:
+            await announce_pool(self._edge.redis, self._edge.settings, pool)
+            await self._join(pool)
+
+    async def follow(self, pool: str) -> bool:
+        """Listen to a pool: before any request there registers this gateway as its reader. False: there is no
+        such pool, and whoever wrote its name into a record made it up."""
+        if pool not in self._pools:
+            if pool not in await known_pools(self._edge.redis, self._edge.settings):
+                strange.warning("a record names a pool that there is not")
+                return False
+            await self._join(pool)
+        return True
+
+    async def _join(self, pool: str) -> None:
+        await self._hints.follow(pool)
+        await self._edge.queues[pool].renew_gateway(self._edge.gateway)
+        self._edge.serve(pool)
+        self._pools.add(pool)
+
+    async def run(self) -> None:
+        """Take hints, poll, and keep the gateway's leases, for ever."""
+        try:
+            async with Group() as group:
+                group.create_task(self._listen())
+                group.create_task(self._every(self._edge.settings.poll_interval_seconds, self._poll))
+                group.create_task(self._every(RENEW_SECONDS, self._renew))
+        finally:
+            await self._hints.close()
+
+    async def close(self) -> None:
+        """Stop listening; again is harmless."""
+        await self._hints.close()
+
+    def join(self, name: Name, holder: object) -> Followed:
+        """Start to hold a request's news for a reader; do it before registering with the pool."""
+        followed = self._followed.get(name)
+        if followed is None:
+            followed = self._followed[name] = Followed(name)
+        before = followed.state
+        followed.holders.add(holder)
+        if before != followed.state:
+            self._tell(followed)
+        return followed
+
+    def report(self, name: Name, holder: object, stuck: bool) -> None:
+        """A reader is stuck, or reads again; the pool is told where that changes this gateway's state."""
+        followed = self._followed.get(name)
+        if followed is None or holder not in followed.holders:
+            return
+        before = followed.state
+        (followed.stuck.add if stuck else followed.stuck.discard)(holder)
+        if before != followed.state:
+            self._tell(followed)
+
+    def leave(self, name: Name, holder: object) -> None:
+        """A reader is gone; with the last one the pool is told."""
+        followed = self._followed.get(name)
+        if followed is None:
+            return
+        before = followed.state
+        followed.holders.discard(holder)
+        followed.stuck.discard(holder)
+        followed.listeners.pop(holder, None)
+        if not followed.holders:
+            del self._followed[name]
+            if not followed.ended:
+                self._spawn(self._tell_gone(name))
+        elif before != followed.state:
+            self._tell(followed)
+
+    @property
+    def work(self) -> set[asyncio.Task[None]]:
+        """What the pools are being told just now."""
+        return set(self._telling)
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    async def _listen(self) -> None:
+        async for hint in self._hints:
+            with survived(log, "a hint is not taken", pool=hint.pool):
+                self._take(hint)
+
+    def _take(self, hint: Hint) -> None:
+        followed = self._followed.get(Name(hint.pool, hint.tenant, hint.id))
+        if followed is None:
+            return
+        if followed.epoch not in (None, hint.epoch):
+            self._spawn(self._tell_state(followed))  # the log has begun again: these entries are of another
+            return
+        followed.news(hint.entries, hint.head)
+        if hint.dest:
+            self._spawn(self._tell_state(followed))  # it answers with where the request is now
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    def _tell(self, followed: Followed) -> None:
+        if not followed.ended:
+            self._spawn(self._tell_state(followed))
+
+    async def _tell_state(self, followed: Followed) -> None:
+        """What is lost here is said again by the next poll."""
+        try:
+            await self._look_at(followed)
+        except (RedisError, OSError) as error:
+            log.warning("reader's state not told", error=type(error).__name__)
+
+    async def _tell_gone(self, name: Name) -> None:
+        if name in self._followed:
+            return
+        try:
+            await self._edge.queues[name.pool].reader(name.tenant, name.id, self._edge.gateway, "gone")
+        except (RedisError, OSError) as error:
+            log.warning("reader not taken back", error=type(error).__name__)
+
+    async def _every(self, seconds: float, step: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            with survived(log, "hub interrupted"):
+                try:
+                    await step()
+                except (RedisError, OSError) as error:
+                    log.warning("hub interrupted", error=type(error).__name__)
+            await asyncio.sleep(seconds)
+
+    async def _poll(self) -> None:
+        quiet_since = monotonic() - self._edge.settings.poll_interval_seconds
+        due = [f for f in self._followed.values() if not f.ended and f.heard_at <= quiet_since]
+        for at in range(0, len(due), POLLS_AT_ONCE_MAX):
+            await asyncio.gather(*(self._look_at(followed) for followed in due[at : at + POLLS_AT_ONCE_MAX]))
+
+    async def _look_at(self, followed: Followed) -> None:
+        """A record that is none keeps nobody else waiting."""
+        try:
+            await self._look(followed)
+        except ERRORS as error:
+            unreadable.warning("a record cannot be read", pool=followed.name.pool, error=named(error))
+
+    async def _look(self, followed: Followed, hops: int = 0) -> None:
+        name = followed.name
+        queue = self._edge.queues[name.pool]
+        view = await queue.reader(name.tenant, name.id, self._edge.gateway, followed.state)
+        if self._followed.get(name) is not followed:
+            return
+        if view is not None and view.status is Status.MOVED:
+            await self._read_on(followed, view.order, hops + 1)
+        elif view is not None:
+            followed.seen(view.epoch)
+            followed.ended = followed.ended or view.ended
+            followed.news([], view.head)
+        elif followed.epoch is not None:
+            followed.epoch = None  # said once
+            followed.broken()
+
+    async def _read_on(self, followed: Followed, order: Order, hops: int) -> None:
+        """Its request has moved: register there, and let its readers go on at their cursors."""
+        name, pool = followed.name, order.dest
+        ordered = self._edge.is_ordered(*name, order)
+        if not ordered or hops > HOPS_MAX or not await self.follow(pool):
+            followed.broken()
+            return
+        if self._followed.get(name) is not followed:
+            return
+        del self._followed[name]
+        there = self._followed.setdefault(name._replace(pool=pool), followed)
+        if there is followed:
+            followed.name = name._replace(pool=pool)
+        else:
+            there.take_over(followed)
+        await self._look(there, hops)
+
+    async def _renew(self) -> None:
+        for pool in sorted(self._pools):
+            if not await self._edge.queues[pool].renew_gateway(self._edge.gateway):
+                log.warning("gateway lease had lapsed", pool=pool)
+                await announce_pool(
+                    self._edge.redis, self._edge.settings, pool
+                )  # Redis may have lost that too
+                mine = [f for f in self._followed.values() if f.name.pool == pool and not f.ended]
+                for followed in mine:
+                    await self._look_at(followed)

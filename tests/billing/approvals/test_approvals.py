@@ -1,0 +1,387 @@
+"""What one person may not move alone: proposed, and approved with a code that only a second person got."""
+
+import base64
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from redis.exceptions import ConnectionError as RedisConnectionError
+from sqlalchemy import text
+
+from billing.alerts.webhooks import NotDelivered
+from billing.approvals import proposals, second_person
+from billing.approvals.codes import CODE_BYTES, code_hash, is_code_of, new_code
+from billing.cli.approvals import approvals_command
+from billing.cli.audit import audit_command
+from billing.enforcement import take_credit
+from billing.tables.approvals import Proposal
+from chaos.books.mailbox import MailServer, mail_server
+from core.actor import Author
+from core.errors import StartupError
+from core.signed_text import Keyring
+from tests.billing.acme import COMMANDS, Acme
+from tests.billing.cli.test_commands import rows
+from tests.billing.ledger.test_ledger import read
+from tests.billing.quota.test_quota_books import COST, Books
+from tests.support.home import settings_in
+
+OF = ("--tenant", "acme")
+SECOND = "second@example.com"
+KEYS = Keyring(b"k" * 32)
+MUCH = ("pay-out", *OF, "--amount", "200 USD", "--key", "p1", "--reason", "left us", "--yes")
+WHY = ("--reason", "r", "--yes")
+HOOK = "https://example.com/hook"
+CODE = re.compile(r"^    ([A-Z2-7-]{32})$", re.MULTILINE)
+
+
+@dataclass
+class Office:
+    """acme with 300 USD, a mail server that keeps what it gets, and a second person."""
+
+    acme: Acme
+    mails: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    settings: dict[str, str] = field(
+        default_factory=lambda: {"second_person": SECOND, "smtp_host": "mail.example.com"}
+    )
+
+    def types(self, name: str, *arguments: str, **settings: str) -> Result:
+        """A command."""
+        return self.acme.types(name, *arguments, **{**self.settings, **settings})
+
+    def proposed(self, *move: str, name: str = "wallets") -> tuple[str, str]:
+        """A move that is proposed: its id, and the code that was sent."""
+        before = len(self.mails)
+        result = self.types(name, *move)
+        assert isinstance(result.exception, StartupError), result.output
+        said = str(result.exception)
+        assert said.startswith("nothing is booked yet: it is proposed"), said
+        ((address, mail),) = self.mails[before:]
+        assert address == self.settings["second_person"]
+        (code,) = CODE.findall(mail)
+        assert code not in said + result.output
+        return said.rpartition("approve ")[2].rstrip("`"), code
+
+    def refused(self, says: str, *typed: str, **settings: str) -> None:
+        """One line, and no money moves."""
+        before = self.left()
+        result = self.types(*typed, **settings)
+        assert isinstance(result.exception, StartupError), (result.output, result.exception)
+        (line,) = str(result.exception).splitlines()
+        assert says in line
+        assert self.left() == before
+
+    def approve(self, id: str, code: str) -> tuple[str, ...]:
+        """What is typed."""
+        return ("approvals", "approve", id, "--code", code)
+
+    def left(self) -> int:
+        """What the wallet has."""
+        (found,) = rows(self.acme.parley("wallets", "list", "--json"))
+        return found["left_nano"]
+
+    def row(self, id: str) -> Proposal:
+        """What is kept of a proposal."""
+
+        async def look(books: Books) -> list[Proposal]:
+            return await read(books.db, Proposal, books.tenant)
+
+        (found,) = [row for row in self.acme.does(look) if row.id == id]
+        return found
+
+    def failures(self) -> list[dict[str, Any]]:
+        """What the audit log says of proposals that failed, newest first."""
+        found = rows(self.types("audit", "list", *OF, "--json"))
+        return [row["after"] for row in found if row["action"] == "proposal.fail"]
+
+    def sql(self, statement: str, **values: object) -> None:
+        """Somebody who writes the database."""
+
+        async def write(books: Books) -> None:
+            async with books.db.engine.begin() as connection:
+                await connection.execute(text(statement), values)
+
+        self.acme.does(write)
+
+
+@pytest.fixture
+def office(home: Path, redis_url: str, sqlite_template: Path, monkeypatch: pytest.MonkeyPatch) -> Office:
+    """On a SQLite and an empty Redis of its own."""
+    monkeypatch.setitem(COMMANDS, "approvals", approvals_command)
+    monkeypatch.setitem(COMMANDS, "audit", audit_command)
+    made = Office(Acme(home, redis_url, sqlite_template))
+
+    async def send(_: object, address: str, subject: str, body: str, message_id: str) -> None:
+        assert "\n" not in subject
+        made.mails.append((address, body))
+
+    monkeypatch.setattr(second_person, "send_mail", send)
+    made.acme.parley("wallets", "grant", *OF, "--amount", "300 USD", "--key", "g1")
+    return made
+
+
+def test_a_move_above_the_limit_takes_two(office: Office) -> None:
+    """Nothing moves until the code is typed; then the wallet is lower at once, and the audit log has two
+    authors. The code is good once."""
+    id, code = office.proposed(*MUCH)
+    assert office.left() == 300 * 10**9
+    (listed,) = rows(office.types("approvals", "list", "--json"))
+    assert (listed["proposal"], listed["kind"], listed["state"]) == (id, "pay_out", "waiting")
+    assert listed["amount_nano"] == 200 * 10**9
+    assert "pay-out" in office.types("approvals", "list").output
+    listed = office.types("audit", "list", *OF).output
+    assert ("move (amount_nano 200000000000, " in listed, "{'" in listed) == (True, False)
+    assert "pay-out of $200.00, tenant acme" in office.mails[0][1]
+    done = office.types(*office.approve(id, code.lower().replace("-", " ")))
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert office.left() == 100 * 10**9
+    office.acme.agrees()
+    office.refused("does not wait any more: it is booked", *office.approve(id, code))
+    found = {row["action"]: row for row in rows(office.types("audit", "list", *OF, "--json"))}
+    authors = {action: found[f"proposal.{action}"]["author"] for action in ("make", "approve")}
+    assert authors["approve"] == f"{SECOND} by code" != authors["make"]
+    assert found["wallet.pay_out"]["author"] == authors["make"]
+    assert code not in str(found)
+    assert "proposal.fail" not in found
+    assert office.types("audit", "verify").exit_code == 0
+    assert rows(office.types("approvals", "list", "--json")) == []
+    assert rows(office.types("approvals", "list", "--all", "--json"))[0]["state"] == "booked"
+
+
+def test_every_kind_of_move_can_be_proposed(office: Office) -> None:
+    """And does what it would have done."""
+    office.acme.spends("a")
+    limits = {"correction_cents_max": "0", "correction_unasked_cents_max": "0"}
+    office.settings |= limits
+    more = ("grant", *OF, "--amount", "50 USD", "--key", "g2", "--note", "n")
+    for name, move, change in (
+        ("usage", ("correct", "a", *OF, "--output", "8", "--cause", "c1", "--yes"), -2),
+        ("usage", ("refund", "a", *OF, "--cause", "c2", "--yes"), COST + 2),
+        ("wallets", more, 50 * 10**9),
+        (
+            "wallets",
+            ("claw-back", "g2", *OF, "--amount", "1 USD", "--key", "k", *WHY),
+            -(10**9),
+        ),
+        ("wallets", ("grant", *OF, "--amount", "2 USD", "--key", "g3"), 2 * 10**9),
+        ("wallets", ("void", "g3", *OF, *WHY), -2 * 10**9),
+    ):
+        before = office.left()
+        id, code = office.proposed(*move, name=name)
+        assert office.left() == before, move
+        result = office.types(*office.approve(id, code))
+        assert result.exit_code == 0, (move, result.exception)
+        assert office.left() == before + change, move
+    assert office.acme.cost() == 0
+    (found,) = [row for row in rows(office.types("wallets", "show", *OF, "--json")) if row["key"] == "g2"]
+    assert (found["note"], found["author"] != "") == ("n", True)
+    office.acme.agrees()
+
+
+def test_without_a_second_person_it_is_refused(office: Office) -> None:
+    """And says what to set. A grant is one person's then, as it was."""
+    office.settings = {}
+    office.refused("PARLEY_SECOND_PERSON", "wallets", *MUCH)
+    office.acme.parley("wallets", "grant", *OF, "--amount", "101 USD", "--key", "g2")
+    assert office.left() == 401 * 10**9
+
+
+def test_a_code_is_of_its_own_proposal_only(office: Office) -> None:
+    """Not of another one, nor of this one after somebody changed it."""
+    first, code = office.proposed(*MUCH)
+    second, _ = office.proposed(*MUCH[:-3], "--reason", "other", "--yes")
+    office.refused("not the one that was sent", *office.approve(second, code))
+    for column, value in (
+        ("amount_nano", 1),
+        ("move", office.row(first).move.replace("left us", "left me")),
+        ("tenant_id", "other"),
+        ("expires_ms", 1 << 50),
+        ("author", "nobody"),
+    ):
+        kept = getattr(office.row(first), column)
+        office.sql(f"UPDATE proposal SET {column} = :value, tries = 0 WHERE id = :id", value=value, id=first)
+        office.refused("not the one that was sent", *office.approve(first, code))
+        office.sql(f"UPDATE proposal SET {column} = :value, tries = 0 WHERE id = :id", value=kept, id=first)
+    assert office.types(*office.approve(first, code)).exit_code == 0
+
+
+def test_wrong_codes_are_bounded(office: Office) -> None:
+    """After five the right one is wrong too."""
+    id, code = office.proposed(*MUCH)
+    for wrong in ("", "x", code[:-1], new_code()):
+        office.refused("the code is not the one that was sent for this proposal", *office.approve(id, wrong))
+        assert office.row(id).state == "waiting"
+    office.refused("it is over", *office.approve(id, "0" * 32))
+    office.refused("it is failed", *office.approve(id, code))
+    assert (office.row(id).tries, office.row(id).why) == (proposals.TRIES_MAX, "5 codes were wrong")
+    assert office.failures() == [{"why": "5 codes were wrong"}]
+
+
+def test_a_code_ends_after_half_an_hour(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the millisecond."""
+    id, code = office.proposed(*MUCH)
+    row = office.row(id)
+    assert row.expires_ms - row.created_ms == 30 * 60_000
+    monkeypatch.setattr(proposals, "now_ms", lambda: row.expires_ms)
+    office.refused("it is expired", *office.approve(id, code))
+    assert rows(office.types("approvals", "list", "--json")) == []
+    monkeypatch.setattr(proposals, "now_ms", lambda: row.expires_ms - 1)
+    assert office.types(*office.approve(id, code)).exit_code == 0
+
+
+def test_what_is_no_longer_as_it_was_proposed_is_not_booked(office: Office) -> None:
+    """The money is gone, the correction is another one, it was done before: looked at again, and over."""
+    gone, first = office.proposed(*MUCH)
+    again, second = office.proposed(*MUCH)
+    other, third = office.proposed("void", "g1", *OF, "--reason", "r", "--yes")
+    assert office.types(*office.approve(again, second)).exit_code == 0
+    office.refused("was done before", *office.approve(gone, first))
+    office.refused("only one that nothing was paid from", *office.approve(other, third))
+    assert [office.row(id).state for id in (gone, other)] == ["failed", "failed"]
+    assert [each["why"] for each in office.failures()] == [office.row(id).why for id in (other, gone)]
+    office.acme.spends("a")
+    office.settings |= {"correction_cents_max": "0", "correction_unasked_cents_max": "0"}
+    less = ("correct", "a", *OF, "--output", "0", "--yes")
+    id, code = office.proposed(*less, "--cause", "c1", name="usage")
+    between = ("usage", "correct", "a", *OF, "--output", "3", "--cause", "c2", "--yes")
+    assert office.acme.types(*between).exit_code == 0
+    office.refused("propose it again", *office.approve(id, code))
+
+
+def test_what_may_be_booked_is_not_said_to_be_not(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Redis goes away behind the books: the proposal is over, says so, and proposing again moves nothing."""
+    id, code = office.proposed(*MUCH)
+
+    async def away(*_: object) -> None:
+        raise RedisConnectionError("gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(take_credit, "tell_gateways", away)
+        result = office.types(*office.approve(id, code))
+    assert "may be changed already" in str(result.exception)
+    assert office.left() == 100 * 10**9
+    row = office.row(id)
+    assert (row.state, "maybe after it was booked" in row.why) == ("failed", True)
+    assert office.types("wallets", *MUCH).exit_code == 0
+    assert office.left() == 100 * 10**9
+    assert len(office.mails) == 1
+
+
+def test_a_proposal_that_is_rejected_is_over(office: Office) -> None:
+    """By anybody, with a reason."""
+    id, code = office.proposed(*MUCH)
+    office.refused("reason: expected a name", "approvals", "reject", id, "--reason", " ")
+    assert office.types("approvals", "reject", id, "--reason", "no").exit_code == 0
+    office.refused("it is rejected", *office.approve(id, code))
+    office.refused("it is rejected", "approvals", "reject", id, "--reason", "no")
+    assert rows(office.types("audit", "list", *OF, "--json"))[0]["action"] == "proposal.reject"
+
+
+def test_nobody_is_his_own_second_person(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does what cannot be sent wait for a code that nobody has."""
+    with monkeypatch.context() as patched:
+        patched.setattr(proposals, "current_author", lambda: Author(f"Second {SECOND.upper()}", "command"))
+        office.refused("another one than who proposes", "wallets", *MUCH)
+
+    async def fails(*_: object) -> None:
+        raise NotDelivered("mail server: OSError " + 600 * "x")
+
+    monkeypatch.setattr(second_person, "send_mail", fails)
+    office.refused("could not be sent", "wallets", *MUCH)
+    (row,) = rows(office.types("approvals", "list", "--all", "--json"))
+    assert (row["state"], "not delivered" in row["why"], len(row["why"])) == ("failed", True, 500)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"second_person": SECOND, "smtp_host": ""}, "PARLEY_SMTP_HOST"),
+        ({"second_person": "nobody"}, "no e-mail address"),
+        ({"second_person": HOOK}, "PARLEY_SECOND_PERSON_SECRET"),
+        (
+            {"second_person": HOOK, "second_person_secret": "short"},
+            "SECOND_PERSON_SECRET",
+        ),
+        ({"second_person": "http://example.com/hook", "second_person_secret": "x" * 16}, "https://"),
+    ],
+)
+def test_a_second_person_can_be_reached(office: Office, settings: dict[str, str], says: str) -> None:
+    """Else nothing is proposed."""
+    office.refused(says, "wallets", *MUCH, **settings)
+    assert rows(office.types("approvals", "list", "--all", "--json")) == []
+
+
+def test_a_webhook_gets_the_code_signed(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same facts as in a mail."""
+    sent: list[Any] = []
+
+    async def send(_: object, webhook: Any, message_id: str, body: bytes, at: int) -> None:
+        sent.append((webhook, message_id, body, at))
+
+    monkeypatch.setattr(second_person, "send_webhook", send)
+    monkeypatch.setattr(second_person, "now_ms", lambda: 1_790_812_800_999)
+    office.settings = {"second_person": HOOK, "second_person_secret": "s" * 16}
+    result = office.types("wallets", *MUCH)
+    assert "is proposed" in str(result.exception)
+    ((webhook, id, body, at),) = sent
+    assert (webhook.url, webhook.secret, at) == (HOOK, "s" * 16, 1_790_812_800)
+    said = json.loads(body)
+    assert (said["id"], said["amount_usd"], said["kind"]) == (id, "200.00", "pay_out")
+    assert office.types(*office.approve(id, said["code"])).exit_code == 0
+    told = str(result.exception) + office.types("approvals", "list", "--all", "--json").output
+    assert "hook" not in told + office.types("audit", "list", *OF, "--json").output
+    assert "https://example.com/…" in told
+
+
+async def test_a_code_goes_by_the_installations_mail_server(home: Path) -> None:
+    """What people wrote breaks no line of it."""
+    facts: dict[str, Any] = {"tenant_id": "t", "id": "i", "kind": "void", "move": "{}", "amount_nano": 10**9}
+    row = Proposal(
+        **facts, author="Ann\r\nBcc: x@y.z", second=SECOND, code_sha256="", created_ms=0, expires_ms=61_999
+    )
+    code = new_code()
+    async with mail_server(MailServer()) as server:
+        settings = settings_in(home, smtp_host="127.0.0.1", smtp_port=server.port, smtp_security="none")
+        await second_person.send_code(settings, row, second_person.Told("acme", "why\n\n    AAAA", code))
+    (mail,) = server.mails
+    assert CODE.findall(mail.replace("\r\n", "\n")) == [code]
+    assert f"To: {SECOND}" in mail
+    assert "\nBcc:" not in mail
+    assert "until 1970-01-01T00:01:01+00:00" in mail.replace("=\r\n", ""), mail
+    assert "a void of $1.00, tenant acme" in mail
+
+
+def test_a_dry_run_and_what_nobody_meant_propose_nothing(office: Office) -> None:
+    """No mail goes out."""
+    assert office.types("wallets", *MUCH, "--dry-run").exit_code == 0
+    office.refused("say --yes", "wallets", *MUCH[:-1])
+    assert office.mails == []
+
+
+def test_what_is_no_id_of_a_proposal_is_refused(office: Office) -> None:
+    """As one that nobody has."""
+    office.refused("give --code", "approvals", "approve", "x")
+    for id in ("x", "*", "' OR 1=1", "\x1b[2J", "٣"):
+        office.refused("there is no proposal", *office.approve(id, "x"))
+        office.refused("there is no proposal", "approvals", "reject", id, "--reason", "r")
+
+
+def test_codes_hold_128_bits_and_only_their_hash_is_kept() -> None:
+    """All letters of it count, and no other text passes for it."""
+    codes = {new_code() for _ in range(50)}
+    assert len(codes) == 50
+    for code in codes:
+        padded = code.replace("-", "") + "======"
+        assert len(base64.b32decode(padded)) == CODE_BYTES == 16
+    facts: dict[str, Any] = {"tenant_id": "t", "id": "i", "kind": "void", "move": "{}", "amount_nano": 1}
+    row = Proposal(**facts, author="a", second="s", code_sha256="", created_ms=0, expires_ms=1)
+    code = codes.pop()
+    row.code_sha256 = code_hash(code, row, KEYS)
+    assert code not in str(row.model_dump())
+    assert is_code_of(code, row, KEYS)
+    assert not is_code_of(code, row, Keyring(b"x" * 32))
+    assert is_code_of(code, row, Keyring(b"x" * 32, KEYS.current))
+    assert not any(is_code_of(wrong, row, KEYS) for wrong in (code[1:], code + "A", code[::-1], "", *codes))

@@ -1,0 +1,359 @@
+"""Every command that changes something or lets something out leaves its row in the audit log; every other one
+is named as such, and none shows what was said."""
+
+import asyncio
+import importlib
+import json
+import shutil
+import sqlite3
+import tomllib
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from billing.posting.biller import post
+from billing.tables.noisy import NoisyFinding
+from billing.tenants.sessions import open_operator_session
+from billing.tenants.tenancy import find_tenant
+from billing.usage import encode
+from chaos.tampering.unguarded import unguarded_file
+from core.actor import Author, acting_as
+from core.database import Database
+from tests.billing.events import an_event
+
+ROOT = Path(__file__).parents[3]
+READS = {
+    "alerts list",
+    "alerts targets list",
+    "approvals list",
+    "audit list",
+    "audit verify",
+    "budgets list",
+    "budgets show",
+    "cost-centers list",
+    "keys list",
+    "limits list",
+    "limits show",
+    "models list",
+    "noisy list",
+    "noisy show",
+    "plans list",
+    "plans show",
+    "pools commitments",
+    "pools list",
+    "pools usage",
+    "prices commitments",
+    "prices periods",
+    "prices show",
+    "prices what-if",
+    "projects list",
+    "quarantine list",
+    "queue top",
+    "requests explain",
+    "requests find",
+    "requests list",
+    "requests show",
+    "sessions list",
+    "tenants list",
+    "usage compare",
+    "tenants show",
+    "usage show",
+    "usage unbilled",
+    "users list",
+    "wallets list",
+    "wallets show",
+    "workers list",
+}
+# What shows or hands out what people said: its row is written before the first word.
+READS_TEXT = {"users export"}
+NO_ADMINISTRATION = {
+    "audit head": "keeps elsewhere how far the audit log goes, and would move that by a row of its own",
+    "biller": "a process: what it books is in the ledger's own chain",
+    "chat": "a user's, with a user's key",
+    "db migrate": "makes the audit log",
+    "db roles": "who may read and write the audit log itself: its owner says so, in SQL that is printed",
+    "gateway": "a process",
+    "reconcile": "compares books, and keeps what it found",
+    "wallets expire": "books what is over: transactions in the ledger's own chain",
+    "redis acl": "writes files on this machine; Redis is told by whoever gives it the file",
+    "secrets admission": "shows what anybody makes who has the signing secret, as its caller does",
+    "supervisor": "a process",
+    "up": "starts processes; the first model and tenant are recorded as any are",
+    "usage rebuild": "makes sums again from lines; nothing that was said changes",
+    "worker": "a process",
+}
+# Orders that need a pool or a model folder, and the test that sees the row of each.
+ELSEWHERE = {
+    "approvals approve": "tests/billing/approvals/test_approvals.py::test_a_move_above_the_limit_takes_two",
+    "approvals reject": "tests/billing/approvals/test_approvals.py::test_a_proposal_that_is_rejected_is_over",
+    "console": "tests/admin/test_console.py::test_links_and_sign_ins_are_recorded",
+    "models add": "tests/engine/cli/test_recorded_orders.py::test_a_model_is_recorded_once",
+    "models route": "tests/engine/cli/test_recorded_orders.py::test_a_model_is_recorded_once",
+    "requests cancel": "tests/engine/cli/test_recorded_orders.py::test_orders_to_requests",
+    "requests migrate": "tests/engine/cli/test_recorded_orders.py::test_orders_to_requests",
+    "workers drain": "tests/engine/cli/test_recorded_orders.py::test_orders_to_workers",
+    "workers kill": "tests/engine/cli/test_recorded_orders.py::test_orders_to_workers",
+}
+# What is typed, in this order, and the action that its last row must tell of. {name} is of Facts.
+STEPS = (
+    ("tenants create beta", "tenant.create"),
+    ("tenants set beta --time-zone Europe/Berlin", "tenant.set"),
+    ("tenants terms beta --weight 2", "terms.set"),
+    ("tenants close beta", "tenant.close"),
+    ("tenants reopen beta", "tenant.reopen"),
+    ("projects create --tenant beta research", "project.create"),
+    ("cost-centers create --tenant beta 4711", "cost_center.create"),
+    ("projects move --tenant beta research 4711", "project.move"),
+    ("projects close --tenant beta research", "project.close"),
+    ("projects reopen --tenant beta research", "project.reopen"),
+    ("users create --tenant beta alice", "user.create"),
+    ("users close --tenant beta alice", "user.close"),
+    ("users reopen --tenant beta alice", "user.reopen"),
+    ("keys create --tenant acme", "key.create"),
+    ("keys rotate --tenant acme {key}", "key.rotate"),
+    ("keys link --tenant acme --user ann {key}", "key.link"),
+    ("sessions revoke --operators {session}", "session.end"),
+    ("keys revoke --tenant acme {key}", "key.revoke"),
+    ("plans create gold --weight 2", "plan.create"),
+    ("plans set-limit gold --dimension concurrency --limit 4", "limit.set"),
+    ("plans assign beta gold", "tenant.assign_plan"),
+    ("plans end gold", "plan.end"),
+    ("prices import {prices}", "price.import"),
+    ("prices import {planned}", "price.import"),
+    ("prices withdraw silver 2 --reason typo", "price.withdraw"),
+    ("prices close-period --tenant acme --month 1970-01 --force", "period.close"),
+    ("prices commit --tenant acme --amount 100USD", "commitment.create"),
+    ("prices end-commitment --tenant acme {commitment} --reason why", "commitment.end"),
+    ("pools assign a --tenant acme", "pool.assign"),
+    ("pools release a", "pool.release"),
+    ("pools commit --tenant acme --gpu h200 --gpus 2 --rate 2.40USD --days 30", "commitment.create"),
+    ("pools end-commitment --tenant acme {gpu_commitment} --reason why --mistake", "commitment.end"),
+    ("pools costs --gpu h200 --hour 1.10USD", "gpu.cost"),
+    ("limits set --tenant beta --scope tenant --dimension concurrency --limit 2", "limit.set"),
+    ("limits end --tenant beta {limit}", "limit.end"),
+    ("budgets set --tenant beta --limit 5USD", "budget.set"),
+    ("budgets override --tenant beta {budget} --limit 9USD --until 2099-01-01", "budget.override"),
+    ("budgets end --tenant beta {budget}", "budget.end"),
+    ("wallets grant --tenant beta --amount 5USD --key k1", "wallet.grant"),
+    ("wallets alert --tenant beta 30", "wallet.alert"),
+    ("wallets owed --tenant beta --term invoiced", "wallet.owed"),
+    ("wallets claw-back --tenant beta k1 --amount 1USD --key c1 --reason why", "wallet.claw_back"),
+    ("wallets pay-out --tenant beta --amount 1USD --key p1 --reason why", "wallet.pay_out"),
+    ("wallets grant --tenant beta --amount 1USD --key k2", "wallet.grant"),
+    ("wallets void --tenant beta k2 --reason why", "wallet.void"),
+    ("alerts targets add --tenant beta --email ops@example.com", "alert_target.add"),
+    ("alerts test --tenant beta {target}", "alert.test"),
+    ("alerts retry --tenant beta {message}", "alert.retry"),
+    ("alerts targets remove --tenant beta {target}", "alert_target.remove"),
+    ("usage correct --tenant acme billed --cause c1 --output 9", "request.correct"),
+    ("usage refund --tenant acme billed --cause c2", "request.refund"),
+    ("usage export --tenant acme --month 1970-01", "usage.export"),
+    ("quarantine accept {accepted} --reason why", "quarantine.accept"),
+    ("quarantine dismiss {dismissed} --reason why", "quarantine.dismiss"),
+    ("noisy accept {finding} --reason why", "noisy.accept"),
+    ("noisy dismiss {finding} --reason why", "noisy.dismiss"),
+    ("users export --tenant beta alice", "user.export"),
+    ("users close --tenant beta alice", "user.close"),
+    ("users erase --tenant beta alice --yes", "user.erase"),
+    ("tenants close beta", "tenant.close"),
+    ("tenants erase beta --yes", "tenant.erase"),
+)
+
+
+def leaves(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    """The commands below this one that do something themselves, by what is typed."""
+    if isinstance(command, click.Group):
+        for sub, each in sorted(command.commands.items()):
+            yield from leaves(f"{name} {sub}", each)
+    else:
+        yield name, command
+
+
+def all_commands() -> dict[str, click.Command]:
+    """All that can be typed."""
+    points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"][
+        "parley.commands"
+    ]
+    found: dict[str, click.Command] = {}
+    for name, place in points.items():
+        module, _, attribute = place.partition(":")
+        found |= dict(leaves(name, getattr(importlib.import_module(module), attribute)))
+    return found
+
+
+COMMANDS = all_commands()
+
+
+def named(line: str) -> str:
+    """The command of a line that is typed."""
+    return max((name for name in COMMANDS if f"{line} ".startswith(f"{name} ")), key=len, default=line)
+
+
+def test_every_command_is_known_to_change_something_or_not() -> None:
+    """A new command must say here what it leaves in the audit log, or that it only reads."""
+    stepped = {named(line) for line, _ in STEPS}
+    assert set(COMMANDS) - READS - set(NO_ADMINISTRATION) - set(ELSEWHERE) - stepped == set()
+    assert stepped & READS == set()
+    assert stepped >= READS_TEXT
+    for place in ELSEWHERE.values():
+        file, _, name = place.partition("::")
+        assert f"def {name}(" in (ROOT / file).read_text(), place
+
+
+class Office:
+    """An installation with the tenant acme, and what the steps need."""
+
+    def __init__(self, home: Path, redis_url: str) -> None:
+        self.home = home
+        self._environment = {"PARLEY_HOME": str(home), "PARLEY_REDIS_URL": redis_url}
+        self.facts: dict[str, str] = {}
+
+    def run(self, line: str) -> Result:
+        """Type a line, as Ann."""
+        name = named(line)
+        arguments = line.removeprefix(name).split()
+        with acting_as(Author("Ann, ticket 7", "command")):
+            return CliRunner().invoke(COMMANDS[name], arguments, env=self._environment)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """All rows of the audit log as (action, author, source), oldest first."""
+        with closing(sqlite3.connect(self.home / "parley.db")) as connection:
+            return connection.execute(
+                "SELECT action, author, source FROM audit_log ORDER BY rowid"
+            ).fetchall()
+
+    def on_database(self, action: Callable[[Database], Awaitable[None]]) -> None:
+        """Run something on the database."""
+
+        async def run() -> None:
+            database = Database(f"sqlite+aiosqlite:///{self.home / 'parley.db'}")
+            try:
+                await action(database)
+            finally:
+                await database.close()
+
+        asyncio.run(run())
+
+
+async def prepare(database: Database, facts: dict[str, str]) -> None:
+    """A billed request, two events that are held back, and a finding."""
+    tenant = await find_tenant(database, "acme")
+    assert tenant is not None
+    await post(database, "default", [encode(an_event("billed", tenant.tenant_id))])
+    for name in ("accepted", "dismissed"):
+        wrong = msgspec.structs.replace(an_event(name, tenant.tenant_id), cost_nano=1)
+        batch, _ = await post(database, "default", [encode(wrong)])
+        facts[name] = batch.held[0].event_sha256
+    finding = NoisyFinding(
+        tenant_id=tenant.tenant_id,
+        id="f1",
+        pool="default",
+        opened_ms=1,
+        updated_ms=1,
+        share_permille=900,
+        fair_permille=500,
+        used_tokens=1,
+        others_wait_ms=2,
+        baseline_wait_ms=1,
+        slots_max=4,
+        proposal={"slots": 1, "kv_tokens": 1, "workers": 1},
+    )
+    async with database.transaction() as session:
+        session.add(finding)
+    facts["finding"] = "f1"
+    facts["session"] = (await open_operator_session(database, "ann", 3600, "", ""))[0].id
+
+
+@pytest.fixture
+def office(home: Path, redis_url: str, sqlite_template: Path) -> Office:
+    """Ready for the steps."""
+    shutil.copy(sqlite_template, home / "parley.db")
+    made = Office(home, redis_url)
+    assert made.run("tenants create acme").exit_code == 0
+    next_year = datetime.now(UTC) + timedelta(days=365)
+    for name, begin in (("prices", ""), ("planned", f"valid_from = {next_year.isoformat()}\n")):
+        made.facts[name] = str(home / f"{name}.toml")
+        Path(made.facts[name]).write_text(
+            f'book = "silver"\n{begin}[models."*"]\ninput = "0.20"\ncached_input = "0.05"\noutput = "0.80"\n'
+        )
+    made.on_database(lambda database: prepare(database, made.facts))
+    return made
+
+
+def test_each_command_that_changes_something_leaves_a_row(office: Office) -> None:
+    """INV-28: Who did what is known of all that is enforced, billed or let in. In the end everybody's chains
+    are whole, and all that is administered is as they say; one that was deleted with its head is missed, by
+    what it told of and by who kept what was printed."""
+    for line, action in STEPS:
+        if named(line) not in COMMANDS:
+            continue
+        before = len(office.rows())
+        result = office.run(line.format(**office.facts) + (" --json" if _has_json(line) else ""))
+        assert result.exit_code == 0, (line, result.output, result.exception)
+        added = office.rows()[before:]
+        assert [row[0] for row in added][-1:] == [action], (line, added)
+        assert {row[1:] for row in added} == {("Ann, ticket 7", "command")}, (line, added)
+        _keep(office.facts, line, result)
+    verified = office.run("audit verify --json")
+    assert verified.exit_code == 0, verified.output
+    changes = sum(json.loads(row)["changes"] for row in verified.stdout.splitlines())
+    listed = office.run("audit list --json --limit 10000").stdout.splitlines()
+    assert changes == len(listed) == len(office.rows())
+    kept = office.home / "kept.json"
+    kept.write_text(verified.stdout)
+    with (
+        closing(sqlite3.connect(office.home / "parley.db")) as connection,
+        connection,
+        unguarded_file(connection),
+    ):
+        connection.execute("DELETE FROM audit_log WHERE tenant_id = ''")
+        connection.execute("DELETE FROM audit_head WHERE tenant_id = ''")
+        connection.execute("DELETE FROM audit_state WHERE tenant_id = ''")
+    assert "price_version silver/1 was added past the commands" in office.run("audit verify").stderr
+    cut = office.run(f"audit verify --kept {kept}")
+    assert (cut.exit_code, "(platform): change" in cut.stderr) == (1, True)
+
+
+def test_a_command_that_only_reads_leaves_none(office: Office) -> None:
+    """And neither does one that is refused."""
+    before = office.rows()
+    for line in (
+        "tenants list",
+        "keys list --tenant acme",
+        "plans list",
+        "noisy list --all",
+        "noisy show f1",
+    ):
+        assert office.run(line).exit_code == 0, line
+    assert office.run("tenants create acme").exit_code != 0
+    assert office.run("keys revoke --tenant acme nothing").exit_code != 0
+    assert office.rows() == before
+
+
+def _has_json(line: str) -> bool:
+    return any(parameter.name == "as_json" for parameter in COMMANDS[named(line)].params)
+
+
+def _keep(facts: dict[str, str], line: str, result: Result) -> None:
+    """What later steps name."""
+    if line.startswith("keys create"):
+        facts["key"] = json.loads(result.stdout)["key"]
+    if line.startswith("budgets"):
+        facts["budget"] = json.loads(result.stdout)["budget"]
+    if line.startswith("pools commit"):
+        facts["gpu_commitment"] = json.loads(result.stdout)["id"]
+    if line.startswith("prices commit"):
+        facts["commitment"] = json.loads(result.stdout)["id"]
+    if line.startswith("alerts test"):
+        facts["message"] = json.loads(result.stdout)["message"]
+    if line.startswith("alerts targets"):
+        facts["target"] = json.loads(result.stdout)["target"]
+    if line.startswith("limits set"):
+        facts["limit"] = json.loads(result.stdout)["limit_id"]

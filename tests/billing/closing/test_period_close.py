@@ -1,0 +1,275 @@
+"""Months are closed once: what tiers and commitments make of them is booked as the difference, late usage
+with the next month under the name of its own."""
+
+import asyncio
+import random
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+import pytest
+from sqlmodel import col, select
+
+from billing.booking.rollups import rebuild
+from billing.closing.period_close import Asked, Closing, close_period
+from billing.closing.period_commitments import NewCommitment, commit
+from billing.dedicated_pools.hours import HOUR_MS
+from billing.dedicated_pools.posting import post_hours
+from billing.ledger.verify import verify_books
+from billing.money import NANO
+from billing.periods import Period, Window, window_at
+from billing.posting.biller import post
+from billing.prices.rating import Meter
+from billing.prices.tiers import Tier, TierMode, TierPrices
+from billing.prices.true_up import Committed
+from billing.prices.versions import tier_row
+from billing.quota.under_way import UnderWay
+from billing.reports.usage_report import GroupBy, usage_in
+from billing.tables.dedicated_pools import Commitment
+from billing.tables.ledger import LedgerEntry, LedgerTxn, RollupHour, UsageLine
+from billing.tables.prices import Charge, PeriodClose
+from billing.tables.tenants import Price, PriceBook, PriceVersion, Tenant
+from billing.tenants.tenancy import create_tenant
+from billing.usage import PinnedPrices, UsageEvent, encode
+from core.database import Database, insert_rows
+from core.errors import Refused
+from tests.billing.dedicated_pools.test_pool_posting import dedicate
+from tests.billing.events import an_event
+
+ZONE = ZoneInfo("UTC")
+MILLION = 1_000_000
+PINNED = PinnedPrices("tiered", 1, 100 * MILLION, 25 * MILLION, 400 * MILLION)
+GRADUATED = TierPrices(TierMode.GRADUATED, (Tier(10_000, 400 * MILLION), Tier(None, 100 * MILLION)))
+
+
+def in_month(month: int, day: int = 10) -> int:
+    """Noon of a day of 2025 as Unix ms."""
+    return int(datetime(2025, month, day, 12, tzinfo=UTC).timestamp() * 1000)
+
+
+def window(month: int) -> Window:
+    """A month of 2025."""
+    return window_at(Period.MONTH, ZONE, in_month(month))
+
+
+async def closed(database: Database, tenant: Tenant, month: int, dry_run: bool = False) -> Closing:
+    """Close a month of 2025."""
+    asked = Asked(UnderWay(), dry_run)
+    return await close_period(database, tenant, f"2025-{month:02}", window(month), asked)
+
+
+async def committed(database: Database, tenant: Tenant, terms: Committed, months: Window) -> None:
+    """A commitment that is made when its first month begins."""
+    await commit(database, tenant, NewCommitment(terms, months), now=months.start_ms)
+
+
+async def a_tenant(database: Database, *versions: TierPrices, name: str = "acme") -> Tenant:
+    """One whose book has these tiers of output, a version each, all in force since long ago."""
+    async with database.transaction() as session:
+        if await session.get(PriceBook, "tiered") is None:
+            await insert_rows(session, [PriceBook(id="tiered", name="Tiered", created_ms=0)])
+            for number, tiers in enumerate(versions, 1):
+                version = PriceVersion(book_id="tiered", version=number, valid_from_ms=number, created_ms=0)
+                await insert_rows(session, [version])
+                of: dict[str, Any] = {"book_id": "tiered", "version": number, "model": "*"}
+                await insert_rows(session, [Price(**of, **flat())])
+                await insert_rows(session, [tier_row(version, ("*", Meter.OUTPUT), tiers)])
+    return await create_tenant(database, name, price_book="tiered")
+
+
+def flat() -> dict[str, Any]:
+    """The flat prices that requests are billed with."""
+    names = ("input_nano", "cached_input_nano", "output_nano", "request_nano")
+    return {name: getattr(PINNED, name) for name in names}
+
+
+def a_request(number: int, tenant: Tenant, month: int, output: int, version: int = 1) -> UsageEvent:
+    """A request that ended in a month."""
+    return an_event(
+        f"r{number:04}",
+        tenant.tenant_id,
+        ended_ms=in_month(month) + number,
+        prices=msgspec.structs.replace(PINNED, version=version),
+        input_uncached=0,
+        input_cached=0,
+        output_text=output,
+    )
+
+
+async def used(database: Database, *events: UsageEvent) -> None:
+    """Post them."""
+    await post(database, "default", [encode(event) for event in events])
+
+
+async def owed(database: Database, tenant: Tenant) -> int:
+    """The receivable of books that are right, and whose rollups are made again and are the same."""
+    before = await rows(database, RollupHour, tenant)
+    await rebuild(database, tenant.tenant_id)
+    assert [row.model_dump() for row in await rows(database, RollupHour, tenant)] == [
+        row.model_dump() for row in before
+    ]
+    assert (await verify_books(database, tenant.tenant_id)).faults == []
+    entries: list[LedgerEntry] = await rows(database, LedgerEntry, tenant)
+    return sum(entry.amount_nano for entry in entries if entry.account == "receivable")
+
+
+async def rows(database: Database, table: Any, tenant: Tenant) -> list[Any]:
+    """All of a tenant."""
+    async with database.session() as session:
+        found = (await session.exec(select(table).where(col(table.tenant_id) == tenant.tenant_id))).all()
+    return sorted(found, key=lambda row: str(row))
+
+
+async def test_a_month_is_closed_once(database: Database) -> None:
+    """INV-37: Complaints 20 and 21: the difference to the tiers is booked once, also by several at once, and
+    a second time shows it. A dry run says the same before and changes nothing."""
+    tenant = await a_tenant(database, GRADUATED)
+    events = [a_request(number, tenant, 1, 700 * number) for number in range(1, 10)]
+    await used(database, *events)
+    flat_nano = await owed(database, tenant)
+    assert flat_nano == 31_500 * 400
+    dry = await closed(database, tenant, 1, dry_run=True)
+    assert (dry.closed_ms, dry.amount_nano) == (None, 21_500 * (100 - 400))
+    assert await owed(database, tenant) == flat_nano
+    closings = await asyncio.gather(*(closed(database, tenant, 1) for _ in range(4)))
+    assert [each.amount_nano for each in closings] == [dry.amount_nano] * 4
+    assert sum(each.booked_now for each in closings) == 1
+    assert await owed(database, tenant) == 10_000 * 400 + 21_500 * 100
+    assert len([txn for txn in await rows(database, LedgerTxn, tenant) if txn.kind == "true_up"]) == 1
+    (month,) = await usage_in(database, tenant.tenant_id, window(1), GroupBy.MODEL, ZONE)
+    assert (month.requests, month.output_text) == (9, 31_500)
+    assert month.amount_nano == await owed(database, tenant)
+
+
+async def test_the_order_and_batches_of_events_change_no_bill(database: Database) -> None:
+    """INV-37: Complaint 22: mixed, repeated and in pieces, under two versions of a price list."""
+    seed = random.randrange(1 << 30)
+    print("seed", seed)
+    chosen = random.Random(seed)
+    volume = TierPrices(TierMode.VOLUME, (Tier(4_000, 300 * MILLION), Tier(None, 50 * MILLION)), 3 * MILLION)
+    bills: set[int] = set()
+    sizes = [(chosen.randrange(2_000), chosen.choice((1, 2))) for _ in range(60)]
+    for name in ("one", "two", "three"):
+        tenant = await a_tenant(database, GRADUATED, volume, name=name)
+        pile = [a_request(n, tenant, 1, size, version) for n, (size, version) in enumerate(sizes)]
+        pile += chosen.sample(pile, 20)
+        chosen.shuffle(pile)
+        while pile:
+            size = chosen.randint(1, 40)
+            await used(database, *pile[:size])
+            pile = pile[size:]
+        await closed(database, tenant, 1)
+        bills.add(await owed(database, tenant))
+    first = sum(size for size, version in sizes if version == 1)
+    second = sum(size for size, version in sizes if version == 2)
+    cost = min(first, 10_000) * 400 + max(0, first - 10_000) * 100
+    assert bills == {max(cost + second * (300 if second <= 4_000 else 50), 3 * MILLION)}
+
+
+async def test_late_usage_is_trued_up_with_the_next_month_under_its_own_name(database: Database) -> None:
+    """Complaint 22: what comes after a month was closed changes neither it nor what it costs in all."""
+    tenant = await a_tenant(database, GRADUATED)
+    await used(database, a_request(1, tenant, 1, 9_000))
+    assert (await closed(database, tenant, 1)).amount_nano == 0
+    await used(database, a_request(2, tenant, 1, 3_000), a_request(3, tenant, 2, 500))
+    again = await closed(database, tenant, 1)
+    assert (again.amount_nano, again.booked_now) == (0, False)
+    (late,) = [each for each in (await closed(database, tenant, 2)).results if each.true_up.difference_nano]
+    assert (late.period, late.true_up.difference_nano) == (window(1), 2_000 * (100 - 400))
+    assert await owed(database, tenant) == 10_000 * 400 + 2_000 * 100 + 500 * 400
+    (charge,) = await rows(database, Charge, tenant)
+    assert (charge.start_ms, charge.end_ms) == window(1)
+    (line,) = [line for line in await rows(database, UsageLine, tenant) if line.kind == "true_up"]
+    assert (line.ended_ms, line.request_id) == (window(2).end_ms - 1, charge.id)
+    assert [each.true_up.difference_nano for each in (await closed(database, tenant, 2)).results] == [
+        -600_000
+    ]
+    assert (await closed(database, tenant, 3)).amount_nano == 0
+    assert [close.month for close in await rows(database, PeriodClose, tenant)] == [
+        "2025-01",
+        "2025-02",
+        "2025-03",
+    ]
+
+
+async def test_months_are_closed_in_their_order_when_they_are_over(database: Database) -> None:
+    """Each instant once: none is left out, none is closed twice, nor before its end."""
+    tenant = await a_tenant(database, GRADUATED)
+    await used(database, a_request(1, tenant, 1, 1), a_request(2, tenant, 3, 1))
+    with pytest.raises(Refused, match="an earlier month is open"):
+        await closed(database, tenant, 3)
+    future = Window(window(12).end_ms, 4_000_000_000_000)
+    with pytest.raises(Refused, match="is not over"):
+        await close_period(database, tenant, "2096-10", future, Asked(UnderWay()))
+    await closed(database, tenant, 1)
+    with pytest.raises(Refused, match="an earlier month is open"):
+        await closed(database, tenant, 3)
+    await closed(database, tenant, 2)
+    await closed(database, tenant, 3)
+    late = window_at(Period.MONTH, ZoneInfo("America/New_York"), in_month(4))
+    asked = Asked(UnderWay())
+    april = await close_period(database, tenant, "2025-04", late, asked)
+    assert april.period == (window(3).end_ms, late.end_ms)
+    may = window_at(Period.MONTH, ZoneInfo("Asia/Tokyo"), in_month(5))
+    assert may.start_ms < late.end_ms, "it began before the closed one ended, and is not before that"
+    assert (await close_period(database, tenant, "2025-05", may, asked)).period == (late.end_ms, may.end_ms)
+    before = Window(window(1).start_ms - 9, window(1).start_ms)
+    with pytest.raises(Refused, match="lies before"):
+        await close_period(database, tenant, "2024-12", before, asked)
+
+
+async def test_what_was_committed_to_is_paid_each_month(database: Database) -> None:
+    """A thousand tokens for a cent, and at least five cents in all; used or not, and never both twice."""
+    tenant = await a_tenant(database, GRADUATED)
+    months = Window(window(1).start_ms, window(3).end_ms)
+    cent = NANO // 100
+    units = Committed(cent, "*", Meter.OUTPUT, 1_000, 2_000 * MILLION)
+    await committed(database, tenant, units, months)
+    await committed(database, tenant, Committed(5 * cent), months)
+    await used(database, a_request(1, tenant, 1, 1_100), a_request(2, tenant, 2, 50_000))
+    first, second, third, fourth = [(await closed(database, tenant, month)) for month in (1, 2, 3, 4)]
+    assert first.amount_nano == 5 * cent - 1_100 * 400
+    assert second.amount_nano == cent + 49_000 * 2_000 - 50_000 * 400
+    assert (third.amount_nano, fourth.amount_nano) == (5 * cent, 0)
+    assert await owed(database, tenant) == 5 * cent + cent + 98 * MILLION + 5 * cent
+    for row in (units, Committed(0), Committed(cent, "*", Meter.OUTPUT), Committed(cent, "m")):
+        with pytest.raises(Refused):
+            await committed(database, tenant, row, months)
+    with pytest.raises(Refused, match="is closed"):
+        await committed(database, tenant, Committed(cent), window(1))
+
+
+async def test_hours_of_pools_count_towards_what_was_committed_to_spend(database: Database) -> None:
+    """Also those that are booked after the month was closed: the minimum that was too much is given back. A
+    request that used nothing, and has no prices, is not in the way."""
+    tenant = await a_tenant(database, GRADUATED)
+    await committed(database, tenant, Committed(5_000), window(1))
+    nothing = an_event("none", tenant.tenant_id, ended_ms=in_month(1), input_uncached=0, input_cached=0)
+    unpriced = msgspec.structs.replace(
+        nothing, output_text=0, prices=PinnedPrices("", 0, 0, 0, 0), cost_nano=0
+    )
+    await used(database, unpriced)
+    first = await closed(database, tenant, 1)
+    assert [(each.true_up.key.meter, each.true_up.cost_nano) for each in first.results] == [
+        (Meter.MINIMUM, 5_000)
+    ]
+    hour = window(1).start_ms
+    await dedicate(database, "a", tenant.tenant_id, hour)
+    async with database.transaction() as session:
+        held = Commitment(
+            tenant_id=tenant.tenant_id,
+            id="c",
+            gpu_type="h200",
+            gpus=1,
+            rate_nano=700,
+            payment="monthly",
+            start_ms=hour,
+            end_ms=hour + HOUR_MS,
+            created_ms=0,
+        )
+        await insert_rows(session, [held])
+    await post_hours(database, hour + 2 * HOUR_MS)
+    (late,) = (await closed(database, tenant, 2)).results
+    assert (late.period, late.true_up.difference_nano) == (window(1), -700)
+    assert await owed(database, tenant) == 5_000

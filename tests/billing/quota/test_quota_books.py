@@ -1,0 +1,325 @@
+"""What the tenant slot reads from the books: cold counts, lost Redis, corrections; SQLite and Postgres."""
+
+import asyncio
+
+import msgspec
+import pytest
+from redis.asyncio import Redis
+from sqlalchemy.exc import OperationalError
+
+from billing.booking.adjustments import Correction, correct
+from billing.enforcement.limit_cache import LimitBook
+from billing.enforcement.limit_push import push_limits
+from billing.enforcement.limit_settings import end_budget, override_budget, set_budget
+from billing.ledger.grant_spending import GrantKind
+from billing.limits import WALLET_CIRCLE_NANO, MoneyLimit, Scope
+from billing.periods import Window
+from billing.posting.biller import post
+from billing.prices.rating import Meter
+from billing.quota import money
+from billing.quota.client import Quota
+from billing.quota.spent_by_books import spent
+from billing.quota.types import Admission, Admitted, Extension
+from billing.reconciliation.comparison import State
+from billing.reconciliation.run import EVERYTHING, Reconciliation
+from billing.tables.ledger import LedgerHead
+from billing.tenants.tenancy import create_tenant
+from billing.usage import UsageEvent, UsageOwner, encode
+from billing.wallets.ledger_check import wallet_faults
+from billing.wallets.wallets import NewGrant, grant
+from core.clock import now_ms
+from core.database import Database
+from core.errors import Refusal
+from core.settings import Settings
+from tests.billing.events import an_event
+from tests.billing.limited import NANO
+
+COST = 12 + 2 * 7  # of an event, in nano
+
+
+class Books:
+    """A tenant with books, whose requests are admitted under its rows."""
+
+    def __init__(self, db: Database, redis: Redis, settings: Settings, tenant: str) -> None:
+        self.db = db
+        self.redis = redis
+        self.tenant = tenant
+        self.quota = Quota(redis, settings, db)
+        self.book = LimitBook(db)
+
+    def event(self, id: str, **facts: object) -> UsageEvent:
+        """An ended request of it, accepted now."""
+        owner = UsageOwner(project="p1", key="k1", user="u1")
+        event = an_event(id, self.tenant, owner=owner, prices=NANO, input_uncached=12, input_cached=0)
+        given: dict[str, object] = {"cost_nano": COST, "accepted_ms": now_ms(), **facts}
+        return msgspec.structs.replace(event, **given)
+
+    async def booked(self, id: str, **facts: object) -> UsageEvent:
+        """One whose lines are in the books."""
+        event = self.event(id, **facts)
+        batch, _ = await post(self.db, "A", [encode(event)])
+        assert not batch.held, batch.held
+        return event
+
+    async def ask(self, id: str, quota: Quota | None = None) -> Admitted | Refusal:
+        """The answer to a request."""
+        now = now_ms()
+        limits = await self.book.limits_for(self.tenant, "p1", "k1", "u1", "m1", now)
+        admission = Admission(
+            tenant=self.tenant,
+            id=id,
+            body_hash="h",
+            owner_key="k1",
+            project="p1",
+            user="u1",
+            model="smollm2",
+            pool="A",
+            fingerprint="f",
+            input_tokens=12,
+            chunk_tokens=256,
+            deadline_ms=now + 600_000,
+            prices=NANO,
+            limits=limits,
+        )
+        return await (quota or self.quota).admit(admission)
+
+    async def spend(self, id: str, **facts: object) -> None:
+        """A request that is posted, and counted in Redis."""
+        event = await self.booked(id, **facts)
+        async with self.db.session() as session:
+            head = await session.get(LedgerHead, self.tenant)
+        assert head is not None
+        await self.quota.settle(event, head.line_seq)
+
+    async def is_out_of_money(self, id: str) -> None:
+        """A request is refused by the wallet, with numbers that fit together."""
+        refusal = await self.ask(id)
+        assert isinstance(refusal, Refusal), id
+        assert (refusal.code, refusal.dimension) == ("insufficient_quota", "wallet")
+        limit, spent, held = refusal.limit or 0, refusal.spent or 0, refusal.held or 0
+        assert refusal.remaining == max(0, limit - spent - held)
+
+    async def budget(self, limit_nano: int, **facts: object) -> str:
+        """A budget of the tenant; its id."""
+        of: dict[str, object] = {"scope": "tenant", "period": "month", "limit_nano": limit_nano, **facts}
+        row = await set_budget(self.db, self.redis, self.tenant, **of)  # type: ignore[arg-type]
+        self.book.changed(self.tenant)
+        return row.id
+
+    async def posted(self) -> list[tuple[int, int, int]]:
+        """Posted, unbooked and held of everything that is counted."""
+        found = await self.quota.budget_sums(self.tenant)
+        return [(each.posted_nano, each.unbooked_nano, each.held_nano) for each in found]
+
+
+@pytest.fixture
+async def books(database: Database, redis: Redis, settings: Settings) -> Books:
+    """A tenant's."""
+    return Books(database, redis, settings, (await create_tenant(database, "acme")).tenant_id)
+
+
+HELD = 12 + 1 + 2 * 256 + 1
+
+
+async def test_a_cold_count_begins_with_what_the_books_say(books: Books) -> None:
+    """Complaint 14: a restart of Redis resets nothing. Complaint 4: many at once write one amount."""
+    for at in range(3):
+        await books.booked(f"old{at}")
+    await books.budget(10_000)
+    gateways = [Quota(books.redis, books.quota._settings, books.db) for _ in range(3)]
+    await asyncio.gather(*(books.ask(f"r{at}", gateways[at % 3]) for at in range(9)))
+    assert await books.posted() == [(3 * COST, 0, 9 * HELD)]
+    await books.redis.flushall()
+    assert isinstance(await books.ask("again"), Admitted)
+    assert await books.posted() == [(3 * COST, 0, HELD)]
+
+
+async def test_each_scope_and_window_counts_its_own(books: Books) -> None:
+    """The sum of the lines of requests that were accepted in the window, by whom."""
+    now = now_ms()
+    await books.booked("a")
+    await books.booked("b", owner=UsageOwner(project="p2", key="k1", user="u2"))
+    await books.booked("c", model="big")
+    old = books.event("d")
+    await post(books.db, "A", [encode(msgspec.structs.replace(old, accepted_ms=now - 1_000_000))])
+    window = Window(now - 1000, now + 1_000_000)
+    expected = {
+        (Scope.TENANT, ""): 3,
+        (Scope.PROJECT, "p1"): 2,
+        (Scope.PROJECT, "p3"): 0,
+        (Scope.KEY, "k1"): 3,
+        (Scope.USER, "u2"): 1,
+        (Scope.MODEL, "big"): 1,
+        (Scope.MODEL, "smollm2"): 2,
+    }
+    for (scope, id), count in expected.items():
+        found = await spent(books.db, books.tenant, MoneyLimit(scope, id, "month", window, 0))
+        assert found == (count * COST, 4 * 3)
+    assert (await spent(books.db, "stranger", MoneyLimit(Scope.TENANT, "", "month", window, 0))) == (0, 0)
+
+
+async def test_a_settlement_that_redis_lost_is_counted_once_by_the_books(books: Books) -> None:
+    """Redis was emptied while requests ran. Whether their lines were counted nobody could tell from Redis."""
+    await books.budget(10_000)
+    await books.ask("a")
+    await books.ask("b")
+    event = await books.booked("a")
+    await books.redis.flushall()
+    await books.ask("c")
+    assert await books.posted() == [(COST, 0, HELD)]
+    assert await books.quota.settle(event, 3) == "unknown"
+    assert await books.posted() == [(COST, 0, HELD)]
+    late = await books.booked("b")
+    for _ in range(3):
+        assert await books.quota.settle(late, 6) == "unknown"
+        assert await books.posted() == [(2 * COST, 0, HELD)]
+
+
+async def test_a_correction_reaches_the_count(books: Books) -> None:
+    """Complaint 23: what an administrator gives back can be spent at once; what is held stays held."""
+    await books.booked("a")
+    await books.budget(10_000)
+    await books.ask("b")
+    await correct(books.db, books.tenant, Correction("a", {Meter.OUTPUT: 0}, "c1"))
+    await books.quota.reseed(books.tenant)
+    assert await books.posted() == [(12, 0, HELD)]
+    for _ in range(2):
+        await books.quota.reseed(books.tenant)
+    assert await books.posted() == [(12, 0, HELD)]
+
+
+async def test_without_the_books_hard_budgets_fail_closed(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """503 for what may refuse; what only alerts refuses nobody."""
+    hard = await books.budget(10_000)
+
+    async def broken(*_: object) -> tuple[int, int]:
+        raise OperationalError("select", {}, OSError("gone"))
+
+    monkeypatch.setattr(money, "spent", broken)
+    refusal = await books.ask("a")
+    assert isinstance(refusal, Refusal)
+    assert (refusal.code, refusal.retry) == ("overloaded", True)
+    await end_budget(books.db, books.redis, books.tenant, hard)
+    await books.budget(10_000, hard=False)
+    assert isinstance(await books.ask("a"), Admitted)
+    monkeypatch.undo()
+    assert isinstance(await books.ask("b"), Admitted)
+    assert await books.posted() == [(0, 0, HELD)]
+
+
+async def test_an_edit_reaches_answers_that_run(books: Books) -> None:
+    """Raised, overridden, lowered and ended: the next grant knows, without any admission between."""
+    budget = await books.budget(HELD)
+    await books.ask("a")
+
+    async def more(tokens: int) -> Extension:
+        return await books.quota.extend(books.tenant, "a", tokens)
+
+    assert (await more(512)).refusal is not None
+    budget = await books.budget(HELD + 512)
+    assert (await more(512)).granted == 512
+    assert (await more(513)).refusal is not None
+    later = await override_budget(books.db, books.redis, books.tenant, budget, 1 << 40, now_ms() + 600_000)
+    assert later is not None
+    assert (await more(1024)).granted == 1024
+    back = await override_budget(books.db, books.redis, books.tenant, later.id, None)
+    assert back is not None
+    assert (await more(1025)).refusal is not None
+    await end_budget(books.db, books.redis, books.tenant, back.id)
+    assert (await more(2048)).granted == 2048
+    await push_limits(books.db, books.redis, books.tenant)
+    await books.budget(HELD)
+    assert (await more(2049)).refusal is not None
+    assert await books.posted() == [(0, 0, HELD + 2 * (2048 - 256))]
+
+
+async def test_a_budget_that_was_away_counts_what_was_spent_meanwhile(books: Books) -> None:
+    """Ended and set again: every line that was booked is in it."""
+    budget = await books.budget(10_000)
+    await books.ask("a")
+    await end_budget(books.db, books.redis, books.tenant, budget)
+    books.book.changed(books.tenant)
+    assert isinstance(await books.ask("b"), Admitted)
+    for id, line in (("a", 3), ("b", 6)):
+        await books.quota.settle(await books.booked(id), line)
+    await books.budget(10_000)
+    assert isinstance(await books.ask("c"), Admitted)
+    assert await books.posted() == [(2 * COST, 0, HELD)]
+
+
+async def test_the_seed_is_one_state_of_the_books(books: Books) -> None:
+    """Lines are booked and settled while counts are read again and again: none is lost or counted twice."""
+    await books.budget(1 << 40)
+    await books.ask("first")
+    lines = 0
+    for at in range(8):
+        await books.ask(f"r{at}")
+    for at in range(8):
+        lines += 3
+        event = await books.booked(f"r{at}")
+        await asyncio.gather(
+            books.quota.settle(event, lines), books.quota.reseed(books.tenant), books.quota.settle(event)
+        )
+    assert await books.posted() == [(8 * COST, 0, HELD)]
+
+
+async def test_a_prepaid_tenant_spends_its_credit_and_no_more(books: Books) -> None:
+    """The wallet has its own code; credit that is put in reaches the answer that waits for it."""
+    credit = NewGrant(GrantKind.PAID, HELD + COST, "first")
+    await grant(books.db, books.tenant, credit)
+    await books.booked("old")
+    assert isinstance(await books.ask("a"), Admitted)
+    refusal = await books.ask("b")
+    assert isinstance(refusal, Refusal)
+    assert (refusal.code, refusal.dimension, refusal.spent, refusal.held, refusal.remaining) == (
+        "insufficient_quota",
+        "wallet",
+        COST,
+        HELD,
+        0,
+    )
+    answer = await books.quota.extend(books.tenant, "a", 512)
+    assert answer.refusal is not None
+    assert answer.refusal.code == "insufficient_quota"
+    await grant(books.db, books.tenant, NewGrant(GrantKind.PROMO, 2 * 100, "second"))
+    await push_limits(books.db, books.redis, books.tenant)
+    assert (await books.quota.extend(books.tenant, "a", 256 + 64)).granted == 256 + 64
+
+
+MILLIONS = 3_999_999_999_999_000  # nearly all that a wallet can hold
+DEAR = msgspec.structs.replace(NANO, input_nano=MILLIONS // 1_000)
+
+
+async def test_a_wallet_that_has_spent_millions_is_granted_and_spends_again(
+    books: Books, settings: Settings
+) -> None:
+    """Of all that was ever spent only what is open is bounded. To the nano, past 2^53 and across the end of
+    the circle that scripts count on; after Redis lost everything too, and all books agree."""
+    spent_nano = 0
+    for at in range(5):
+        await grant(books.db, books.tenant, NewGrant(GrantKind.PAID, MILLIONS, f"big-{at}"))
+        await push_limits(books.db, books.redis, books.tenant)
+        books.book.changed(books.tenant)
+        assert isinstance(await books.ask(f"small {at}"), Admitted)
+        await books.spend(f"small {at}")
+        await books.spend(f"dear {at}", prices=DEAR, input_uncached=10**9, output_text=0, cost_nano=MILLIONS)
+        spent_nano += MILLIONS + COST
+        assert (await books.posted())[0] == (spent_nano, 0, 0)
+        await books.is_out_of_money(f"no {at}")
+    assert spent_nano > 2 * WALLET_CIRCLE_NANO
+    await books.redis.flushall()
+    books.book.changed(books.tenant)
+    await books.is_out_of_money("after the loss")
+    owed_nano = 5 * COST  # of the small ones: the next grant pays it first
+    await grant(books.db, books.tenant, NewGrant(GrantKind.PAID, HELD + owed_nano, "last"))
+    books.book.changed(books.tenant)
+    assert isinstance(await books.ask("a"), Admitted)
+    await books.is_out_of_money("b")
+    assert await books.quota.release(books.tenant, "a")
+    repaired = await Reconciliation(books.db, books.redis, settings).repair(books.tenant)
+    assert {each.state for each in repaired} == {State.EQUAL}
+    compared = await Reconciliation(books.db, books.redis, settings).run(EVERYTHING, books.tenant, True)
+    assert [each for each in compared if each.difference] == []
+    assert await wallet_faults(books.db, books.tenant) == []

@@ -1,0 +1,100 @@
+"""What `parley requests` prints of a line and of one request, fact by fact."""
+
+from typing import Any
+
+import pytest
+
+from core.terminal import show_blocks
+from engine.cli import requests
+from engine.operations.inspection import RequestDetail, RequestRow
+from engine.request import Control
+from tests.engine.cli.test_printed_pages import AT_MS, printed
+
+ID = "0196d3c0-0000-7000-8000-000000000001"
+
+
+def a_row(**changes: Any) -> RequestRow:
+    """A request in line that nobody has worked on."""
+    fields: dict[str, Any] = {
+        **{"tenant": "t1", "id": ID, "pool": "near", "status": "queued", "priority": "bulk", "lane": "ids"},
+        **{"worker": "", "model": "tiny", "claims": 0, "prompt_tokens": 10, "tokens": 20, "log_head": 30},
+        **{"accepted_ms": AT_MS - 2_000, "claimed_ms": 0, "first_token_ms": 0},
+        **{"deadline_ms": AT_MS + 3_000, **changes},
+    }
+    return RequestRow(**fields)
+
+
+def a_detail(row: RequestRow, **changes: Any) -> dict[str, str]:
+    """Of this request, by the names of its lines; None where there is none such."""
+    fields: dict[str, Any] = {
+        **{"warm": "", "fingerprint": "f", "epoch": 1, "visible": 2, "covered": 3, "granted": 4},
+        **{"input_cached": 5, "recomputed_tokens": 6, "deaths": 7, "preempts": 8, "control": 0},
+        **{"moved_to": "", "older": None, "log_first": None, "readers": {}, "now_ms": AT_MS, **changes},
+    }
+    came_from = fields.pop("came_from", [])
+    return dict(requests._lines(RequestDetail(row=row, **fields), came_from))
+
+
+def test_requests_are_printed_with_how_long_they_wait_and_have(capsys: pytest.CaptureFixture[str]):
+    """What has ended says why and has no more time; what is late has none left."""
+    ended = a_row(status="ended", reason="stop", priority="", worker="w1", claims=1)
+    late = a_row(accepted_ms=AT_MS + 1, deadline_ms=AT_MS - 1)
+    show_blocks(requests._table([a_row(), ended, late], AT_MS))
+    lines = printed(capsys)
+    assert [" ".join(line.split()) for line in lines] == [
+        "id tenant status class worker model claims prompt tokens log age deadline in",
+        f"{ID} t1 queued bulk - tiny 0 10 20 30 2.0 s 3.0 s",
+        f"{ID} t1 stop - w1 tiny 1 10 20 30 2.0 s -",
+        f"{ID} t1 queued bulk - tiny 0 10 20 30 0 ms 0 ms",
+    ]
+    assert lines[0].index("claims") + len("claims") == lines[1].index(" 0 ") + 2, "numbers stand on the right"
+
+
+def test_one_request_is_told_whole():
+    """Where it is, what it has cost, and who reads it."""
+    row = a_row(claims=2, worker="w1", claimed_ms=AT_MS, first_token_ms=AT_MS + 1)
+    readers = {"g2": "stuck", "g1": "reading"}
+    told = a_detail(row, older=9, log_first=3, readers=readers, came_from=["far", "farther"])
+    assert told == {
+        "request": ID,
+        "tenant": "t1",
+        "pool": "near, moved there from far, farther",
+        "model": "tiny",
+        "status": "queued",
+        "class": "bulk, ids lane",
+        "in line": "9 of its class wait longer",
+        "worker": "w1",
+        "claims": "2, 7 engine deaths in a row, 8 preemptions",
+        "tokens": "10 prompt (5 cached), 20 sampled (3 shown), 4 granted, 6 computed again",
+        "log": "entries 3 to 30, epoch 1, 2 characters",
+        "accepted": "2027-01-15T07:59:58.123+00:00",
+        "claimed": "2027-01-15T08:00:00.123+00:00",
+        "first token": "2027-01-15T08:00:00.124+00:00",
+        "deadline": "2027-01-15T08:00:03.123+00:00",
+        "readers": "g1 reading, g2 stuck",
+    }
+
+
+def test_what_is_not_so_is_not_told():
+    """No place in line where it does not wait, no time that was never reached."""
+    told = a_detail(a_row())
+    assert "in line" not in told
+    names = ("pool", "worker", "log", "claimed", "first token", "readers")
+    assert [told[name] for name in names] == [
+        *("near", "none", "entries none kept, epoch 1, 2 characters", "-", "-", "none")
+    ]
+    assert a_detail(a_row(), warm="w0")["worker"] == "none; last w0"
+    assert a_detail(a_row(), older=0)["in line"] == "0 of its class wait longer"
+
+
+@pytest.mark.parametrize(
+    ("control", "moved_to", "status"),
+    [
+        (Control(0), "", "queued"),
+        (Control.CANCEL, "", "queued, told to cancel"),
+        (Control.PREEMPT | Control.DRAIN, "far", "queued to pool far, told to preempt and drain"),
+    ],
+)
+def test_what_a_request_was_told_to_do(control: Control, moved_to: str, status: str):
+    """By name."""
+    assert a_detail(a_row(), control=control, moved_to=moved_to)["status"] == status

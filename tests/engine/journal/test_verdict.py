@@ -1,0 +1,82 @@
+"""What becomes of a journal's ends: cut, kept or brought back, by what Redis has now and had before."""
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.journal.verdict import Id, Verdict, id_of, last_ids, sort_out, verdict
+from engine.queue.journaled_ends import End
+from engine.queue.types import Watermark
+
+NOW = Watermark("2.0", (50, 3))
+ids = st.tuples(st.integers(1, 99), st.integers(0, 9))
+marks = st.dictionaries(st.sampled_from(["1.0", "1.1"]), ids)
+
+
+def an_end(id: str, memory: str = "2.0", request: str = "r1") -> End:
+    """Of tenant t1."""
+    return End("t1", request, memory, id, b"event")
+
+
+ends = st.lists(
+    st.builds(
+        lambda id, memory, request: an_end(f"{id[0]}-{id[1]}", memory, request),
+        ids,
+        st.sampled_from(["1.0", "1.1", "2.0"]),
+        st.sampled_from(["r1", "r2"]),
+    ),
+    max_size=12,
+)
+
+
+def judged(found: Sequence[End], before: dict[str, Id]) -> Verdict:
+    """Of a file with these."""
+    return verdict(last_ids(found), NOW, before)
+
+
+def test_a_file_goes_once_the_biller_has_acknowledged_all_of_it():
+    """Its last end decides, and only of the memory that Redis has."""
+    assert judged([an_end("50-2"), an_end("49-9")], {}) is Verdict.DONE
+    assert judged([an_end("50-2"), an_end("50-3")], {}) is Verdict.WAITS
+    assert judged([], {}) is Verdict.DONE
+
+
+def test_what_another_memory_had_is_brought_back_unless_it_was_acknowledged_there():
+    """How far the biller was in it is known to who looked; who did not look takes it for lost."""
+    assert judged([an_end("7-0", "1.0")], {}) is Verdict.LOST
+    assert judged([an_end("7-0", "1.0")], {"1.0": (7, 0)}) is Verdict.LOST
+    assert judged([an_end("7-0", "1.0")], {"1.0": (7, 1)}) is Verdict.DONE
+    assert judged([an_end("7-0", "1.0"), an_end("60-0")], {"1.0": (7, 1)}) is Verdict.WAITS
+
+
+def test_the_least_id_of_a_memory_that_nobody_knows_is_brought_back():
+    """Of it nothing is known to be acknowledged."""
+    first = an_end("0-0", "1.0")
+    assert last_ids([first]) == {"1.0": (0, 0)}
+    assert judged([first], {}) is Verdict.LOST
+    assert sort_out([first], NOW, {}).lost == [first]
+
+
+def test_an_id_that_is_none_is_never_acknowledged():
+    """Nobody but us writes them, but a file is anybody's bytes."""
+    assert all(id_of(text) > (1 << 63, 0) for text in ("", "x", "1", "1-", "-1", "١-٢x", "1-2-3"))
+    assert id_of("12-3") == (12, 3)
+
+
+@given(ends, marks)
+def test_nothing_is_forgotten_that_is_not_acknowledged(found: list[End], before: dict[str, Id]):
+    """Each end is brought back, kept or acknowledged, each once; a file goes once the last is so of all."""
+    sorted_ = sort_out(found, NOW, before)
+    limits: dict[str, Id] = {**before, NOW.memory: NOW.below}
+    for end in found:
+        acknowledged = id_of(end.id) < limits.get(end.memory, (0, 0))
+        same = (end.memory, end.id, end.request)
+        there = [
+            each for each in (*sorted_.lost, *sorted_.waiting) if (each.memory, each.id, each.request) == same
+        ]
+        assert len(there) == (0 if acknowledged else 1)
+    assert all(end.memory != NOW.memory for end in sorted_.lost)
+    assert all(end.memory == NOW.memory for end in sorted_.waiting)
+    expected = Verdict.LOST if sorted_.lost else Verdict.WAITS if sorted_.waiting else Verdict.DONE
+    assert judged(found, before) is expected

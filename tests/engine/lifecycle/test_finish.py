@@ -1,0 +1,253 @@
+"""How requests end: what readers are told, what is billed, and the ends that no worker writes."""
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+import redis.asyncio
+
+from billing.api import Admission, AdmissionState, Quota, UsageEvent
+from billing.usage import ENDED_FIELD, PinnedPrices, UsageOwner, decode, ended_stream
+from engine.api import (
+    Control,
+    EndFacts,
+    EndReason,
+    LogReader,
+    Status,
+    end_payload,
+    end_unclaimed,
+    input_decoder,
+    text_hash,
+)
+from engine.lifecycle.finish import end_overdue_move
+from engine.queue import redis_keys
+from engine.queue.types import Enqueue
+from tests.engine.builders import PRICES, START_MS, Pool, append_to, pool, request, request_input
+
+REQUEST = input_decoder.decode(request_input(10, seal=b"sealed"))
+
+
+def facts(**changes: Any) -> EndFacts:
+    """The facts of an answer of seven tokens, six of them shown, to a prompt of ten, four of them cached."""
+    fields: dict[str, Any] = {
+        "tenant": "t1",
+        "request": "r1",
+        "pool": "default",
+        "reason": EndReason.STOP,
+        "text": "Grüße 🙂",
+        "prompt_tokens": 10,
+        "n": 7,
+        "covered": 6,
+        "input_cached": 4,
+        "claims": 1,
+        "claimed_ms": START_MS + 20,
+        "first_token_ms": START_MS + 50,
+        "ended_ms": START_MS + 900,
+        "recomputed_tokens": 3,
+        **changes,
+    }
+    return EndFacts(**fields)
+
+
+def test_the_end_names_usage_cost_times_and_hash():
+    """All that a client shows and checks, in one compact JSON object."""
+    ending = end_payload(facts(), REQUEST)
+    cost = 6 * 100 + 4 * 50 + 7 * 400
+    assert json.loads(ending.payload) == {
+        "reason": "stop",
+        "usage": {"input": 10, "cached_input": 4, "output": 7, "total": 17},
+        "cost": {"nano": cost, "currency": "usd"},
+        "timing": {"queue_ms": 20, "ttft_ms": 50, "total_ms": 900},
+        "h": hashlib.sha256("Grüße 🙂".encode()).hexdigest(),
+    }
+    assert ending.event == UsageEvent(
+        tenant="t1",
+        request="r1",
+        pool="default",
+        model="smollm2",
+        fingerprint=REQUEST.fingerprint,
+        owner=REQUEST.owner,
+        accepted_ms=START_MS,
+        ended_ms=START_MS + 900,
+        reason="stop",
+        prices=PRICES,
+        claimed_ms=START_MS + 20,
+        first_token_ms=START_MS + 50,
+        input_uncached=6,
+        input_cached=4,
+        output_text=7,
+        cost_nano=cost,
+        claims=1,
+        recomputed_tokens=3,
+        asked_input=10,
+        asked_output=64,
+        seal=b"sealed",
+    )
+    assert b" " not in ending.payload
+
+
+@pytest.mark.parametrize(
+    ("changes", "usage"),
+    [
+        ({"reason": EndReason.LENGTH}, (10, 4, 7)),
+        ({"reason": EndReason.CANCELLED}, (10, 4, 7)),
+        ({"reason": EndReason.CANCELLED, "n": 0, "covered": 0}, (10, 4, 0)),
+        ({"reason": EndReason.DEADLINE, "claims": 0, "n": 0, "covered": 0, "input_cached": 0}, (0, 0, 0)),
+        ({"reason": EndReason.ERROR}, (10, 4, 0)),
+        ({"reason": EndReason.ERROR, "covered": 1}, (10, 4, 0)),
+        ({"reason": EndReason.ERROR, "covered": 0}, (0, 0, 0)),
+        ({"reason": EndReason.ERROR, "claims": 0}, (0, 0, 0)),
+        ({"reason": EndReason.BLOCKED, "claims": 0}, (0, 0, 0)),
+        ({"reason": EndReason.BLOCKED, "covered": 9}, (10, 4, 7)),
+        ({"reason": EndReason.STOP, "input_cached": 12}, (10, 10, 7)),
+        ({"reason": EndReason.BLOCKED}, (10, 4, 6)),
+        ({"reason": EndReason.BLOCKED, "covered": 0}, (10, 4, 0)),
+    ],
+)
+def test_what_each_end_bills(changes: dict[str, Any], usage: tuple[int, int, int]):
+    """Errors bill no output, blocked answers only what was shown, and what never ran nothing."""
+    found = json.loads(end_payload(facts(**changes), REQUEST).payload)["usage"]
+    assert (found["input"], found["cached_input"], found["output"]) == usage
+
+
+def test_times_that_were_never_reached():
+    """A request that waited until its end spent all of it in the queue."""
+    never = facts(reason=EndReason.ERROR, code="engine_lost", claims=0, claimed_ms=0, first_token_ms=0)
+    value = json.loads(end_payload(never, REQUEST).payload)
+    assert value["timing"] == {"queue_ms": 900, "ttft_ms": 0, "total_ms": 900}
+    assert value["code"] == "engine_lost"
+
+
+def test_no_time_is_less_than_nothing():
+    """A worker's clock may be behind its gateway's."""
+    early = facts(claimed_ms=START_MS - 3, first_token_ms=START_MS - 2, ended_ms=START_MS - 1)
+    timing = json.loads(end_payload(early, REQUEST).payload)["timing"]
+    assert timing == {"queue_ms": 0, "ttft_ms": 0, "total_ms": 0}
+
+
+async def test_what_nobody_knows_the_asker_of_has_no_owner_and_no_price(redis: redis.asyncio.Redis):
+    """Its input is gone and so is its admission: the biller holds what there is to be paid."""
+    p, e = pool(redis), request()
+    await p.queue.enqueue(e)
+    await p.client.delete(redis_keys.input_(p.name, e.tenant, e.id))
+    assert await end_unclaimed(p.queue, Quota(p.redis, p.settings), e.tenant, e.id, "error", "internal")
+    event = await event_of(p)
+    assert (event.owner, event.prices) == (UsageOwner("", ""), PinnedPrices("", 0, 0, 0, 0))
+    assert (event.model, event.fingerprint, event.code) == (e.model, e.fingerprint, "internal")
+    assert (event.accepted_ms, event.asked_input, event.asked_output) == (START_MS, 0, 0)
+
+
+async def test_what_cannot_be_read_is_charged_by_its_admission(redis: redis.asyncio.Redis):
+    """Owner and prices stand there too."""
+    p, e = pool(redis), request()
+    quota = await admitted(p, e)
+    await p.queue.enqueue(e)
+    await p.client.delete(redis_keys.input_(p.name, e.tenant, e.id))
+    assert await end_unclaimed(p.queue, quota, e.tenant, e.id, "error", "internal")
+    event = await event_of(p)
+    assert (event.owner, event.prices) == (UsageOwner("p1", "k1"), PRICES)
+
+
+async def test_a_move_that_nobody_finishes_ends_two_seconds_after_its_deadline(redis: redis.asyncio.Redis):
+    """That of its admission, where there is one; nothing else is ended so."""
+    p, e = pool(redis), request()
+    quota, at = await admitted(p, e), (e.tenant, e.id)
+    await p.queue.enqueue(e)
+    p.clock.ms = e.deadline_ms + 2_001
+    assert not await end_overdue_move(p.queue, quota, *at)
+    assert not await end_overdue_move(p.queue, quota, e.tenant, "unknown")
+    await p.client.hset(p.key(f"req:{e.tenant}:{e.id}"), "status", "moving")
+    await p.client.hset(p.key(f"req:{e.tenant}:{e.id}"), "deadline", 1)
+    p.clock.ms = e.deadline_ms + 2_000
+    assert not await end_overdue_move(p.queue, quota, *at)
+    p.clock.ms += 1
+    assert await end_overdue_move(p.queue, quota, *at)
+    assert (await event_of(p)).reason == "deadline"
+
+
+def test_the_hash_of_no_text():
+    """The empty answer has a hash too."""
+    assert text_hash("") == hashlib.sha256(b"").hexdigest()
+
+
+async def admitted(p: Pool, e: Enqueue) -> Quota:
+    """A quota in which this request is open."""
+    quota = Quota(p.redis, p.settings)
+    admission = Admission(
+        tenant=e.tenant,
+        id=e.id,
+        body_hash=e.body_hash,
+        owner_key="k1",
+        project="p1",
+        user="",
+        model=e.model,
+        pool=p.name,
+        fingerprint=e.fingerprint,
+        input_tokens=e.prompt_tokens,
+        chunk_tokens=256,
+        deadline_ms=e.deadline_ms,
+        prices=PRICES,
+    )
+    await quota.admit(admission)
+    return quota
+
+
+async def event_of(p: Pool) -> UsageEvent:
+    """The one ended request."""
+    ((_, fields),) = await p.client.xrange(ended_stream(p.name))
+    return decode(fields[ENDED_FIELD.encode()])
+
+
+async def test_a_queued_request_is_cancelled(redis: redis.asyncio.Redis):
+    """It ends once, with zero usage, and its admission is settled; a second end does nothing."""
+    p, e = pool(redis), request()
+    quota = await admitted(p, e)
+    await p.queue.enqueue(e)
+    p.clock.advance(300)
+    assert await p.queue.control(e.tenant, e.id, Control.CANCEL) is Status.QUEUED
+    at = (e.tenant, e.id)
+    assert [await end_unclaimed(p.queue, quota, *at, EndReason.CANCELLED) for _ in range(2)] == [True, False]
+    entry = (await LogReader(redis, p.name).read(*at, 0, 10))[-1]
+    value = json.loads(entry.v)
+    assert (entry.o, value["reason"], value["usage"]["total"]) == (2, "cancelled", 0)
+    assert value["timing"] == {"queue_ms": 300, "ttft_ms": 0, "total_ms": 300}
+    event = await event_of(p)
+    assert (event.request, event.reason, event.cost_nano, event.claims) == (e.id, "cancelled", 0, 0)
+    directory = await quota.directory(*at)
+    assert directory is not None
+    assert directory.state is AdmissionState.ENDED
+
+
+async def test_an_interrupted_request_is_billed_for_what_it_sampled(redis: redis.asyncio.Redis):
+    """Its worker died and nobody took it up before its deadline: what is logged stays, hashed and billed."""
+    p = pool(redis)
+    claim = await p.running()
+    quota = await admitted(p, request(id=claim.id))
+    await p.queue.append("w1", [append_to(claim, ids=(1, 2), x="hé", input_cached=3)])
+    at = (claim.tenant, claim.id)
+    assert not await end_unclaimed(p.queue, quota, *at, EndReason.DEADLINE)
+    p.clock.advance(3_000)
+    await p.queue.reap()
+    p.clock.advance(600_000)
+    for expired in (await p.queue.reap()).expired:
+        assert await end_unclaimed(p.queue, quota, expired.tenant, expired.id, expired.reason, expired.code)
+    assert await p.kinds(*at) == ["queued", "running", "t", "moved", "end"]
+    value = json.loads((await LogReader(redis, p.name).read(*at, 4, 10))[0].v)
+    assert (value["reason"], value["h"]) == ("deadline", hashlib.sha256("hé".encode()).hexdigest())
+    assert value["usage"] == {"input": 10, "cached_input": 3, "output": 2, "total": 12}
+    event = await event_of(p)
+    assert (event.claims, event.claimed_ms, event.first_token_ms) == (1, START_MS, START_MS)
+    assert event.cost_nano == value["cost"]["nano"] == 7 * 100 + 3 * 50 + 2 * 400
+    assert (await p.queue.reap()).expired == []
+
+
+async def test_a_parked_request_is_ended_too(redis: redis.asyncio.Redis):
+    """It leaves its place; a log that moved on in between is not ended on stale facts."""
+    p, e = pool(redis), request()
+    quota = await admitted(p, e)
+    await p.queue.enqueue(e)
+    await p.queue.park(e.tenant, e.id)
+    assert await end_unclaimed(p.queue, quota, e.tenant, e.id, EndReason.SLOW_READER)
+    assert await p.places(e.tenant, e.id) == set()
+    assert not await end_unclaimed(p.queue, quota, e.tenant, "unknown", EndReason.CANCELLED)

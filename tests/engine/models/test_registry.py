@@ -1,0 +1,99 @@
+"""The registry: fingerprints move with what decides an answer; the newest enabled version wins."""
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+from sqlalchemy import inspect
+from sqlmodel import select
+
+from core.database import Database, migrate
+from engine.models.registry import ModelRecord, digests, fingerprint, list_models, resolve, route, save
+from engine.models.tables import ModelVersion
+
+
+def test_a_fingerprint_covers_weights_tokenizer_template_config_dtype_and_engine(tmp_path: Path):
+    """Any of them changed is another fingerprint; a file beside them is not."""
+    names = ("model.safetensors", "tokenizer.json", "chat_template.jinja", "config.json")
+    for name in names:
+        (tmp_path / name).write_text(name)
+    first = fingerprint(digests(tmp_path), "auto")
+    (tmp_path / "README.md").write_text("no matter")
+    assert fingerprint(digests(tmp_path), "auto") == first
+    seen = {
+        first,
+        fingerprint(digests(tmp_path), "float32"),
+        fingerprint(digests(tmp_path), "auto", "vllm-1"),
+    }
+    for name in names:
+        (tmp_path / name).write_text("changed")
+        seen.add(fingerprint(digests(tmp_path), "auto"))
+    assert len(seen) == 3 + len(names)
+
+
+async def test_the_newest_enabled_version_of_a_name_is_resolved(tmp_path: Path):
+    """Disabled versions and unknown names do not resolve; saving again updates the row."""
+    endpoint = f"sqlite+aiosqlite:///{tmp_path / 'parley.db'}"
+    await migrate(endpoint)
+    db = Database(endpoint)
+    try:
+        old, new = _record("1", tmp_path), _record("2", tmp_path)
+        await save(db, old, {"version": "1"}, now_ms=1)
+        await save(db, new, {"version": "2"}, now_ms=2)
+        assert await resolve(db, "tiny") == new
+        assert await list_models(db) == [new]
+        async with db.transaction() as session:
+            row = await session.get_one(ModelVersion, ("tiny", "2"))
+            row.enabled = False
+        assert await resolve(db, "tiny") == old
+        await save(db, new, {"version": "2"}, now_ms=3)
+        assert await resolve(db, "tiny") == new
+        assert await resolve(db, "huge") is None
+    finally:
+        await db.close()
+
+
+async def test_models_have_their_names_and_versions_for_themselves(tmp_path: Path):
+    """Two of one version, and two versions of one name that came at once; each has a row of its own."""
+    endpoint = f"sqlite+aiosqlite:///{tmp_path / 'parley.db'}"
+    await migrate(endpoint)
+    db = Database(endpoint)
+    try:
+        saved = [
+            _record("1", tmp_path),
+            _record("2", tmp_path),
+            replace(_record("1", tmp_path), name="big", max_model_len=1),
+        ]
+        for each in saved:
+            await save(db, each, {}, now_ms=1)
+        async with db.session() as session:
+            rows = (await session.exec(select(ModelVersion))).all()
+        assert {(row.name, row.version, row.max_model_len) for row in rows} == {
+            ("tiny", "1", 128),
+            ("tiny", "2", 128),
+            ("big", "1", 1),
+        }
+        assert all(row.enabled for row in rows)
+        assert await list_models(db) == [saved[2], saved[1]]
+        assert inspect(ModelVersion).primary_key == (
+            ModelVersion.__table__.c.name,  # pyright: ignore[reportAttributeAccessIssue]
+            ModelVersion.__table__.c.version,  # pyright: ignore[reportAttributeAccessIssue]
+        )
+        await save(db, saved[0], {}, now_ms=9)
+        async with db.session() as session:
+            row = await session.get_one(ModelVersion, ("tiny", "1"))
+        assert row.created_ms == 1, "it is as old as it was"
+        await route(db, "tiny", "far")
+        assert [each.pool for each in await list_models(db)] == ["default", "far"]
+    finally:
+        await db.close()
+
+
+async def test_a_file_is_hashed_whole(tmp_path: Path):
+    """However large."""
+    (tmp_path / "a.safetensors").write_bytes(bytes(3 << 20))
+    assert digests(tmp_path) == {"a.safetensors": hashlib.sha256(bytes(3 << 20)).hexdigest()}
+
+
+def _record(version: str, folder: Path) -> ModelRecord:
+    return ModelRecord("tiny", version, f"print-{version}", folder, "default", 128)

@@ -1,0 +1,399 @@
+"""A supervisor's place for one worker, by itself: when its worker is ended, started again and given up."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import psutil
+import pytest
+from redis.exceptions import RedisError
+
+from core.errors import StartupError
+from core.settings import Settings
+from engine.backends.environment import usable_cpus
+from engine.gpus import Assigned, DeviceHealth
+from engine.models.known import RECORD
+from engine.models.registry import ModelRecord
+from engine.node import supervised_worker as slots
+from engine.node.reports import Heartbeat, SlotReport, SlotState
+from engine.node.supervised_worker import Backoff, Slot
+from engine.queue.types import WorkerView
+from tests.support.home import settings_in
+
+MODEL = ModelRecord("tiny", "1", "f1", Path("/models/tiny"), "default", 512)
+DEVICE = DeviceHealth(3, "GPU-3", 40, 90, 0, False, 0, 1, "NVIDIA H200")
+
+
+class Process:
+    """What a leashed worker is to its place."""
+
+    pid = 4711
+
+    def __init__(self, *codes: int) -> None:
+        self.told: list[str] = []
+        self.codes = codes
+        self.asked = asyncio.Event()
+
+    def terminate(self) -> None:
+        """Asked to end."""
+        self.told.append("terminate")
+        self.asked.set()
+
+    def kill(self) -> None:
+        """Ended."""
+        self.told.append("kill")
+
+    async def wait(self) -> int:
+        """At once where it has a code, else once it is asked to."""
+        if not self.codes:
+            await self.asked.wait()
+        return self.codes[0] if self.codes else 0
+
+
+class Queue:
+    """Of the pool, what a place asks: who is registered, and to take a worker's work back."""
+
+    def __init__(self) -> None:
+        self.registered: list[str] = []
+        self.left: list[tuple[str, str]] = []
+        self.away = 0
+
+    async def workers(self) -> list[WorkerView]:
+        """All of them."""
+        self._answers()
+        return [seen(name) for name in self.registered]
+
+    async def deregister(self, worker: str, why: str) -> int:
+        """What it held goes to others."""
+        self._answers()
+        self.left.append((worker, why))
+        return 1
+
+    def _answers(self) -> None:
+        self.away -= 1
+        if self.away >= 0:
+            raise RedisError("away")
+
+
+class Place:
+    """A place at a time of its own, which nothing moves but the test."""
+
+    def __init__(self, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.changes, self.counted = 1_000.0, 0, list[tuple[str, dict[str, str]]]()
+        self.queue = Queue()
+        monkeypatch.setattr(slots, "time", SimpleNamespace(monotonic=lambda: self.now))
+        for name in ("alarms", "worker_exits"):
+            adds = SimpleNamespace(add=lambda _, facts, name=name: self.counted.append((name, facts)))
+            monkeypatch.setattr(slots.instruments, name, adds)
+        self.slot: Any = Slot(settings, self.queue, 2, 4, self._changed, self._model)  # type: ignore[arg-type]
+        self.slot.worker = "w"
+
+    def _changed(self) -> None:
+        self.changes += 1
+
+    async def _model(self) -> ModelRecord:
+        return MODEL
+
+    def runs(self, state: SlotState = SlotState.STARTING) -> Process:
+        """A worker that was started now."""
+        process = self.slot._process = Process()
+        self.slot._state = state
+        self.slot._started_at = self.slot._alive_at = self.slot._looked_at = self.now
+        return process
+
+    def looks(self, after_seconds: float, view: WorkerView | None) -> SlotReport:
+        """What becomes of it then."""
+        self.now += after_seconds
+        self.slot.look(view)
+        return self.slot.report()
+
+
+def seen(worker: str = "w", alive: bool = True) -> WorkerView:
+    """As the pool has it."""
+    return WorkerView(worker, "f1", alive, 0, 0, {})
+
+
+@pytest.fixture
+def settings(home: Path) -> Settings:
+    """Of one node; without a Redis."""
+    return settings_in(home, node="n 1", worker_start_seconds_max=8)
+
+
+@pytest.fixture
+def place(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """Nothing runs there."""
+    monkeypatch.setattr(slots, "_memory_mib", lambda _pid: None)
+    return Place(settings, monkeypatch)
+
+
+async def test_a_worker_that_is_not_ready_in_time_is_ended(place: Place, monkeypatch: pytest.MonkeyPatch):
+    """At the limit it may still become so; behind it it is told to go, and is killed where it does not."""
+    later: list[Any] = []
+    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", lambda *asked: later.append(asked))
+    process = place.runs()
+    assert place.looks(8.0, seen("another")).state is SlotState.STARTING
+    report = place.looks(0.5, None)
+    assert (report.state, report.why) == (SlotState.DRAINING, "not ready after 8 s")
+    assert place.changes == 1
+    place.looks(1.0, None)
+    assert process.told == ["terminate"]
+    assert later == [(15.0, process.kill)]
+
+
+async def test_a_worker_without_a_lease_is_ended_after_thirty_seconds(place: Place):
+    """Counted from the last time that it had one; it was ready, so its start is not looked at any more."""
+    process = place.runs()
+    place.slot._why = "ended with code 1"
+    report = place.looks(1.0, seen())
+    assert (report.state, report.why, place.changes) == (SlotState.READY, "", 1)
+    for _ in range(10):
+        assert place.looks(3.0, seen(alive=False)).state is SlotState.READY
+    report = place.looks(0.5, None)
+    assert (report.state, report.why) == (SlotState.DRAINING, "no lease for 30 s")
+    assert (process.told, place.changes) == (["terminate"], 2)
+
+
+async def test_who_did_not_look_for_long_blames_nobody(place: Place):
+    """A supervisor that was stopped finds a worker that was stopped with it: both go on."""
+    place.runs()
+    place.looks(1.0, seen())
+    assert place.looks(100.0, None).state is SlotState.READY
+    for _ in range(6):
+        assert place.looks(5.0, None).state is SlotState.READY
+    assert place.looks(5.0, None).state is SlotState.DRAINING
+
+
+def test_where_nothing_runs_nothing_is_ended(place: Place):
+    """Between two workers."""
+    assert place.looks(8.5, None).state is SlotState.STARTING
+    assert place.changes == 0
+    place.slot.kill()
+
+
+async def test_a_fault_takes_a_worker_out_once(place: Place):
+    """It is counted when it comes; without it the place works again."""
+    process = place.runs(SlotState.READY)
+    for fault in ("xid 79", "xid 79", "hot"):
+        place.slot.judge(fault)
+        assert place.slot.report().why == fault
+    assert (process.told, place.slot.report().state) == (["terminate"], SlotState.DRAINING)
+    assert place.counted == [("alarms", {"kind": "device"})]
+    assert not place.slot._well.is_set()
+    place.slot.judge("")
+    assert place.slot._well.is_set()
+    assert place.slot.report().why == "xid 79"  # what it was taken out for
+
+
+def test_a_fault_where_nothing_runs_is_kept(place: Place):
+    """The next worker is not started."""
+    place.slot.judge("hot")
+    assert place.slot.report() == SlotReport(2, "w", 0, SlotState.STARTING, why="hot")
+
+
+async def test_a_report_says_how_a_place_stands(place: Place, monkeypatch: pytest.MonkeyPatch):
+    """Its memory is looked at every ten seconds, and only while something runs."""
+    read = iter((700, 800))
+    monkeypatch.setattr(slots, "_memory_mib", lambda pid: next(read) if pid == Process.pid else None)
+    place.slot.gpu = Assigned(DEVICE, {})
+    assert place.slot.report().memory_mib is None
+    place.runs(SlotState.READY)
+    place.slot._starts, place.slot._backoff = 5, Backoff(3)
+    expected = SlotReport(2, "w", 4711, SlotState.READY, 5, 3, 700, "", 3)
+    assert place.slot.report() == expected
+    place.now += 10.0
+    assert place.slot.report().memory_mib == 700
+    place.now += 0.5
+    assert place.slot.report().memory_mib == 800
+
+
+def test_memory_is_that_of_a_worker_and_all_that_it_started(monkeypatch: pytest.MonkeyPatch):
+    """In MiB; nothing is known of one that is gone."""
+
+    def process(bytes_: int, *started: Any) -> Any:
+        memory = SimpleNamespace(rss=bytes_)
+        return SimpleNamespace(
+            memory_info=lambda: memory, children=lambda recursive=False: list(started) if recursive else []
+        )
+
+    family = {1: process(3 << 20, process(2 << 20), process(1 << 19), process(1 << 19))}
+    monkeypatch.setattr(slots.psutil, "Process", family.__getitem__)
+    assert slots._memory_mib(1) == 6  # pyright: ignore[reportPrivateUsage]
+    gone = psutil.NoSuchProcess(2)
+    monkeypatch.setattr(slots.psutil, "Process", Mock(side_effect=gone))
+    assert slots._memory_mib(2) is None  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_place_is_metered_by_its_gpu_or_where_cpus_are(place: Place, settings: Settings):
+    """Else by nothing."""
+    assert place.slot.heartbeat() is None
+    place.slot._settings = settings.model_copy(update={"meter_cpu": True})
+    assert place.slot.heartbeat() == Heartbeat("w", SlotState.STARTING, 1, "cpu-n%201-2", "cpu")
+    place.slot.gpu = Assigned(DEVICE, {})
+    assert place.slot.heartbeat() == Heartbeat("w", SlotState.STARTING, 1, "GPU-3", "h200")
+
+
+async def test_the_fourth_start_that_loads_nothing_is_an_alarm(place: Place):
+    """One that was ready, drained, lost its engine or is known to the pool begins the count anew."""
+    for fine in ({"loaded": True}, {"code": 0}, {"code": 70}, {"known": True}):
+        for _ in range(3):
+            await place.slot._count_load(1)
+        place.slot._loaded = "loaded" in fine
+        place.queue.registered = ["another", "w"] if "known" in fine else ["another"]
+        await place.slot._count_load(fine.get("code", 1))
+        place.slot._loaded, place.queue.registered = False, []
+        assert place.slot._load_failures == 0
+    for count in range(1, 6):
+        assert place.slot._alarmed == (count > 4)
+        place.queue.away = 1 if count == 2 else 0  # nobody says that it was registered
+        await place.slot._count_load(1)
+        assert place.counted == ([("alarms", {"kind": "load"})] if count >= 4 else [])
+    assert place.slot.report().why == "its model has not loaded 4 times: see worker-2.log"
+
+
+@pytest.mark.parametrize(("code", "why", "outcome"), [(0, "drain", "drained"), (9, "lost", "died")])
+async def test_what_a_worker_held_is_given_back_once(
+    place: Place, monkeypatch: pytest.MonkeyPatch, code: int, why: str, outcome: str
+):
+    """Tried twenty times while Redis is away; then its lease lapses by itself."""
+    monkeypatch.setattr(slots, "RELEASE_RETRY_SECONDS", 0)
+    for away in (19, 20):
+        place.queue.away = away
+        await place.slot._release(code)
+    assert place.queue.left == [("w", why)]
+    assert place.counted == [("worker_exits", {"outcome": outcome})] * 2
+
+
+@pytest.mark.parametrize(
+    ("code", "loaded", "failures", "why", "state"),
+    [
+        (1, True, 0, "ended with code 1", "restarting"),
+        (1, False, 3, "ended with code 1, not ready by then", "restarting"),
+        (0, True, 0, "before", "restarting"),
+        (1, False, 4, "before", "alarm"),
+    ],
+)
+async def test_between_two_workers_it_is_said_why(
+    place: Place, code: int, loaded: bool, failures: int, why: str, state: str
+):
+    """What an alarm says is not covered by the next end."""
+    place.slot._why, place.slot._loaded, place.slot._load_failures = "before", loaded, failures
+    await place.slot._pause(code, asyncio.Event())
+    assert (place.slot.report().why, place.slot.report().state, place.changes) == (why, state, 1)
+
+
+async def test_a_worker_is_started_with_what_it_needs(
+    place: Place, settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """Its command and log; only a later one gives way to those that work, and one after an alarm is told."""
+    started: list[Any] = []
+    modest: list[int] = []
+    process = Process(7)
+
+    async def spawn(argv: list[str], env: dict[str, str], log: Path) -> Process:
+        started.append((argv, env["SOCKET"], env["PARLEY_POOL"], log))
+        place.now += 5
+        return process
+
+    monkeypatch.setattr(slots, "spawn", spawn)
+    monkeypatch.setattr(slots.cpu_share, "give_way", modest.append)
+    command = [sys.executable, "-m", "engine.main", "worker", "--name", "w"]
+    for failures, more in ((3, []), (4, ["--unsure"])):
+        place.slot._load_failures, place.slot._loaded = failures, True
+        place.slot._started_at = place.slot._alive_at = place.slot._measured_at = 0.0
+        began = place.now
+        assert await place.slot._run_one(asyncio.Event(), {"SOCKET": "s"}) == 7
+        log = settings.home / "logs" / "worker-2.log"
+        assert started.pop() == ([*command, *more], "s", "default", log)
+        assert (place.slot._started_at, place.slot._alive_at, place.slot._loaded) == (began, began, False)
+        assert place.slot._state is (SlotState.ALARM if more else SlotState.STARTING)
+        assert modest == ([Process.pid] if more else [])
+        assert (process.told.pop(), place.slot.report().pid) == ("kill", 0)
+    assert (place.slot.report().starts, place.changes) == (2, 2)
+    assert (settings.home / "logs").stat().st_mode & 0o777 == 0o700
+
+
+async def test_a_worker_that_cannot_be_started_has_ended(place: Place, monkeypatch: pytest.MonkeyPatch):
+    """Its place goes on: code 1."""
+
+    async def spawn(*_: object) -> Process:
+        raise StartupError("cannot start it")
+
+    monkeypatch.setattr(slots, "spawn", spawn)
+    assert await place.slot._run_one(asyncio.Event(), {}) == 1
+    assert place.slot.report().pid == 0
+
+
+async def test_a_place_that_is_stopped_asks_its_worker_to_drain(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+):
+    """Its work is given back, and no other worker is started."""
+    process, stop, states = Process(), asyncio.Event(), list[SlotState]()
+
+    async def spawn(*_: object) -> Process:
+        stop.set()
+        return process
+
+    monkeypatch.setattr(slots, "spawn", spawn)
+    place.slot._changed = lambda: states.append(place.slot._state)
+    await place.slot.keep(stop)
+    assert process.told == ["terminate", "kill"]
+    assert states == [SlotState.STARTING, SlotState.DRAINING]
+    assert place.slot.worker.startswith("n 1-2-")
+    assert len(place.slot.worker) == len("n 1-2-") + 8
+    assert place.queue.left == [(place.slot.worker, "drain")]
+
+
+async def test_a_sick_place_waits_until_it_is_well_or_stopped(place: Place):
+    """Nothing runs there meanwhile."""
+    stop = asyncio.Event()
+    place.slot.judge("hot")
+    waits = asyncio.create_task(place.slot.keep(stop))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert (place.slot.report().state, waits.done()) == (SlotState.SICK, False)
+    stop.set()
+    await waits
+    assert (place.slot.report().starts, place.slot.worker) == (0, "w")
+
+
+@pytest.mark.parametrize(
+    ("ran", "planned", "before", "seconds"),
+    [
+        *((59.9, False, failures, wait) for failures, wait in enumerate((0.0, 0.5, 1.0, 2.0, 4.0))),
+        (59.9, False, 6, 16.0),
+        (59.9, False, 7, 30.0),
+        (60.0, False, 7, 0.0),
+        (0.0, True, 7, 0.0),
+    ],
+)
+def test_each_failure_doubles_the_wait(ran: float, planned: bool, before: int, seconds: float):
+    """Up to half a minute; a minute's run and an end in order begin anew."""
+    assert Backoff(before).after_exit(ran, planned).seconds == seconds
+
+
+def test_what_a_workers_environment_says(place: Place, settings: Settings):
+    """Its own Redis user, its model, its port for metrics and its share of the cores, where nobody said
+    otherwise."""
+    base = {"PARLEY_REDIS_URL_FILE": "/secrets/url", "PATH": "/bin"}
+    share = str(max(1, usable_cpus() // 4))
+    plain = place.slot._environment(base, MODEL)
+    assert plain["PARLEY_REDIS_URL_FILE"] == "/secrets/url"
+    assert plain["PARLEY_WORKER_THREADS"] == share
+    assert "PARLEY_METRICS_PORT" not in plain
+    assert json.loads(plain[RECORD])["folder"] == "/models/tiny"
+    own = {"worker_redis_url": "redis://own", "metrics_port": 9_000, "pool": "p/1", "worker_threads": 3}
+    place.slot._settings = settings_in(settings.home, **own)
+    place.slot.gpu = Assigned(DEVICE, {"CUDA_VISIBLE_DEVICES": "GPU-3"})
+    given = place.slot._environment(base, MODEL)
+    assert "PARLEY_REDIS_URL_FILE" not in given
+    assert given["PARLEY_REDIS_URL"] == "redis://own"
+    assert given["PARLEY_METRICS_PORT"] == "9003"
+    assert (given["PARLEY_POOL"], given["CUDA_VISIBLE_DEVICES"]) == ("p/1", "GPU-3")
+    assert "PARLEY_WORKER_THREADS" not in given
+    assert place.slot._log_name == "worker-p%2F1-2.log"
+    set_by_hand = place.slot._environment({"OMP_NUM_THREADS": "2"}, MODEL)
+    assert set_by_hand["OMP_NUM_THREADS"] == "2"

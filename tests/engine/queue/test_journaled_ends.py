@@ -1,0 +1,92 @@
+"""A journal's bytes: whatever happens to a file, what is whole comes back, and nothing else."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.unreadable import Unreadable
+from engine.queue.journaled_ends import HEAD, MAGIC, MARK, PAYLOAD_BYTES_MAX, Contents, End, contents, frame
+
+names = st.text(max_size=20)
+places = st.just("") | st.from_regex(r"[0-9]{1,19}-[0-9]{1,19}", fullmatch=True)
+ends = st.builds(End, names, names, names, places, st.binary(max_size=200))
+files = st.lists(ends, max_size=8)
+
+
+def a_file(found: list[End]) -> bytes:
+    """As a journal writes it."""
+    return MAGIC + b"".join(map(frame, found))
+
+
+def read(data: bytes) -> Contents:
+    """What a journal's file holds."""
+    found = contents(data)
+    assert isinstance(found, Contents)
+    return found
+
+
+@given(files)
+def test_what_was_written_is_read(found: list[End]):
+    """All of it, in its order."""
+    assert read(a_file(found)) == Contents(found)
+
+
+@given(files, st.data())
+def test_a_torn_tail_is_cut_cleanly(found: list[End], data: st.DataObject):
+    """Of a file that ends anywhere, each whole end comes back, and the rest is no damage."""
+    whole = a_file(found)
+    kept = data.draw(st.integers(0, len(whole)))
+    torn = read(whole[:kept])
+    sizes = [len(a_file(found[: n + 1])) for n in range(len(found))]
+    count = sum(size <= kept for size in sizes)
+    assert list(torn.ends) == found[:count]
+    assert torn.damaged == 0
+    before = [len(MAGIC), *sizes][count] if kept >= len(MAGIC) else 0
+    assert torn.torn == kept - before
+
+
+@given(files.filter(bool), st.data())
+def test_a_flipped_bit_costs_its_own_end_alone(found: list[End], data: st.DataObject):
+    """No other end is lost, and none comes back otherwise than it was written."""
+    whole = bytearray(a_file(found))
+    bit = data.draw(st.integers(0, len(whole) * 8 - 1))
+    whole[bit // 8] ^= 1 << bit % 8
+    damaged = (
+        read(bytes(whole)) if contents(bytes(whole)) != Unreadable("journal", "no whole frame") else None
+    )
+    came = list(damaged.ends) if damaged else []
+    lost = [end for end in found if came.count(end) < found.count(end)]
+    assert all(came.count(end) <= found.count(end) for end in came)
+    assert len(set(map(repr, lost))) <= 1
+    assert len(found) - len(came) <= 1
+
+
+@given(files, st.binary(max_size=300), st.data())
+def test_what_is_put_between_is_no_end(found: list[End], noise: bytes, data: st.DataObject):
+    """Noise in a file is counted; what was written around it comes back."""
+    at = data.draw(st.integers(0, len(found)))
+    mixed = a_file(found[:at]) + noise + b"".join(map(frame, found[at:]))
+    assert [end for end in read(mixed).ends if end in found] == found
+
+
+@given(st.binary(max_size=2_000))
+def test_garbage_is_refused_by_its_kind(data: bytes):
+    """A file of anything is no journal: it is said so, and nothing is raised."""
+    found = contents(b"x" + data)
+    assert isinstance(found, Unreadable)
+    assert str(found) == "journal cannot be read (no whole frame)"
+
+
+def test_the_largest_event_that_the_biller_takes_fits():
+    """1 MiB, with what names it."""
+    largest = End("t" * 200, "r" * 200, "m" * 40, "1-0", bytes(1 << 20))
+    assert read(a_file([largest])) == Contents([largest])
+    assert PAYLOAD_BYTES_MAX == 1_048_576 + 4_096
+
+
+def test_a_length_beyond_all_events_is_damage():
+    """Nobody waits for it, and what follows is found."""
+    good = End("t", "r", "m", "1-0", b"event")
+    huge = HEAD.pack(MARK, PAYLOAD_BYTES_MAX + 1, 0)
+    found = read(a_file([good]) + huge + frame(good))
+    assert (list(found.ends), found.damaged, found.torn) == ([good, good], HEAD.size, 0)
+    assert read(a_file([]) + huge).damaged == HEAD.size

@@ -1,0 +1,195 @@
+"""What is kept of conversations: whose they are, what they hold, in which order they are listed."""
+
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from core.database import Database
+from core.errors import Refused
+from server.access.authorization import Owner
+from server.conversations.store import PAGE_ROWS, Answer, Conversations, Turn
+from server.conversations.tables import Message
+
+ANN = Owner("p", "", "ann")
+OTHERS = [Owner("q", "", "ann"), Owner("p", "k", "ann"), Owner("p", "", "bob")]
+TURN = Turn("c1", "r1", "hello", "tiny", 1_000)
+ANSWER = Answer("hi", "stop", "", {"total": 2}, {"total_ms": 3}, 7, 2, 9, 1_500)
+
+
+@pytest.fixture
+def kept(sqlite: Database) -> Conversations:
+    """Of one database."""
+    return Conversations(sqlite)
+
+
+async def refused(work: Coroutine[Any, Any, object]) -> tuple[str, str, bool, int | None]:
+    """How it was refused."""
+    with pytest.raises(Refused) as found:
+        await work
+    said = found.value.refusal
+    return said.code, said.message, said.retry, said.after_ms
+
+
+def unknown(conversation: str) -> tuple[str, str, bool, int | None]:
+    """As strangers hear."""
+    message = f"there is no conversation {conversation} of yours; make a new id"
+    return "unknown_conversation", message, False, None
+
+
+BUSY = (
+    "conversation_busy",
+    "an answer is still running in this conversation: wait for its end, or cancel it",
+    True,
+    1_000,
+)
+
+
+async def rows(kept: Conversations, tenant: str = "t") -> list[tuple[Any, ...]]:
+    """The messages of c1."""
+    found = await kept.messages(tenant, ANN, "c1", 0)
+    return [(row.position, row.role, row.content, row.request_id, row.status) for row in found or ()]
+
+
+async def test_a_turn_is_two_rows_and_a_conversation(kept: Conversations):
+    """The same request again changes nothing; the next turn comes behind, and the title stays."""
+    assert await kept.history("t", ANN, "c1") == []
+    said = " what \n is\t" + "x" * 100
+    await kept.open_turn("t", ANN, replace(TURN, content=said))
+    await kept.open_turn("t", ANN, replace(TURN, content="again", now_ms=1_100))
+    (row,) = await kept.page("t", ANN, None)
+    assert (row.id, row.title, row.created_ms, row.updated_ms) == ("c1", "what is " + "x" * 72, 1_000, 1_000)
+    assert await kept.record("t", "r1", ANSWER)
+    await kept.open_turn("t", ANN, Turn("c1", "r2", "and?", "big", 2_000))
+    (row,) = await kept.page("t", ANN, None)
+    assert (row.title, row.created_ms, row.updated_ms) == ("what is " + "x" * 72, 1_000, 2_000)
+    assert await rows(kept) == [
+        (1, "user", said, "r1", "ended"),
+        (2, "assistant", "hi", "r1", "ended"),
+        (3, "user", "and?", "r2", "ended"),
+        (4, "assistant", "", "r2", "running"),
+    ]
+    found = await kept.messages("t", ANN, "c1", 2)
+    assert found is not None
+    assert [(each.model, each.created_ms, each.ended_ms) for each in found] == [
+        ("", 2_000, None),
+        ("big", 2_000, None),
+    ]
+
+
+async def test_history_is_what_was_said_once_nothing_runs(kept: Conversations):
+    """While an answer runs there is none, and no other turn."""
+    await kept.open_turn("t", ANN, TURN)
+    assert await refused(kept.history("t", ANN, "c1")) == BUSY
+    assert await refused(kept.open_turn("t", ANN, replace(TURN, request="r2"))) == BUSY
+    await kept.record("t", "r1", ANSWER)
+    assert await kept.history("t", ANN, "c1") == [
+        {"role": "user", "content": "hello"},
+        {"role": "assistant", "content": "hi"},
+    ]
+
+
+@pytest.mark.parametrize("other", OTHERS)
+async def test_what_is_anothers_is_unknown(kept: Conversations, other: Owner):
+    """Of another project, key or user; in another tenant the id is free."""
+    await kept.open_turn("t", ANN, TURN)
+    assert await refused(kept.history("t", other, "c1")) == unknown("c1")
+    assert await refused(kept.open_turn("t", other, replace(TURN, request="r2"))) == unknown("c1")
+    assert await kept.messages("t", other, "c1", 0) is None
+    assert not await kept.delete("t", other, "c1", 5)
+    assert await kept.page("t", other, None) == []
+    assert await kept.history("u", ANN, "c1") == []
+    assert await kept.messages("u", ANN, "c1", 0) is None
+    assert await kept.page("u", ANN, None) == []
+    assert not await kept.delete("u", ANN, "c1", 5)
+    assert len(await rows(kept)) == 2
+
+
+async def test_what_is_deleted_is_unknown_to_everybody(kept: Conversations):
+    """At once, and once."""
+    await kept.open_turn("t", ANN, TURN)
+    await kept.open_turn("t", ANN, Turn("c2", "r2", "other", "tiny", 900))
+    await kept.open_turn("u", ANN, TURN)
+    assert await kept.delete("t", ANN, "c1", 5_000)
+    assert not await kept.delete("t", ANN, "c1", 6_000)
+    assert not await kept.delete("t", ANN, "no such", 6_000)
+    assert await refused(kept.history("t", ANN, "c1")) == unknown("c1")
+    assert await refused(kept.open_turn("t", ANN, replace(TURN, request="r3"))) == unknown("c1")
+    assert await kept.messages("t", ANN, "c1", 0) is None
+    assert await kept.answer_row("t", "r1") is None
+    assert [row.id for row in await kept.page("t", ANN, None)] == ["c2"]
+    assert len(await rows(kept, "u")) == 2
+
+
+async def test_an_answer_is_recorded_once(kept: Conversations):
+    """Of its tenant and request alone, in the answer's row."""
+    for tenant, conversation, request in (("t", "c1", "r1"), ("t", "c2", "r2"), ("u", "c1", "r1")):
+        await kept.open_turn(tenant, ANN, Turn(conversation, request, "hello", "tiny", 1_000))
+    assert not await kept.record("t", "r9", ANSWER)
+    assert not await kept.record("v", "r1", ANSWER)
+    assert await kept.record("t", "r1", replace(ANSWER, code="x"))
+    assert not await kept.record("t", "r1", replace(ANSWER, text="another"))
+    row, owner = await found(kept.answer_row("t", "r1"))
+    assert owner == ANN
+    assert (row.conversation_id, row.role, row.content, row.status) == ("c1", "assistant", "hi", "ended")
+    assert (row.reason, row.code, row.usage, row.timing) == ("stop", "x", {"total": 2}, {"total_ms": 3})
+    assert (row.cost_nano, row.epoch, row.head, row.ended_ms) == (7, 2, 9, 1_500)
+    for tenant, request in (("t", "r2"), ("u", "r1")):
+        row, _ = await found(kept.answer_row(tenant, request))
+        assert (row.status, row.content, row.cost_nano) == ("running", "", 0)
+    assert await kept.answer_row("u", "r2") is None
+
+
+async def found(asked: Coroutine[Any, Any, tuple[Message, Owner] | None]) -> tuple[Message, Owner]:
+    """It is there."""
+    row = await asked
+    assert row is not None
+    return row
+
+
+async def test_what_runs_is_found_by_its_conversation(kept: Conversations):
+    """Of this tenant; of several those that were asked for."""
+    for tenant, conversation, request in (("t", "c1", "r1"), ("t", "c2", "r2"), ("u", "c3", "r3")):
+        await kept.open_turn(tenant, ANN, Turn(conversation, request, "hello", "tiny", 1_000))
+    await kept.record("t", "r2", ANSWER)
+    row = await kept.running("t", "c1")
+    assert row is not None
+    assert (row.request_id, row.role) == ("r1", "assistant")
+    for tenant, conversation in (("t", "c2"), ("t", "c3"), ("u", "c1")):
+        assert await kept.running(tenant, conversation) is None
+    assert await kept.running_in("t", ["c1", "c2", "c3"]) == {"c1"}
+    assert await kept.running_in("t", ["c2", "c3"]) == set()
+
+
+async def test_a_turn_that_was_refused_is_taken_back(kept: Conversations):
+    """Both of its rows, and no other's."""
+    for tenant, conversation, request in (("t", "c1", "r1"), ("t", "c2", "r2"), ("u", "c1", "r1")):
+        await kept.open_turn(tenant, ANN, Turn(conversation, request, "hello", "tiny", 1_000))
+    await kept.abandon("t", "r1")
+    assert await kept.history("t", ANN, "c1") == []
+    assert len(await rows(kept, "u")) == 2
+    assert await kept.running("t", "c2") is not None
+
+
+async def test_conversations_are_listed_last_used_first(kept: Conversations, monkeypatch: pytest.MonkeyPatch):
+    """Of one time by their ids; a page goes on exactly where the one before ended."""
+    monkeypatch.setattr("server.conversations.store.PAGE_ROWS", 2)
+    for id, at in (("a", 10), ("b", 30), ("c", 20), ("d", 20), ("e", 20)):
+        await kept.open_turn("t", ANN, Turn(id, f"r{id}", "hello", "tiny", at))
+    pages, cursor = list[list[str]](), None
+    while len(pages) < 4 and (page := await kept.page("t", ANN, cursor)):
+        pages.append([row.id for row in page])
+        cursor = (page[-1].updated_ms, page[-1].id)
+    assert pages == [["b", "e"], ["d", "c"], ["a"]]
+    assert PAGE_ROWS == 50
+
+
+async def test_messages_come_by_pages(kept: Conversations, monkeypatch: pytest.MonkeyPatch):
+    """In their order, behind a position."""
+    monkeypatch.setattr("server.conversations.store.PAGE_ROWS", 3)
+    for number in range(3):
+        await kept.open_turn("t", ANN, Turn("c1", f"r{number}", "hello", "tiny", number))
+        await kept.record("t", f"r{number}", ANSWER)
+    pages = [await kept.messages("t", ANN, "c1", after) for after in (0, 3, 6)]
+    assert [[row.position for row in page or ()] for page in pages] == [[1, 2, 3], [4, 5, 6], []]

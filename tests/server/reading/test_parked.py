@@ -1,0 +1,72 @@
+"""A request whose readers stay stuck: what a gateway says of them every second leaves it in line for good."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import redis.asyncio
+
+from server.context import Edge
+from server.reading.subscriptions import Hub, Name
+from tests.engine.builders import START_MS, Pool, append_to, end_entry, pool, request, usage_event
+
+GATEWAY = "g1"
+PARKED_MS = 600_000
+
+
+def hub_of(p: Pool) -> Hub:
+    """A gateway's, whose requests are due to be looked at whenever it polls."""
+    changed = p.settings.model_copy(update={"poll_interval_seconds": 0.0})
+    edge = SimpleNamespace(settings=changed, gateway=GATEWAY, redis=p.redis, queues={p.name: p.queue})
+    return Hub(cast(Edge, edge))
+
+
+async def told(hub: Hub) -> None:
+    """What the pool is being told has arrived."""
+    while hub.work:
+        for task in hub.work:
+            await task
+
+
+async def polled(hub: Hub, p: Pool, times: int) -> None:
+    """So many seconds pass, in each of which the gateway polls, the worker lives and the pool is reaped."""
+    poll: Any = hub._poll  # its clock is the test's
+    for _ in range(times):
+        p.clock.advance(1_000)
+        await p.queue.renew_gateway(GATEWAY)
+        await p.queue.renew("w1", 0, {"kv_tokens": 100_000})
+        await poll()
+        await p.queue.reap()
+
+
+async def test_once_unparked_by_age_it_stays_in_line_on_a_busy_pool_until_a_worker_takes_it(
+    redis: redis.asyncio.Redis,
+):
+    """INV-20: The only place is taken for half a minute while its gateway says `stuck` every second: it is
+    parked no more, neither in line nor at the worker, not even after it was taken from one, and it ends well.
+    """
+    p, reader, deadline = pool(redis), object(), START_MS + 10 * PARKED_MS
+    hub, parked = hub_of(p), request(gateway=GATEWAY, deadline_ms=deadline)
+    at = (parked.tenant, parked.id)
+    await p.queue.enqueue(parked)
+    hub.join(Name(p.name, *at), reader)
+    hub.report(Name(p.name, *at), reader, stuck=True)
+    await told(hub)
+    assert await p.places(*at) == {"parked"}
+    p.clock.advance(PARKED_MS)
+    busy = await p.running(deadline_ms=deadline)
+    await polled(hub, p, 30)
+    assert await p.places(*at) == {"line:bulk", "ids:bulk"}
+    ends = [end_entry(busy.o + 1, busy.n)]
+    await p.queue.append("w1", [append_to(busy, entries=ends, end=usage_event(busy.tenant, busy.id))])
+    for _ in range(2):
+        (claim,) = await p.claim(slots=1)
+        await polled(hub, p, 5)
+        assert await p.places(*at) == {"run", "claims:w1"}
+        await p.queue.release("w1", *at, claim.ck, "preempt")
+        await polled(hub, p, 5)
+        assert await p.places(*at) == {"line:bulk", "ids:bulk"}
+    (claim,) = await p.claim(slots=1)
+    ends = [end_entry(claim.o + 1, claim.n)]
+    await p.queue.append("w1", [append_to(claim, entries=ends, end=usage_event(*at))])
+    kinds = await p.kinds(*at)
+    assert (kinds.count("parked"), kinds[-1]) == (1, "end")
